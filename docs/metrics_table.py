@@ -11,14 +11,14 @@ from pathlib import Path
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
 
-from kubedsm.clock import SystemClock
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.sites import NOTHING_AWAY
-from kubedsm.monitoring.gauges import families
-from kubedsm.monitoring.instruments import Instruments
-from kubedsm.monitoring.reading import Leadership, Reading
-from kubedsm.runtime.scheduling_queue import QueueStatistics
+from kubedsm.config.settings import Configuration
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.sites import NOTHING_AWAY
+from kubedsm.observability.gauges import families
+from kubedsm.observability.instruments import Instruments
+from kubedsm.observability.reading import Leadership, Reading
+from kubedsm.process.clock import SystemClock
+from kubedsm.scheduling.scheduling_queue import QueueStatistics
 
 DOCUMENT = Path(__file__).with_name("metrics.md")
 TABLE = re.compile(

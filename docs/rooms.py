@@ -18,7 +18,7 @@ import networkx as nx
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "architecture.md"
-#: packages beside kubedsm, which it may import
+#: packages next to kubedsm
 BESIDE = ("plans", "loadgen")
 
 
@@ -31,7 +31,7 @@ def containers() -> dict[str, list[str]]:
             layers = [re.split(r"\s*\|\s*", layer) for layer in contract["layers"]]
             names = [name for name in itertools.chain(*layers) if name != "__main__"]
             found[container] = [f"{container}.{name}" for name in names]
-    found["kubedsm"] += BESIDE
+    found["kubedsm"] = [*found.pop("kubedsm_lab"), *found["kubedsm"], *BESIDE]
     return found
 
 
@@ -40,7 +40,8 @@ def short(room: str) -> str:
 
 
 def source(name: str) -> Path:
-    path = ROOT.joinpath(*name.split("."))
+    root = ROOT / "lab" if name.startswith("kubedsm_lab") else ROOT
+    path = root.joinpath(*name.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 

@@ -6,7 +6,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
-from kubedsm.runtime.supervisor import Supervisor
+from kubedsm.process.supervisor import Supervisor
 
 settings.register_profile("long", max_examples=10_000)
 

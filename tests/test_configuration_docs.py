@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubedsm.configuration.fields import document
-from kubedsm.configuration.settings import Configuration, dump, load
+from kubedsm.config.fields import document
+from kubedsm.config.settings import Configuration, dump, load
 
 DOCS = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text(encoding="utf-8")
 #: key and default, as the tables give them

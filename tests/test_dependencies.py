@@ -98,7 +98,7 @@ def test_help_loads_nothing_of_what_commands_do():
     benches = {module.partition(":")[0] for module, _ in _COMMANDS.values()}
     asked = f"import {', '.join([*MODULES.values(), *sorted(benches)])}"
     heavy = {"aiohttp", "asyncio", "kubernetes_asyncio", "msgspec", "numpy", "highspy", "rich"}
-    heavy |= {"orjson", "structlog", "yaml", "yarl", "kubedsm.configuration.settings"}
+    heavy |= {"orjson", "structlog", "yaml", "yarl", "kubedsm.config.settings"}
     count = "print(len([name for name in sys.modules if name.startswith('kubedsm')]))"
     assert len(CARRIED_OUT) > 10
     found, *others = loaded(f"{asked}; {count}", heavy | set(CARRIED_OUT))

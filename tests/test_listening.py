@@ -17,7 +17,7 @@ import structlog
 from aiohttp import web
 
 import kubedsm
-from kubedsm.listening import (
+from kubedsm.process.http_limits import (
     DIAGNOSTICS,
     EMULATED,
     LIMITS,

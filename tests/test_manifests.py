@@ -6,7 +6,7 @@ import pytest
 
 from kubedsm import __version__
 from kubedsm.command_line.run import run
-from kubedsm.configuration.settings import Configuration, load, load_file
+from kubedsm.config.settings import Configuration, load, load_file
 from support.manifests import (
     BASE,
     MANIFESTS,

@@ -2,7 +2,7 @@ import attrs
 import structlog
 from structlog.testing import capture_logs
 
-from kubedsm.said_by_cause import MOST_CAUSES, PERIOD, SaidByCause, cause_of
+from kubedsm.process.log_throttle import MOST_CAUSES, PERIOD, SaidByCause, cause_of
 
 log = structlog.get_logger()
 

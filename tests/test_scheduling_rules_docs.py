@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kubedsm.core.rules.plugin import never
-from kubedsm.core.rules.plugins import BY_NAME, PLUGINS
+from kubedsm.plugins.plugin import never
+from kubedsm.plugins.plugins import BY_NAME, PLUGINS
 
 DOCS = (Path(__file__).parent.parent / "docs" / "scheduling-rules.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"^\| `(\w+)`", DOCS, re.MULTILINE)

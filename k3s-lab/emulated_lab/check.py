@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 import requests
 
-from kubedsm.configuration.settings import Configuration, load_file
+from kubedsm.config.settings import Configuration, load_file
 from kubedsm.terminal.echo import echo
 
 PATIENCE = 30

@@ -9,7 +9,7 @@ from kubedsm.commands.options import EXIT_CODES, handing_over, kubeconfig_contex
 
 
 def _id(_: click.Context, __: click.Parameter, value: str) -> str:
-    from kubedsm.core.moving.suggestion import ID_LENGTH
+    from kubedsm.optimizer.moving.suggestion import ID_LENGTH
 
     if not re.fullmatch(f"[0-9a-f]{{{ID_LENGTH}}}", value):
         raise click.BadParameter(

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from kubedsm.cluster.calls.permissions import FEATURES, PLACING
 from kubedsm.commands.options import OneOf
+from kubedsm.kube.calls.permissions import FEATURES, PLACING
 
 
 @click.command()

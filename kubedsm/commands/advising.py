@@ -9,16 +9,16 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from kubedsm.commands.tables import shares_table, unproven_lines
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.goals.lasting import ASSUMED
-from kubedsm.core.goals.objective import NANO
-from kubedsm.core.moving.suggestion import ClusterScore, Leg, Suggestion
-from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.world.sites import Away
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.config.settings import Configuration
+from kubedsm.explain.entries import move_as_json
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.sites import Away
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.lasting import ASSUMED
+from kubedsm.objective.objective import NANO
+from kubedsm.optimizer.moving.suggestion import ClusterScore, Leg, Suggestion
+from kubedsm.planner.suggest_request import kept_by, migration_of, reason_to_stay
 from kubedsm.terminal.fitted_table import table
-from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
-from kubedsm.why.entries import move_as_json
 
 
 @attrs.frozen(slots=True)

@@ -3,12 +3,12 @@
 import sys
 from pathlib import Path
 
-from kubedsm.clock import SystemClock
-from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to, remark, until_interrupted
 from kubedsm.commands.handing_over import PAUSED, Scheduler
-from kubedsm.runtime.config_map import ConfigMapName
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.running import INTERRUPTED
 
 

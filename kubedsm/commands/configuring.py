@@ -10,29 +10,29 @@ import attrs
 import click
 import msgspec
 
-from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
+from kubedsm.app.configuration_source import said_in
 from kubedsm.commands import offline
 from kubedsm.commands.console import log_to, print_json, remark, until_interrupted
 from kubedsm.commands.inputs import (
     read_dump,
 )
 from kubedsm.commands.on_cluster import find_scheduler, names_scheduler
-from kubedsm.configuration.origins import DEFAULT, Origins, mistakes
-from kubedsm.configuration.settings import Configuration, load, schema, text_at
-from kubedsm.core.goals.wishes import newest_wishing
-from kubedsm.core.world.model import Pod, Workload
-from kubedsm.core.world.snapshot import Snapshot
-from kubedsm.core.world.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
-from kubedsm.runtime.config_map import ConfigMapName
-from kubedsm.runtime.configuration_source import said_in
+from kubedsm.config.origins import DEFAULT, Origins, mistakes
+from kubedsm.config.settings import Configuration, load, schema, text_at
+from kubedsm.explain.client import promises_at
+from kubedsm.explain.qos_targets import Promised
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.model.model import Pod, Workload
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
+from kubedsm.objective.wishes import newest_wishing
+from kubedsm.planner.suggest_request import migration_of
 from kubedsm.solvers.available import lacking
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import FittedTable, table
-from kubedsm.thinking.moves_to_make import migration_of
-from kubedsm.why.client import promises_at
-from kubedsm.why.promises import Promised
 
 
 def check(path: str, output: str) -> None:

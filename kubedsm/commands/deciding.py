@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import click
 
+from kubedsm.app.assembly import Runtime
 from kubedsm.commands import advising, offline
 from kubedsm.commands.console import log_to, print_json, progress, remark
 from kubedsm.commands.electing import election_of
@@ -18,15 +19,14 @@ from kubedsm.commands.inputs import (
 )
 from kubedsm.commands.on_cluster import Errand, ask_cluster
 from kubedsm.commands.tables import placement_tables
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.model import Workload
-from kubedsm.core.world.snapshot import Snapshot
-from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.config_map import ConfigMapName
-from kubedsm.runtime.requested_moves import asked_by
+from kubedsm.config.settings import Configuration
+from kubedsm.explain.client import Answering
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.model.model import Workload
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.planner.plurals import counted
+from kubedsm.rebalancing.requested_migrations import asked_by
 from kubedsm.terminal.console import Console
-from kubedsm.thinking.words import counted
-from kubedsm.why.client import Answering
 
 
 def place(dump_path: str, config_path: str | None, output: str) -> None:

@@ -5,12 +5,12 @@ import socket
 import attrs
 import click
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.calls.leases import LeaseName
-from kubedsm.cluster.client.paths import is_name
-from kubedsm.cluster.client.port import Cluster
-from kubedsm.cluster.client.write_gate import WriteGate
-from kubedsm.runtime.leader_election import Elector, LeaseTimes, identity_of
+from kubedsm.app.leader_election import Elector, LeaseTimes, identity_of
+from kubedsm.kube.calls.leases import LeaseName
+from kubedsm.kube.client.paths import is_name
+from kubedsm.kube.client.port import Cluster
+from kubedsm.kube.client.write_gate import WriteGate
+from kubedsm.process.clock import Clock
 
 #: seconds; nobody waits longer than a day for a dead leader
 LONGEST = 86_400.0

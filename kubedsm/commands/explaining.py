@@ -6,13 +6,6 @@ from pathlib import Path
 
 import click
 
-from kubedsm.clock import SystemClock
-from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.cluster.client.port import ClusterError
-from kubedsm.cluster.joining import TIMEOUT, greet
-from kubedsm.cluster.wire.dump import Malformed
-from kubedsm.cluster.wire.errors import WireError
 from kubedsm.commands import offline
 from kubedsm.commands.console import log_to, print_json, remark, until_interrupted
 from kubedsm.commands.inputs import (
@@ -25,15 +18,22 @@ from kubedsm.commands.on_cluster import (
     names_scheduler,
     read_snapshot,
 )
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.model import Pod
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.config.settings import Configuration
+from kubedsm.explain import client
+from kubedsm.explain.answers import Explainer, knows_tiers, pending
+from kubedsm.explain.client import Answering
+from kubedsm.explain.explanation import Explanation
+from kubedsm.explain.table import explanation_table
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.client.port import ClusterError
+from kubedsm.kube.joining import TIMEOUT, greet
+from kubedsm.kube.wire.dump import Malformed
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.model.model import Pod
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
-from kubedsm.why import client
-from kubedsm.why.answers import Explainer, knows_tiers, pending
-from kubedsm.why.client import Answering
-from kubedsm.why.explanation import Explanation
-from kubedsm.why.table import explanation_table
 
 
 def explain(

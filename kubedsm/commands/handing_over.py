@@ -6,10 +6,12 @@ import uuid
 import attrs
 import click
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.calls.move_requests import answers_to, create_config_map, put_request
-from kubedsm.cluster.calls.verbs import get_config_map
-from kubedsm.cluster.client.port import (
+from kubedsm.app.pause_switch import KEY, paused_in
+from kubedsm.commands.console import remark
+from kubedsm.explain.entries import Outcome
+from kubedsm.kube.calls.move_requests import answers_to, create_config_map, put_request
+from kubedsm.kube.calls.verbs import get_config_map
+from kubedsm.kube.client.port import (
     Cluster,
     ClusterError,
     Conflict,
@@ -19,9 +21,10 @@ from kubedsm.cluster.client.port import (
     TooManyRequests,
     Unreachable,
 )
-from kubedsm.cluster.wire.decoding import ConfigMap
-from kubedsm.cluster.wire.errors import WireError
-from kubedsm.cluster.wire.move_request import (
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.wire.decoding import ConfigMap
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.kube.wire.move_request import (
     LONGEST,
     MoveRequest,
     RequestAnswer,
@@ -29,11 +32,8 @@ from kubedsm.cluster.wire.move_request import (
     UnreadableRequestError,
     request_in,
 )
-from kubedsm.commands.console import remark
-from kubedsm.runtime.config_map import ConfigMapName
-from kubedsm.runtime.move_requests import LOST, OLDEST
-from kubedsm.runtime.pause_switch import KEY, paused_in
-from kubedsm.why.entries import Outcome
+from kubedsm.process.clock import Clock
+from kubedsm.rebalancing.migration_requests import LOST, OLDEST
 
 #: exit codes, beside 0 for all that is done, or nothing to do, 1 for a problem and 2 for usage
 NOT_ALL, PAUSED, STALE = 3, 4, 5

@@ -1,9 +1,9 @@
 """What commands read: the configuration, and a dump of a cluster."""
 
-from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands.console import remark
-from kubedsm.configuration.documents import DocumentError, content, source_of
-from kubedsm.configuration.settings import Configuration, load_file
+from kubedsm.config.documents import DocumentError, content, source_of
+from kubedsm.config.settings import Configuration, load_file
+from kubedsm.kube.wire import dump as dumps
 
 #: objects of a dump that cannot be read
 _MOST_TOLD = 20

@@ -5,15 +5,15 @@ from typing import Any
 
 import attrs
 
-from kubedsm.cluster.wire.dump import Dump, Malformed
 from kubedsm.commands.console import remark
-from kubedsm.configuration.mismatches import mismatches
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.goals.objective import NANO
-from kubedsm.core.placing.decision import Decision
-from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.config.mismatches import mismatches
+from kubedsm.config.settings import Configuration
+from kubedsm.kube.wire.dump import Dump, Malformed
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.objective import NANO
+from kubedsm.optimizer.placing.decision import Decision
 
 
 @attrs.frozen(slots=True)

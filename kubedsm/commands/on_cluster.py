@@ -11,36 +11,36 @@ import attrs
 import click
 from click.core import ParameterSource
 
-from kubedsm.clock import Clock, SystemClock
-from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
-from kubedsm.cluster.calls.verbs import cluster_uid
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.cluster.client.port import (
+from kubedsm.app.assembly import Runtime
+from kubedsm.app.leader_election import Elector, NotLeadingError
+from kubedsm.commands.console import remark, until_interrupted
+from kubedsm.commands.electing import Election
+from kubedsm.commands.handing_over import NOT_ALL, PAUSED, Handing, Scheduler
+from kubedsm.config.settings import Configuration
+from kubedsm.explain.client import Answering, SilentError, answering
+from kubedsm.explain.entries import MoveOutcome, Outcome
+from kubedsm.explain.listener import Listener
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.calls.verbs import cluster_uid
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.client.port import (
     Cluster,
     ClusterError,
     Forbidden,
     NotFound,
     OutcomeUnknown,
 )
-from kubedsm.cluster.client.write_gate import WriteGate
-from kubedsm.cluster.joining import PATIENCE, TIMEOUT, greet
-from kubedsm.cluster.watching.reflector import Reflector
-from kubedsm.cluster.watching.watched import NODES, PODS, SURROUNDINGS, Watched
-from kubedsm.cluster.wire.errors import WireError
-from kubedsm.cluster.wire.move_request import RequestedMove
-from kubedsm.commands.console import remark, until_interrupted
-from kubedsm.commands.electing import Election
-from kubedsm.commands.handing_over import NOT_ALL, PAUSED, Handing, Scheduler
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.events import ClusterEvent, KindKnown
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.snapshot import Snapshot
-from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.leader_election import Elector, NotLeadingError
-from kubedsm.runtime.listener import Listener
+from kubedsm.kube.client.write_gate import WriteGate
+from kubedsm.kube.joining import PATIENCE, TIMEOUT, greet
+from kubedsm.kube.watching.reflector import Reflector
+from kubedsm.kube.watching.watched import NODES, PODS, SURROUNDINGS, Watched
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.kube.wire.move_request import RequestedMove
+from kubedsm.model.events import ClusterEvent, KindKnown
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.running import INTERRUPTED
-from kubedsm.why.client import Answering, SilentError, answering
-from kubedsm.why.entries import MoveOutcome, Outcome
 
 #: what is to be begun; it ends once all plans have
 Act = Callable[[Runtime], Coroutine[Any, Any, None]]

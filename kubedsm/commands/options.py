@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from kubedsm.configuration.duration import DurationError, parse_duration
+from kubedsm.config.duration import DurationError, parse_duration
 from kubedsm.terminal.running import nearest
 
 LOOPBACK = "127.0.0.1"
@@ -89,7 +89,7 @@ config_file = click.option(
 def _config_map_name(context: click.Context, _: click.Parameter, value: str | None) -> Any:
     if value is None or context.resilient_parsing:
         return None
-    from kubedsm.runtime.config_map import ConfigMapName  # noqa: PLC0415  only if there is one
+    from kubedsm.kube.watching.config_map import ConfigMapName  # noqa: PLC0415  only if there is one
 
     try:
         return ConfigMapName.read(value)

@@ -11,6 +11,7 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from kubedsm.app.assembly import Runtime
 from kubedsm.commands import offline
 from kubedsm.commands.advising import stages
 from kubedsm.commands.console import log_to, print_json, remark
@@ -21,21 +22,20 @@ from kubedsm.commands.inputs import (
     read_dump,
 )
 from kubedsm.commands.on_cluster import Errand, ask_cluster
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.optimise.pack import Packed
-from kubedsm.core.optimise.parts import parts_of
-from kubedsm.core.placing.decision import Binding
-from kubedsm.core.world.model import Pod
-from kubedsm.core.world.sites import Away
-from kubedsm.core.world.snapshot import Snapshot
-from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.config_map import ConfigMapName
+from kubedsm.config.settings import Configuration
+from kubedsm.explain.client import Answering
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.model.model import Pod
+from kubedsm.model.sites import Away
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.optimizer.packing.pack import Packed
+from kubedsm.optimizer.packing.parts import parts_of
+from kubedsm.optimizer.placing.decision import Binding
+from kubedsm.planner.pack_request import Packing, suggestion_of
+from kubedsm.planner.suggest_request import kept_by, migration_of, reason_to_stay
 from kubedsm.solvers.available import lacking
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import table
-from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
-from kubedsm.thinking.room_by_packing import Packing, suggestion_of
-from kubedsm.why.client import Answering
 
 
 @attrs.frozen(slots=True)

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 from kubedsm.commands.console import remark
-from kubedsm.configuration.documents import DocumentError
+from kubedsm.config.documents import DocumentError
 from kubedsm.terminal.whole_files import write_whole
 
 #: of a new file: only its owner can read it, from the first moment on

@@ -5,10 +5,10 @@ from typing import Any
 
 import yaml
 
-from kubedsm.cluster.calls.permissions import APPROVALS, FEATURES, Feature, Rule, rules
 from kubedsm.commands.console import print_json
 from kubedsm.commands.inputs import configuration_at
-from kubedsm.configuration.settings import Configuration
+from kubedsm.config.settings import Configuration
+from kubedsm.kube.calls.permissions import APPROVALS, FEATURES, Feature, Rule, rules
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import table

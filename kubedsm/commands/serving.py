@@ -16,39 +16,39 @@ import click
 import structlog
 
 from kubedsm import __version__
-from kubedsm.clock import Clock, SystemClock
-from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
-from kubedsm.cluster.calls.verbs import cluster_uid
-from kubedsm.cluster.client.dry_run import DryRun
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.cluster.client.port import Cluster, ClusterError, Forbidden, NotFound
-from kubedsm.cluster.joining import TIMEOUT, join
-from kubedsm.cluster.wire.errors import WireError
+from kubedsm.app import leadership
+from kubedsm.app.assembly import Runtime
+from kubedsm.app.configuration_source import said_in
+from kubedsm.app.leader_election import NotLeadingError
+from kubedsm.app.prometheus import InAThread
 from kubedsm.commands.console import Stop, log_to, until_interrupted
 from kubedsm.commands.electing import Election, election_of
 from kubedsm.commands.inputs import (
     configuration_at,
 )
 from kubedsm.commands.viewing import Viewing, shown, viewing_of
-from kubedsm.configuration.documents import STDIN
-from kubedsm.configuration.settings import Configuration
-from kubedsm.configuration.settings import load as load_configuration
-from kubedsm.listening import raise_file_limit
-from kubedsm.monitoring.instruments import Instruments
-from kubedsm.monitoring.loop_lag import watch_the_loop
-from kubedsm.monitoring.measured_cluster import MeasuredCluster
-from kubedsm.monitoring.reading import Leadership
-from kubedsm.monitoring.server import Monitoring, probes_answered
-from kubedsm.page.seen.scene import Scene
-from kubedsm.runtime import leadership
-from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.config_map import ConfigMapName
-from kubedsm.runtime.configuration_source import said_in
-from kubedsm.runtime.leader_election import NotLeadingError
-from kubedsm.runtime.listener import Listeners
-from kubedsm.runtime.prometheus import InAThread
+from kubedsm.config.documents import STDIN
+from kubedsm.config.settings import Configuration
+from kubedsm.config.settings import load as load_configuration
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.explain.listener import Listeners
+from kubedsm.explain.server import Diagnostics
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.calls.verbs import cluster_uid
+from kubedsm.kube.client.dry_run import DryRun
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound
+from kubedsm.kube.joining import TIMEOUT, join
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.observability.instruments import Instruments
+from kubedsm.observability.loop_lag import watch_the_loop
+from kubedsm.observability.measured_cluster import MeasuredCluster
+from kubedsm.observability.reading import Leadership
+from kubedsm.observability.server import Monitoring, probes_answered
+from kubedsm.process.clock import Clock, SystemClock
+from kubedsm.process.http_limits import raise_file_limit
 from kubedsm.solvers.available import lacking
-from kubedsm.why.server import Diagnostics
 
 
 def run(

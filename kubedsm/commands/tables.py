@@ -7,9 +7,9 @@ from rich.text import Text
 
 from kubedsm.commands.offline import OfflinePlacement
 from kubedsm.commands.unplaced import unplaced_lines
-from kubedsm.core.goals.objective import NANO
-from kubedsm.core.solving.in_order import Certificate
-from kubedsm.core.world.model import Share, Workload
+from kubedsm.model.model import Share, Workload
+from kubedsm.objective.objective import NANO
+from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.terminal.fitted_table import FittedTable, table
 
 

@@ -8,11 +8,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from kubedsm.commands.offline import OfflinePlacement
-from kubedsm.core.rules.fit import NODE_RESOURCES_FIT, why_unschedulable
-from kubedsm.core.rules.rejection import Rejection
-from kubedsm.core.world.model import NodeName, Pod, Resources
-from kubedsm.core.world.quantities import shown
-from kubedsm.thinking.words import named
+from kubedsm.model.model import NodeName, Pod, Resources
+from kubedsm.model.quantities import shown
+from kubedsm.planner.plurals import named
+from kubedsm.plugins.fit import NODE_RESOURCES_FIT, why_unschedulable
+from kubedsm.plugins.rejection import Rejection
 
 _MEBI = 1 << 20
 #: columns

@@ -8,13 +8,13 @@ import attrs
 import click
 from aiohttp import web
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.client.proxies import is_loopback
-from kubedsm.monitoring.reading import Leadership
-from kubedsm.page.seen.scene import Scene
-from kubedsm.page.served.access import Access, TokenFile, TokenFileError, is_name
-from kubedsm.page.served.opening import app_of, page_of
-from kubedsm.runtime.assembly import Runtime
+from kubedsm.app.assembly import Runtime
+from kubedsm.dashboard.server.access import Access, TokenFile, TokenFileError, is_name
+from kubedsm.dashboard.server.opening import app_of, page_of
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.kube.client.proxies import is_loopback
+from kubedsm.observability.reading import Leadership
+from kubedsm.process.clock import Clock
 
 
 @attrs.frozen

@@ -10,28 +10,28 @@ import attrs
 import click
 from rich.live import Live
 
-from kubedsm.clock import Clock, SystemClock
-from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
-from kubedsm.cluster.calls.verbs import get_config_map
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.cluster.client.port import Cluster, ClusterError
-from kubedsm.cluster.joining import TIMEOUT, greet
-from kubedsm.cluster.wire.errors import WireError
+from kubedsm.app.assembly import Runtime
 from kubedsm.commands.console import log_to, print_json, remark, until_interrupted
 from kubedsm.commands.inputs import configuration_at
 from kubedsm.commands.on_cluster import synced
 from kubedsm.commands.private_files import known_token
-from kubedsm.configuration.documents import DocumentError
-from kubedsm.configuration.settings import KEY, Configuration, load
-from kubedsm.page.messages import Snapshot
-from kubedsm.page.seen.scene import Scene
-from kubedsm.page.served.stream import LOOK
-from kubedsm.page.terminal.following import Away, follow
-from kubedsm.page.terminal.news_lines import News, json_of, line_of
-from kubedsm.page.terminal.picture import picture
-from kubedsm.page.terminal.rows_seen import Seen
-from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.config_map import ConfigMapName
+from kubedsm.config.documents import DocumentError
+from kubedsm.config.settings import KEY, Configuration, load
+from kubedsm.dashboard.messages import Snapshot
+from kubedsm.dashboard.server.stream import LOOK
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.dashboard.terminal.following import Away, follow
+from kubedsm.dashboard.terminal.news_lines import News, json_of, line_of
+from kubedsm.dashboard.terminal.picture import picture
+from kubedsm.dashboard.terminal.rows_seen import Seen
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.calls.verbs import get_config_map
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.client.port import Cluster, ClusterError
+from kubedsm.kube.joining import TIMEOUT, greet
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 

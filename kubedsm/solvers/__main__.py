@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Event, Thread
 
-from kubedsm.core.solving.programme import Solved
+from kubedsm.optimizer.programming.programme import Solved
 from kubedsm.solvers.process import GRACE, READY, STOP, Request
 
 LIBRARY_MODULES = {

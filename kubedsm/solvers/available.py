@@ -4,7 +4,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Literal
 
-from kubedsm.core.solving.programme import Solver
+from kubedsm.optimizer.programming.programme import Solver
 from kubedsm.solvers.cp_sat import CpSat
 from kubedsm.solvers.highs import Highs
 

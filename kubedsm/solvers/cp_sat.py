@@ -4,8 +4,8 @@ import math
 
 import attrs
 
-from kubedsm.core.solving.programme import Ints, Programme, Solved
-from kubedsm.core.world.deadline import Deadline
+from kubedsm.model.deadline import Deadline
+from kubedsm.optimizer.programming.programme import Ints, Programme, Solved
 from kubedsm.solvers.process import Request, solve
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from kubedsm.core.solving.programme import UNBOUNDED, Programme, Solved, Status
+from kubedsm.optimizer.programming.programme import UNBOUNDED, Programme, Solved, Status
 from kubedsm.solvers.process import Request
 
 _STATUS = {

@@ -12,7 +12,14 @@ from typing import Any
 import highspy
 import numpy as np
 
-from kubedsm.core.solving.programme import UNBOUNDED, Floats, Ints, Programme, Solved, Status
+from kubedsm.optimizer.programming.programme import (
+    UNBOUNDED,
+    Floats,
+    Ints,
+    Programme,
+    Solved,
+    Status,
+)
 from kubedsm.solvers.process import Request
 
 _INFINITY = highspy.kHighsInf

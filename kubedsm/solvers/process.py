@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection
 
 import attrs
 
-from kubedsm.core.solving.programme import Ints, Programme, Solved, Status
-from kubedsm.core.world.deadline import Deadline
+from kubedsm.model.deadline import Deadline
+from kubedsm.optimizer.programming.programme import Ints, Programme, Solved, Status
 
 #: Seconds beyond its budget after which a solver is killed.
 GRACE = 0.3

@@ -3,8 +3,8 @@
 import attrs
 import pytest
 
-from kubedsm.core.placing.decision import Binding
-from kubedsm.core.world.model import Node, NodeName, Resources, Tier, Workload
+from kubedsm.model.model import Node, NodeName, Resources, Tier, Workload
+from kubedsm.optimizer.placing.decision import Binding
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.nodes.contenders import PERCENTAGES, Decided, Looks, Ours
 from kubedsm_lab.bench.nodes.instance import Instance

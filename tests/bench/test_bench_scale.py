@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 import support
-from kubedsm.core.placing.ranks import ranks_of
-from kubedsm.runtime import deciding
+from kubedsm.optimizer.placing.ranks import ranks_of
+from kubedsm.scheduling import decider as deciding
 from kubedsm_lab.bench.instances import DisagreementError
 from kubedsm_lab.bench.scale import holding
 from kubedsm_lab.bench.scale.holding import HardBurst

@@ -8,15 +8,15 @@ import itertools
 import attrs
 import pytest
 
-from kubedsm.core.goals.objective import NANO, Objective, Promise
-from kubedsm.core.moving.suggest import suggest
-from kubedsm.core.moving.suggestion import Leg, Move, MoveKind, SuggestLimits
-from kubedsm.core.placing.decision import Binding, Decision
-from kubedsm.core.placing.immediate import immediate_schedule
-from kubedsm.core.policies.in_turn import InTurn
-from kubedsm.core.policies.kube_scheduler import kube_scheduler
-from kubedsm.core.policies.kubedsm import KubeDSM
-from kubedsm.core.world.model import Tier
+from kubedsm.model.model import Tier
+from kubedsm.objective.objective import NANO, Objective, Promise
+from kubedsm.optimizer.moving.suggest import suggest
+from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, SuggestLimits
+from kubedsm.optimizer.placing.decision import Binding, Decision
+from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.optimizer.policies.in_turn import InTurn
+from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.highs import Highs
 from kubedsm_lab.bench.instances import DisagreementError
 from kubedsm_lab.bench.solve.instances import Instance, batches, crowded

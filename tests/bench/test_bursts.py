@@ -9,8 +9,8 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.configuration.settings import Configuration
-from kubedsm.runtime.assembly import Runtime
+from kubedsm.app.assembly import Runtime
+from kubedsm.config.settings import Configuration
 from kubedsm_lab.bench.burst.policy_process import cache_use, last_words, policy_of, runtime_of
 from kubedsm_lab.bench.burst.run import Plan, run
 from kubedsm_lab.emulator.actors.pod_state import is_ready

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kubedsm.clock import VirtualClock
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.bench.soak.harm import PAUSE, Harm
 
 pytestmark = pytest.mark.looptime

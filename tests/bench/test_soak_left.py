@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Resources
+from kubedsm.model.model import MIGRATING_LABEL, NodeName, Resources
 from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, pod_spec
 from kubedsm_lab.bench.soak.left import Leavings, not_zero
 from kubedsm_lab.bench.soak.pod_watch import PodWatch

@@ -6,8 +6,8 @@ from collections import Counter
 import attrs
 import pytest
 
-from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
-from kubedsm.core.world.model import Node, Pod, PodClass, Resources, SchedulingRules, Uid, Workload
+from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.model import Node, Pod, PodClass, Resources, SchedulingRules, Uid, Workload
 from kubedsm_lab.bench.soak.pod_watch import PodWatch
 from kubedsm_lab.bench.soak.processes import LogCount, Look
 from kubedsm_lab.bench.soak.tenants import ODD_NAMESPACE

@@ -5,8 +5,9 @@ import math
 import attrs
 import pytest
 
-from kubedsm import listening, said_by_cause
-from kubedsm.monitoring import server
+from kubedsm.observability import server
+from kubedsm.process import http_limits as listening
+from kubedsm.process import log_throttle as said_by_cause
 from kubedsm_lab.chaos import hostile_connections
 from kubedsm_lab.chaos.hostile_connections import attack
 

@@ -5,7 +5,7 @@ Each oracle that judges the end by itself is shown by a scheduler that breaks th
 
 import pytest
 
-from kubedsm.runtime.suggester import Suggester
+from kubedsm.rebalancing.suggester import Suggester
 from kubedsm_lab.chaos import stage
 from kubedsm_lab.chaos.faults import Fault
 from kubedsm_lab.chaos.incidents import FINAL, INCIDENTS, STEPS, incidents
@@ -64,7 +64,7 @@ def test_a_pod_that_waits_though_it_fits_is_seen(monkeypatch):
         pass
 
     usual = reference("burst", 0)
-    monkeypatch.setattr("kubedsm.runtime.bind_calls.verbs.bind", never)
+    monkeypatch.setattr("kubedsm.execution.bind_calls.verbs.bind", never)
     fault = Fault.parse("world:pods.ADDED:0:node-cordoned/minute")
     outcome = play(Injection("burst", fault), usual)
     assert any("I4" in violation for violation in outcome.violations)
@@ -75,7 +75,7 @@ def test_a_pod_too_many_is_seen(monkeypatch):
         pass
 
     usual = reference("owner-deleted", 0)
-    monkeypatch.setattr("kubedsm.runtime.step_calls.pod_writes.evict", nothing)
+    monkeypatch.setattr("kubedsm.execution.migration_calls.pod_writes.evict", nothing)
     fault = Fault.parse("world:patch-pods.detach:0:one-more")
     outcome = play(Injection("owner-deleted", fault), usual)
     assert any("marked" in violation for violation in outcome.violations)

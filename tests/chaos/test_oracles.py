@@ -5,15 +5,15 @@ import asyncio
 import attrs
 import pytest
 
-from kubedsm.cluster.calls import verbs
-from kubedsm.cluster.client.port import Request, not_sent
-from kubedsm.cluster.client.write_gate import READS, WriteGate
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.runtime.leader_election import Elector
-from kubedsm.runtime.limits import Limits
-from kubedsm.runtime.placement_manager import PlacementManager
-from kubedsm.runtime.step_calls import StepCalls
-from kubedsm.runtime.step_checks import Fate
+from kubedsm.app.leader_election import Elector
+from kubedsm.execution.limits import Limits
+from kubedsm.execution.migration_calls import StepCalls
+from kubedsm.execution.migration_checks import Fate
+from kubedsm.execution.placement_manager import PlacementManager
+from kubedsm.kube.calls import verbs
+from kubedsm.kube.client.port import Request, not_sent
+from kubedsm.kube.client.write_gate import READS, WriteGate
+from kubedsm.model.mirror import ClusterMirror
 from kubedsm_lab.chaos.bystander import Bystander
 from kubedsm_lab.chaos.faults import Fault
 from kubedsm_lab.chaos.story import Injection, play
@@ -25,7 +25,7 @@ from plans.events import CallRefused, OutcomeLost
 
 
 def deletions_unheard(monkeypatch):
-    monkeypatch.setattr("kubedsm.cluster.watching.known_objects.KnownObjects.remove", unheard)
+    monkeypatch.setattr("kubedsm.kube.watching.known_objects.KnownObjects.remove", unheard)
 
 
 def unheard(*_):
@@ -63,7 +63,7 @@ def lost_answers_forget_reservations(monkeypatch):
 
 
 def lost_answers_are_refusals(monkeypatch):
-    monkeypatch.setattr("kubedsm.runtime.bind_calls.OutcomeLost", CallRefused)
+    monkeypatch.setattr("kubedsm.execution.bind_calls.OutcomeLost", CallRefused)
 
 
 def pods_never_given_back(monkeypatch):
@@ -89,7 +89,7 @@ def unrest(monkeypatch):
 def binds_one_at_a_time(monkeypatch):
     limits = attrs.fields(Limits)
     monkeypatch.setattr(
-        "kubedsm.runtime.assembly.Limits",
+        "kubedsm.app.assembly.Limits",
         lambda: Limits(1, limits.request_timeout.default, limits.bind_deadline.default),
     )
 
@@ -112,7 +112,7 @@ def a_task_nobody_waits_for(monkeypatch):
 
 def too_many_moved(monkeypatch):
     """Whatever is Ready, all may go."""
-    monkeypatch.setattr("kubedsm.runtime.step_calls.fate", lambda *_, **__: Fate.EVICT)
+    monkeypatch.setattr("kubedsm.execution.migration_calls.fate", lambda *_, **__: Fate.EVICT)
 
 
 def watches_left_open(monkeypatch):
@@ -123,7 +123,7 @@ def watches_left_open(monkeypatch):
 
 
 def leaders_act_too_long(monkeypatch):
-    monkeypatch.setattr("kubedsm.runtime.leader_election.WINDOW", 0.6)
+    monkeypatch.setattr("kubedsm.app.leader_election.WINDOW", 0.6)
 
 
 def writes_leave_whenever_they_can(monkeypatch):

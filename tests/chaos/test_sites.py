@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-import kubedsm.cluster
-from kubedsm.cluster.client.port import Request
+import kubedsm.kube
+from kubedsm.kube.client.port import Request
 from kubedsm_lab.chaos.process import Process
 from kubedsm_lab.chaos.sites import call_site, event_of
 from kubedsm_lab.chaos.story import Injection, play
 from kubedsm_lab.chaos.workloads import WORKLOADS
 
-CLUSTER = Path(kubedsm.cluster.__file__).parent
+CLUSTER = Path(kubedsm.kube.__file__).parent
 MADE_BY = ("calls/*.py", "watching/*.py", "joining.py")
 
 #: what no run without a fault asks, and why

@@ -5,13 +5,13 @@ from collections import Counter
 import attrs
 import pytest
 
-from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands import advising, offline
-from kubedsm.configuration.settings import Configuration, load_file
-from kubedsm.core.goals.objective import NANO
-from kubedsm.core.moving.suggestion import MoveKind
-from kubedsm.core.world.deadline import Deadline
-from kubedsm.core.world.model import Tier
+from kubedsm.config.settings import Configuration, load_file
+from kubedsm.kube.wire import dump as dumps
+from kubedsm.model.deadline import Deadline
+from kubedsm.model.model import Tier
+from kubedsm.objective.objective import NANO
+from kubedsm.optimizer.moving.suggestion import MoveKind
 from kubedsm.solvers.highs import Highs
 from support.recorded import CASES
 

@@ -12,13 +12,13 @@ import click
 import pytest
 
 from kubedsm import command_line
+from kubedsm.app.leader_election import LeaseTimes
 from kubedsm.cli import commands
-from kubedsm.cluster.calls.leases import LeaseName
-from kubedsm.command_line import bench, chaos, compare, replay
+from kubedsm_lab.command_line import bench, chaos, compare, replay
 from kubedsm.commands.options import DIAGNOSTICS_PORT, LOOPBACK, leader_election, page
-from kubedsm.runtime.leader_election import LeaseTimes
+from kubedsm.explain import server
+from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.solvers.available import LIBRARIES
-from kubedsm.why import server
 from kubedsm_lab.bench import footprint
 from kubedsm_lab.bench.burst import bare_loop, contenders
 from kubedsm_lab.bench.burst.policy_process import BATCHED

@@ -9,8 +9,8 @@ import yaml
 from click.testing import CliRunner
 
 from kubedsm.command_line.config import config
-from kubedsm.configuration.documents import DocumentError
-from kubedsm.configuration.settings import Configuration, load
+from kubedsm.config.documents import DocumentError
+from kubedsm.config.settings import Configuration, load
 from support.dumps import dump_of, node, pod
 
 HASH = "5b576d85cf"

@@ -7,11 +7,11 @@ import click
 import pytest
 import yaml
 
-from kubedsm.cluster.client.port import Forbidden, Request
-from kubedsm.cluster.wire.move_request import RequestedMove
 from kubedsm.commands.handing_over import NOT_ALL, PAUSED, STALE, TAKEN_WITHIN, Scheduler
-from kubedsm.runtime.config_map import ConfigMapName
-from kubedsm.runtime.requested_moves import asked_by
+from kubedsm.kube.client.port import Forbidden, Request
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.wire.move_request import RequestedMove
+from kubedsm.rebalancing.requested_migrations import asked_by
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
     PODS,

@@ -13,15 +13,15 @@ import pytest
 import structlog
 
 from kubedsm.cli import MODULES
-from kubedsm.cluster.calls import verbs
 from kubedsm.commands.console import log_to, print_json, remark
-from kubedsm.page.answers import asking
-from kubedsm.page.answers.answer import Answer
-from kubedsm.page.messages import Snapshot, decoded, encoded
-from kubedsm.page.rows import NewsRow, PodRow, StatusRow
-from kubedsm.page.terminal.news_lines import line_of
-from kubedsm.page.terminal.picture import picture
-from kubedsm.page.terminal.rows_seen import Seen
+from kubedsm.dashboard.answers import asking
+from kubedsm.dashboard.answers.answer import Answer
+from kubedsm.dashboard.messages import Snapshot, decoded, encoded
+from kubedsm.dashboard.rows import NewsRow, PodRow, StatusRow
+from kubedsm.dashboard.terminal.news_lines import line_of
+from kubedsm.dashboard.terminal.picture import picture
+from kubedsm.dashboard.terminal.rows_seen import Seen
+from kubedsm.kube.calls import verbs
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import table
 from support.answering_cluster import POD, AnsweringCluster

@@ -9,15 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Group
 
-from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands import offline
 from kubedsm.commands.tables import placement_tables
 from kubedsm.commands.unplaced import unplaced_lines
-from kubedsm.configuration.documents import DocumentError
-from kubedsm.configuration.settings import Configuration, load
-from kubedsm.core.placing.proof import NO_PROOF
-from kubedsm.core.solving.in_order import Certificate
-from kubedsm.core.solving.programme import Status
+from kubedsm.config.documents import DocumentError
+from kubedsm.config.settings import Configuration, load
+from kubedsm.kube.wire import dump as dumps
+from kubedsm.optimizer.placing.proof import NO_PROOF
+from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.optimizer.programming.programme import Status
 from support.command_line import kubedsm
 from support.dumps import dump_of, node, pod
 from support.printed import printed

@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from kubedsm.commands.private_files import token_in, written_kubeconfig
-from kubedsm.configuration.documents import DocumentError
+from kubedsm.config.documents import DocumentError
 
 URL = "http://127.0.0.1:8001"
 

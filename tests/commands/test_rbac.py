@@ -6,8 +6,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from kubedsm.cluster.calls.permissions import FEATURES
 from kubedsm.command_line.rbac import rbac
+from kubedsm.kube.calls.permissions import FEATURES
 from support.manifests import BASE, MANIFESTS
 
 SUGGEST_ONLY = MANIFESTS / "components" / "suggest-only"

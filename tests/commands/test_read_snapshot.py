@@ -5,12 +5,12 @@ import random
 import attrs
 import pytest
 
-from kubedsm.clock import VirtualClock
-from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
-from kubedsm.cluster.client.port import ClusterError, OutcomeUnknown, Response
-from kubedsm.cluster.wire.errors import WireError
 from kubedsm.commands.on_cluster import read_snapshot
-from kubedsm.configuration.settings import Configuration
+from kubedsm.config.settings import Configuration
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.client.port import ClusterError, OutcomeUnknown, Response
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.process.clock import VirtualClock
 from support.answering_cluster import refusal
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -7,13 +7,13 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from kubedsm.cluster.wire import dump as dumps
 from kubedsm.command_line.suggest import suggest
 from kubedsm.commands import advising, console, offline
-from kubedsm.configuration.settings import Configuration, load
-from kubedsm.core.solving.in_order import Certificate
-from kubedsm.core.solving.programme import Status
-from kubedsm.core.world.deadline import Deadline
+from kubedsm.config.settings import Configuration, load
+from kubedsm.kube.wire import dump as dumps
+from kubedsm.model.deadline import Deadline
+from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.optimizer.programming.programme import Status
 from support.dumps import dump_of, node, pod
 from support.printed import printed
 

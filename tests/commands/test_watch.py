@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from kubedsm.clock import SystemClock
 from kubedsm.commands.private_files import written_kubeconfig
+from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm_lab.emulator.http.server import HttpFront
 from support.command_line import kubedsm

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from kubedsm.clock import VirtualClock
-from kubedsm.configuration.settings import Configuration
-from kubedsm.runtime.assembly import Runtime
+from kubedsm.app.assembly import Runtime
+from kubedsm.config.settings import Configuration
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.demo.document import as_json
 from kubedsm_lab.demo.run import create_services, demo_world, watch_demo
 from kubedsm_lab.demo.setting import CONFIGURATION, CYCLE, TIMING, TOLERATION, demo_scenario

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubedsm.configuration.settings import Configuration
+from kubedsm.config.settings import Configuration
 from kubedsm_lab.demo.setting import CONFIGURATION, CYCLE
 
 #: seconds of a cycle of the load in the paper

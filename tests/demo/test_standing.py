@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubedsm.core.world.model import Tier
+from kubedsm.model.model import Tier
 from kubedsm_lab.demo.standing import Standing, until
 from kubedsm_lab.replay.timeline import Life, Timeline
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from kubedsm.page.seen.headline import line_of
+from kubedsm.dashboard.state.headline import line_of
 from kubedsm_lab.demo.disconnection import Disconnection
 from kubedsm_lab.demo.ending import ending
 from kubedsm_lab.demo.view import LineByLine, render, summary

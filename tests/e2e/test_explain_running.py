@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 from aiohttp import ClientTimeout
 
-from kubedsm.why import client
+from kubedsm.explain import client
 from support.command_line import kubedsm
 from support.processes import PATIENCE, Process, Server, unreachable
 

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from kubedsm.clock import SystemClock
-from kubedsm.cluster.client.service_account import SERVICE_ACCOUNT
+from kubedsm.kube.client.service_account import SERVICE_ACCOUNT
+from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, PODS
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 from kubedsm_lab.emulator.paper import paper_cluster

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from kubedsm.clock import SystemClock
+from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.http.server import kubeconfig

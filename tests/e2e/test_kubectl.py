@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from kubedsm.clock import SystemClock
+from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.http.server import HttpFront, kubeconfig
 

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import yaml
 
-from kubedsm.runtime.load_reading import QUERIES
+from kubedsm.app.load_reading import QUERIES
 from support.command_line import kubedsm
 from support.metered import total
 from support.processes import Process, Server, free_port

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kubedsm.clock import SystemClock
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.configuration.settings import load
-from kubedsm.core.world.model import Uid
-from kubedsm.runtime.assembly import Runtime
+from kubedsm.app.assembly import Runtime
+from kubedsm.config.settings import load
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.model.model import Uid
+from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     ENDPOINTS,

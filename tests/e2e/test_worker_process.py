@@ -43,7 +43,7 @@ class Scheduler(Process):
 
 
 def thinks(pid):
-    return b"kubedsm.thinking" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b"kubedsm.planner" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def until(condition):

@@ -6,7 +6,7 @@ import attrs
 import orjson
 import pytest
 
-from kubedsm.clock import VirtualClock
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.access.rbac import Attributes, Decision, decide
 from kubedsm_lab.emulator.access.users import User, service_account

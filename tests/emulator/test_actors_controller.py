@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kubedsm.clock import VirtualClock
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.actors.cache import Cache
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
 from kubedsm_lab.emulator.api.api_server import ApiServer

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from kubedsm.clock import VirtualClock
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.actors.conditions import find
 from kubedsm_lab.emulator.api.resources import EVENTS, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster

@@ -3,7 +3,7 @@ import random
 import attrs
 import pytest
 
-from kubedsm.clock import VirtualClock
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.actors.container_runtime import Containers
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.api.resources import NODES, PODS

@@ -3,9 +3,9 @@ import random
 
 import pytest
 
-from kubedsm.clock import VirtualClock
-from kubedsm.configuration.documents import DocumentError
-from kubedsm.core.world.quantities import millis, units
+from kubedsm.config.documents import DocumentError
+from kubedsm.model.quantities import millis, units
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,

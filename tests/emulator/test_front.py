@@ -8,8 +8,7 @@ import attrs
 import orjson
 import pytest
 
-from kubedsm.clock import VirtualClock
-from kubedsm.cluster.client.port import (
+from kubedsm.kube.client.port import (
     ApiStatusError,
     Cluster,
     Conflict,
@@ -19,6 +18,7 @@ from kubedsm.cluster.client.port import (
     ServerError,
     Unreachable,
 )
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import PODS

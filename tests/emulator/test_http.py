@@ -11,7 +11,7 @@ import attrs
 import pytest
 from yarl import URL
 
-from kubedsm.listening import AddressUnavailableError
+from kubedsm.process.http_limits import AddressUnavailableError
 from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse
 from kubedsm_lab.emulator.http.server import HttpFront, kubeconfig
 from support.processes import PATIENCE

@@ -7,7 +7,7 @@ import aiohttp
 import attrs
 import pytest
 
-from kubedsm.clock import SystemClock
+from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.access.users import User
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import NAMESPACES

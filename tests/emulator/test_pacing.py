@@ -6,7 +6,7 @@ import random
 import orjson
 import pytest
 
-from kubedsm.clock import VirtualClock
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.pacing import CREATION, DELIVERY, Pacing
 from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, RESOURCE_QUOTAS

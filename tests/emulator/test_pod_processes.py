@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from kubedsm.clock import VirtualClock
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.actors.container_runtime import UP, Containers
 from kubedsm_lab.emulator.processes.pod_processes import FAILURES, PERIOD, PodProcesses
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from kubedsm.clock import VirtualClock
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.processes.pod_processes import PodProcess
 from kubedsm_lab.emulator.processes.pod_usage import PodUsage
 

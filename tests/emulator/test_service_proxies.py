@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from yarl import URL
 
-from kubedsm.core.world.model import Tier
+from kubedsm.model.model import Tier
 from kubedsm_lab.emulator.api.resources import ENDPOINTS, NAMESPACES, SERVICES
 from kubedsm_lab.emulator.processes.accounts import Accounts
 from kubedsm_lab.emulator.processes.forwarding import Forwarding

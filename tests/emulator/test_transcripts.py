@@ -10,7 +10,7 @@ import random
 import aiohttp
 import pytest
 
-from kubedsm.clock import SystemClock
+from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.http.routes import Routes

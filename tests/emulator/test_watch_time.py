@@ -6,7 +6,7 @@ import random
 import orjson
 import pytest
 
-from kubedsm.clock import VirtualClock
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes, WatchStream

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from emulated_lab import check
-from kubedsm.configuration.settings import load
+from kubedsm.config.settings import load
 from support.lab import LAB, lab
 from support.processes import PATIENCE
 

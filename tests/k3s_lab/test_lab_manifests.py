@@ -8,9 +8,9 @@ import subprocess
 import pytest
 import yaml
 
-from kubedsm.clock import SystemClock
-from kubedsm.configuration.settings import load_file
-from kubedsm.core.world.quantities import millis
+from kubedsm.config.settings import load_file
+from kubedsm.model.quantities import millis
+from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import SERVED
 from kubedsm_lab.emulator.paper import SERVICES, paper_cluster

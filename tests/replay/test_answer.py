@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from kubedsm.configuration.settings import Configuration, with_settings
+from kubedsm.config.settings import Configuration, with_settings
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
 from kubedsm_lab.emulator.paper import node, paper_cluster
 from kubedsm_lab.replay.answer import answer

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kubedsm.core.world.model import Tier
+from kubedsm.model.model import Tier
 from kubedsm_lab.replay.at_risk import AtRisk
 from kubedsm_lab.replay.timeline import Life, Timeline
 from support.placement_instances import node, pod, resources

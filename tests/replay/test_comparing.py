@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
-from kubedsm.configuration.documents import DocumentError
-from kubedsm.core.world.model import Tier
+from kubedsm.config.documents import DocumentError
+from kubedsm.model.model import Tier
 from kubedsm_lab.replay.comparing import compared
 from kubedsm_lab.replay.files import RESULTS
 from kubedsm_lab.replay.measures import Answers, ResponseTimes, measures_of

@@ -10,10 +10,10 @@ import attrs
 import orjson
 import pytest
 
-from kubedsm.cluster.client.port import Unreachable
-from kubedsm.cluster.wire import sightings
-from kubedsm.configuration.settings import load
-from kubedsm.core.world.model import Tier, Tiers
+from kubedsm.config.settings import load
+from kubedsm.kube.client.port import Unreachable
+from kubedsm.kube.wire import sightings
+from kubedsm.model.model import Tier, Tiers
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES
 from kubedsm_lab.emulator.front import Delivery, EmulatedFront, RequestFault

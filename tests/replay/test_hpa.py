@@ -9,9 +9,9 @@ import attrs
 import msgspec
 import pytest
 
-from kubedsm.clock import VirtualClock
-from kubedsm.core.policies.in_turn import pick
-from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm.optimizer.policies.in_turn import pick
+from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.replay.command import _MODELLED

@@ -7,10 +7,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from kubedsm.clock import VirtualClock
-from kubedsm.configuration.load_aware import LoadAware
-from kubedsm.configuration.settings import Configuration
-from kubedsm.runtime.load_reading import queries_of
+from kubedsm.app.load_reading import queries_of
+from kubedsm.config.load_aware import LoadAware
+from kubedsm.config.settings import Configuration
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.replay.command import _MODELLED

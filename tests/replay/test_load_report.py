@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from kubedsm.configuration.documents import DocumentError
-from kubedsm.core.world.model import Tier
+from kubedsm.config.documents import DocumentError
+from kubedsm.model.model import Tier
 from kubedsm_lab.replay.load_report import read
 from kubedsm_lab.replay.measures import ResponseTimes
 from loadgen.arrivals import Arrival

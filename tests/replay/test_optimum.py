@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from kubedsm.core.packing.match import Bounds
-from kubedsm.core.world.model import Resources, Tier
+from kubedsm.model.model import Resources, Tier
+from kubedsm.optimizer.matching.match import Bounds
 from kubedsm_lab.replay.optimum import Optimum
 from support.policy_clusters import MI, node, pod
 

@@ -7,10 +7,10 @@ import attrs
 import msgspec
 import pytest
 
-from kubedsm.core.optimise.pack import Packed
-from kubedsm.core.solving.in_order import Certificate
-from kubedsm.core.solving.programme import Status
-from kubedsm.core.world.model import Resources, Tier
+from kubedsm.model.model import Resources, Tier
+from kubedsm.optimizer.packing.pack import Packed
+from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.optimizer.programming.programme import Status
 from kubedsm.solvers.highs import Highs
 from kubedsm_lab.replay.packing import command, sweep
 from kubedsm_lab.replay.packing.attempts import (

@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from kubedsm.configuration.documents import DocumentError
-from kubedsm.configuration.settings import Configuration, with_settings
-from kubedsm.core.policies.registry import ON_REQUEST
-from kubedsm.core.world.model import Workload
+from kubedsm.config.documents import DocumentError
+from kubedsm.config.settings import Configuration, with_settings
+from kubedsm.model.model import Workload
+from kubedsm.optimizer.policies.registry import ON_REQUEST
 from kubedsm_lab.replay.presets import (
     EQUAL_COEFFICIENTS,
     EQUAL_RATE_SCENARIOS,

@@ -3,14 +3,14 @@
 import attrs
 import pytest
 
-from kubedsm.cluster.wire.sightings import (
+from kubedsm.kube.wire.sightings import (
     DeploymentGone,
     DeploymentSeen,
     NodeSeen,
     PodGone,
     PodSeen,
 )
-from kubedsm.core.world.model import Resources, Tier, Tiers
+from kubedsm.model.model import Resources, Tier, Tiers
 from kubedsm_lab.replay.measures import lost_pod_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
 from support.policy_clusters import MI, node, pod

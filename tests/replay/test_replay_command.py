@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from kubedsm import __version__
-from kubedsm.configuration.documents import DocumentError
+from kubedsm.config.documents import DocumentError
 from kubedsm_lab.replay.services import PAPER_SERVICES, load
 from loadgen.generators import normal
 from loadgen.scenario import dumps

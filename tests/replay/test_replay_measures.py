@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kubedsm.core.world.model import Share, Tier
+from kubedsm.model.model import Share, Tier
 from kubedsm_lab.replay.measures import (
     Spread,
     counted_levels,

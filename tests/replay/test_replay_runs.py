@@ -11,12 +11,12 @@ from pathlib import Path
 import attrs
 import pytest
 
-from kubedsm.cluster.calls import pod_writes
-from kubedsm.cluster.client.port import Conflict, DisruptionBudgetExceeded, Request
-from kubedsm.configuration import settings
-from kubedsm.configuration.sections import MigrationSettings
-from kubedsm.configuration.settings import Configuration
-from kubedsm.runtime.tier_marks import DELETION_COST_ANNOTATION
+from kubedsm.config import settings
+from kubedsm.config.sections import MigrationSettings
+from kubedsm.config.settings import Configuration
+from kubedsm.execution.tier_labels import DELETION_COST_ANNOTATION
+from kubedsm.kube.calls import pod_writes
+from kubedsm.kube.client.port import Conflict, DisruptionBudgetExceeded, Request
 from kubedsm_lab.bench.soak.processes import family
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
 from kubedsm_lab.emulator.paper import node

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kubedsm.cluster.wire import decoding
-from kubedsm.configuration.documents import DocumentError
-from kubedsm.configuration.settings import Configuration, with_settings
-from kubedsm.core.world.model import Tier, Tiers
+from kubedsm.config.documents import DocumentError
+from kubedsm.config.settings import Configuration, with_settings
+from kubedsm.kube.wire import decoding
+from kubedsm.model.model import Tier, Tiers
 from kubedsm_lab.replay.oscillations import OSCILLATIONS
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS
 from kubedsm_lab.replay.random_clusters import random_cluster

@@ -15,10 +15,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from kubedsm.configuration.load_aware import LoadAware
-from kubedsm.runtime import prometheus
-from kubedsm.runtime.load_monitor import BYTES
-from kubedsm.runtime.prometheus import Failure, InAThread, Sample
+from kubedsm.app import prometheus
+from kubedsm.app.load_monitor import BYTES
+from kubedsm.app.prometheus import Failure, InAThread, Sample
+from kubedsm.config.load_aware import LoadAware
 from kubedsm_lab.emulator.http.certificates import server_tls
 from support.processes import free_port
 
@@ -412,8 +412,8 @@ async def test_a_mistake_of_ours_is_raised_where_it_is_waited_for():
 
 HANGS = """
 import asyncio, time
-from kubedsm.configuration.load_aware import LoadAware
-from kubedsm.runtime import prometheus
+from kubedsm.config.load_aware import LoadAware
+from kubedsm.app import prometheus
 prometheus.ask_all = lambda *_: time.sleep(600)
 asker = prometheus.InAThread()
 asyncio.run(asker.ask(LoadAware(prometheus="http://p"), {"a": "a"}, 0, 0, print))

@@ -5,12 +5,12 @@ import random
 
 import pytest
 
-from kubedsm.clock import SystemClock
-from kubedsm.configuration.sections import BatchSettings
-from kubedsm.configuration.settings import load
-from kubedsm.core.world.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
-from kubedsm.runtime.batch_window import batch_window
-from kubedsm.runtime.scheduling_queue import SchedulingQueue
+from kubedsm.config.sections import BatchSettings
+from kubedsm.config.settings import load
+from kubedsm.model.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
+from kubedsm.process.clock import SystemClock
+from kubedsm.scheduling.batch_window import batch_window
+from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 from kubedsm_lab.emulator.api.resources import PODS
 from support.waiting_pods import pod
 from support.worlds import CLOUD, EDGE, emulated
@@ -128,7 +128,7 @@ async def test_pods_that_come_while_binds_are_under_way_are_one_batch():
 
 
 async def test_a_window_that_cannot_be_judged_is_kept_open(monkeypatch, caught):
-    monkeypatch.setattr("kubedsm.runtime.scheduler.uncontended", lambda *_: 1 / 0)
+    monkeypatch.setattr("kubedsm.scheduling.scheduler.uncontended", lambda *_: 1 / 0)
     async with emulated(EDGE, CLOUD, configuration=SLOW) as world, world.scheduler():
         await asyncio.sleep(1)
         world.deploy("web", 1)

@@ -5,9 +5,9 @@ import asyncio
 import attrs
 import pytest
 
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.placing import immediate
-from kubedsm.core.world.deadline import Deadline
+from kubedsm.config.settings import Configuration
+from kubedsm.model.deadline import Deadline
+from kubedsm.optimizer.placing import immediate
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -3,11 +3,11 @@
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.configuration.settings import load
-from kubedsm.core.placing.cloud_window import LookedAt
-from kubedsm.core.world import node_order
-from kubedsm.thinking.frames import pickled, pickled_answer, unpickled, unpickled_answer
-from kubedsm.why.table import explanation_table
+from kubedsm.config.settings import load
+from kubedsm.explain.table import explanation_table
+from kubedsm.model import node_order
+from kubedsm.optimizer.placing.cloud_window import LookedAt
+from kubedsm.planner.frames import pickled, pickled_answer, unpickled, unpickled_answer
 from kubedsm_lab.emulator.paper import node
 from support.metered import Metered
 from support.printed import printed

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog
 
-from kubedsm.cluster.client.dry_run import DryRun
-from kubedsm.configuration.current import CurrentConfiguration
-from kubedsm.configuration.settings import load
-from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.dry_run import only_said
+from kubedsm.app.assembly import Runtime
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.settings import load
+from kubedsm.execution.dry_run import only_said
+from kubedsm.kube.client.dry_run import DryRun
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.accesses import Accesses
 from support.fake_prometheus import DOWN, FakePrometheus

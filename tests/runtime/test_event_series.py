@@ -2,8 +2,8 @@
 
 import pytest
 
-from kubedsm.runtime.event_series import BURST, COMBINED, REFILL, SIMILAR, WITHIN, EventSeries
-from kubedsm.runtime.token_bucket import TokenBucket
+from kubedsm.events.event_series import BURST, COMBINED, REFILL, SIMILAR, WITHIN, EventSeries
+from kubedsm.process.token_bucket import TokenBucket
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from kubedsm.configuration.settings import Configuration
+from kubedsm.config.settings import Configuration
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
 from support.worlds import CLOUD, EDGE, emulated
 

@@ -5,8 +5,8 @@ import asyncio
 import attrs
 import pytest
 
-from kubedsm.cluster.client.port import Unreachable
-from kubedsm.configuration.settings import load
+from kubedsm.config.settings import load
+from kubedsm.kube.client.port import Unreachable
 from kubedsm_lab.emulator.front import Delivery, RequestFault
 from support.worlds import CLOUD, EDGE, emulated
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from kubedsm.configuration.settings import load
+from kubedsm.config.settings import load
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import NODES, PODS, REPLICA_SETS
 from support.tenants import (

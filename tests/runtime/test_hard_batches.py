@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kubedsm.configuration.settings import load
-from kubedsm.core.world.deadline import Deadline
-from kubedsm.runtime import deciding
-from kubedsm.runtime.taking_in import TakingIn
-from kubedsm.thinking.questions import NoAnswerError
+from kubedsm.config.settings import load
+from kubedsm.model.deadline import Deadline
+from kubedsm.planner.requests import NoAnswerError
+from kubedsm.scheduling import decider as deciding
+from kubedsm.scheduling.planned_decisions import TakingIn
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.paper import node
 from support.preemptions import HIGH

@@ -6,10 +6,10 @@ from functools import partial
 import attrs
 import pytest
 
-from kubedsm.cluster.calls import leases
-from kubedsm.cluster.client.port import Forbidden, OutcomeUnknown, Request
-from kubedsm.cluster.client.write_gate import WriteGate
-from kubedsm.runtime.leader_election import Elector, LeaseTimes, NotLeadingError, identity_of
+from kubedsm.app.leader_election import Elector, LeaseTimes, NotLeadingError, identity_of
+from kubedsm.kube.calls import leases
+from kubedsm.kube.client.port import Forbidden, OutcomeUnknown, Request
+from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import LEASES, NAMESPACES
 from kubedsm_lab.emulator.front import EmulatedFront, RequestFault

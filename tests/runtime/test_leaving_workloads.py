@@ -6,7 +6,7 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.cluster.client.port import Response
+from kubedsm.kube.client.port import Response
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS

@@ -5,12 +5,12 @@ import asyncio
 import attrs
 import pytest
 
-from kubedsm.clock import VirtualClock
-from kubedsm.cluster.wire.move_mark import MoveMark
-from kubedsm.configuration.settings import load
-from kubedsm.core.world.events import PodApplied, PodDeleted
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import (
+from kubedsm.config.settings import load
+from kubedsm.execution.orphan_sweep import DELAYS, MOST_AT_ONCE, PACE, LeftBehind
+from kubedsm.kube.wire.move_mark import MoveMark
+from kubedsm.model.events import PodApplied, PodDeleted
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import (
     MIGRATING_LABEL,
     NodeName,
     Pod,
@@ -20,7 +20,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.runtime.left_behind import DELAYS, MOST_AT_ONCE, PACE, LeftBehind
+from kubedsm.process.clock import VirtualClock
 from plans.migration import restore_plan
 from plans.steps import StepState
 from support.move_scenes import LARGE_CLOUD, open_edge, settle_on_cloud

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 import attrs
 import pytest
 
-from kubedsm.clock import VirtualClock
-from kubedsm.configuration.current import CurrentConfiguration
-from kubedsm.configuration.settings import Configuration, load
-from kubedsm.runtime.config_map import ConfigMapName
-from kubedsm.runtime.configuration_source import KEY, ConfigurationFile, ConfigurationNews
+from kubedsm.app.configuration_source import KEY, ConfigurationFile, ConfigurationNews
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.settings import Configuration, load
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import MERGE, open_edge

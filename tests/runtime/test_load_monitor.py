@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kubedsm.clock import VirtualClock
-from kubedsm.configuration.settings import load
-from kubedsm.core.world.measured import NOTHING_MEASURED, Usage
-from kubedsm.core.world.model import Tier, Workload
-from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.config_map import ConfigMapName
-from kubedsm.runtime.configuration_source import KEY
-from kubedsm.runtime.prometheus import Failure
+from kubedsm.app.assembly import Runtime
+from kubedsm.app.configuration_source import KEY
+from kubedsm.app.prometheus import Failure
+from kubedsm.config.settings import load
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.model.measured import NOTHING_MEASURED, Usage
+from kubedsm.model.model import Tier, Workload
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
 from support.fake_prometheus import DOWN, FakePrometheus, node_series, pod_series
 from support.metered import Metered

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 import attrs
 import pytest
 
-from kubedsm.clock import VirtualClock
-from kubedsm.configuration.settings import load
-from kubedsm.core.world.events import MeasuredApplied
-from kubedsm.core.world.measured import NOTHING_MEASURED
-from kubedsm.runtime.prometheus import Sample
+from kubedsm.app.prometheus import Sample
+from kubedsm.config.settings import load
+from kubedsm.model.events import MeasuredApplied
+from kubedsm.model.measured import NOTHING_MEASURED
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated

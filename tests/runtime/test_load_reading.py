@@ -3,10 +3,10 @@
 import attrs
 import pytest
 
-from kubedsm.core.world.measured import Answers, Usage
-from kubedsm.core.world.model import Tier, Workload
-from kubedsm.runtime.load_reading import read
-from kubedsm.runtime.prometheus import Sample
+from kubedsm.app.load_reading import read
+from kubedsm.app.prometheus import Sample
+from kubedsm.model.measured import Answers, Usage
+from kubedsm.model.model import Tier, Workload
 from support.placement_instances import node, pod, resources, snapshot
 
 NODES = [

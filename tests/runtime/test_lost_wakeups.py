@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.runtime.unschedulable_pods import FLUSH
+from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.scheduling.unschedulable_pods import FLUSH
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.waiting_pods import MERGE, TAINT, apart, near, pod, spread, term, zoned
 from support.worlds import emulated

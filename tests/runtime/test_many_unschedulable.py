@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import attrs
 import pytest
 
-from kubedsm.runtime.unschedulable_pods import FLUSH, FLUSHED
+from kubedsm.scheduling.unschedulable_pods import FLUSH, FLUSHED
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.waiting_pods import SOON, Counting, Waiting, pod, zoned
 from support.worlds import emulated

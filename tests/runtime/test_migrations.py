@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubedsm.configuration.settings import load
+from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
     ENDPOINTS,

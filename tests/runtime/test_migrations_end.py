@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from kubedsm.configuration.settings import load
+from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import HORIZONTAL_POD_AUTOSCALERS, NODES, PODS
 from kubedsm_lab.emulator.front import Delivery
 from kubedsm_lab.emulator.paper import node

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.configuration.settings import load
-from kubedsm.runtime.config_map import ConfigMapName
-from kubedsm.runtime.mismatch_warnings import GRACE, PERIOD
+from kubedsm.app.mismatch_warnings import GRACE, PERIOD
+from kubedsm.config.settings import load
+from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES
 from support.worlds import CLOUD, EDGE, emulated
 

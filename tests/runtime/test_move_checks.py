@@ -3,10 +3,10 @@
 import attrs
 import pytest
 
-from kubedsm.cluster.calls.live import LiveOwner
-from kubedsm.core.world.model import Uid
-from kubedsm.runtime.step_calls import Accepted
-from kubedsm.runtime.step_checks import Fate, fate
+from kubedsm.execution.migration_calls import Accepted
+from kubedsm.execution.migration_checks import Fate, fate
+from kubedsm.kube.calls.live import LiveOwner
+from kubedsm.model.model import Uid
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,

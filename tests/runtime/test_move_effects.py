@@ -6,8 +6,8 @@ import msgspec
 import orjson
 import pytest
 
-from kubedsm.why.effects import summed_up
-from kubedsm.why.explanation import EffectAnswer
+from kubedsm.explain.effects import summed_up
+from kubedsm.explain.explanation import EffectAnswer
 from kubedsm_lab.emulator.paper import node
 from support.answers import tell, tell_nothing
 from support.metered import Metered

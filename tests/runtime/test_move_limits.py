@@ -3,11 +3,11 @@
 import attrs
 import pytest
 
-from kubedsm.configuration.current import CurrentConfiguration
-from kubedsm.configuration.sections import MigrationSettings
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.model import Workload
-from kubedsm.runtime.limits import BACK_OFF, MoveLimits, Underway
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.sections import MigrationSettings
+from kubedsm.config.settings import Configuration
+from kubedsm.execution.limits import BACK_OFF, MoveLimits, Underway
+from kubedsm.model.model import Workload
 
 WEB, API = (Workload("shop", "Deployment", name) for name in ("web", "api"))
 WIDE = MigrationSettings(max_concurrent=9, max_per_node=9, max_per_workload=9)

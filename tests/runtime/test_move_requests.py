@@ -6,9 +6,9 @@ import msgspec
 import pytest
 import structlog
 
-from kubedsm.cluster.wire.move_request import ANSWER_ANNOTATION, MoveRequest, RequestedMove
-from kubedsm.configuration.settings import load
-from kubedsm.runtime.requested_moves import asked_by
+from kubedsm.config.settings import load
+from kubedsm.kube.wire.move_request import ANSWER_ANNOTATION, MoveRequest, RequestedMove
+from kubedsm.rebalancing.requested_migrations import asked_by
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.faults import OUTCOMES
 from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, open_edge, quiet, settle_on_cloud

@@ -2,11 +2,12 @@
 
 import pytest
 
-from kubedsm.clock import VirtualClock
-from kubedsm.configuration.current import CurrentConfiguration
-from kubedsm.core.world.events import PodApplied
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import (
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.execution.limits import MoveLimits
+from kubedsm.execution.migrations import Moves
+from kubedsm.model.events import PodApplied
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import (
     NodeName,
     Pod,
     PodClass,
@@ -15,8 +16,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.runtime.limits import MoveLimits
-from kubedsm.runtime.moves import Moves
+from kubedsm.process.clock import VirtualClock
 from plans.advance import advance
 from plans.events import Begun, CallRefused
 from plans.migration import MoveMode, MoveOrder, migration_plan

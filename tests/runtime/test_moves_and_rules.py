@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from kubedsm.configuration.settings import load
+from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import ReadyPods, cleaned_up, open_edge

@@ -8,7 +8,7 @@ import asyncio
 import orjson
 import pytest
 
-from kubedsm.configuration.settings import load
+from kubedsm.config.settings import load
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,

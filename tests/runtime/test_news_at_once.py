@@ -8,9 +8,9 @@ import asyncio
 
 import pytest
 
-from kubedsm.configuration.settings import load
-from kubedsm.core.world.events import PodDeleted
-from kubedsm.core.world.model import Uid
+from kubedsm.config.settings import load
+from kubedsm.model.events import PodDeleted
+from kubedsm.model.model import Uid
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from kubedsm_lab.emulator.front import Delivery
 from kubedsm_lab.emulator.paper import node

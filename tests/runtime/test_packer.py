@@ -6,10 +6,10 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.configuration.settings import load
-from kubedsm.core.world.sites import Away
-from kubedsm.thinking.questions import NoAnswerError
-from kubedsm.why.table import explanation_table
+from kubedsm.config.settings import load
+from kubedsm.explain.table import explanation_table
+from kubedsm.model.sites import Away
+from kubedsm.planner.requests import NoAnswerError
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from support.move_scenes import MERGE
 from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled

@@ -9,11 +9,11 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.clock import VirtualClock
-from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
-from kubedsm.runtime.config_map import ConfigMapName, FollowedConfigMap
-from kubedsm.runtime.pause_switch import PauseSwitch
-from kubedsm.said_by_cause import SaidByCause
+from kubedsm.app.pause_switch import PauseSwitch
+from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.kube.watching.config_map import ConfigMapName, FollowedConfigMap
+from kubedsm.process.clock import VirtualClock
+from kubedsm.process.log_throttle import SaidByCause
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import Delivery, EmulatedFront, NoFaults, RequestFault

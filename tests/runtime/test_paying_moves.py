@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubedsm.configuration.settings import load
+from kubedsm.config.settings import load
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import open_edge

@@ -4,18 +4,18 @@ import asyncio
 
 import pytest
 
-from kubedsm.cluster.calls.leases import LeaseName
-from kubedsm.cluster.calls.permissions import FEATURES
-from kubedsm.cluster.calls.verbs import cluster_uid
-from kubedsm.cluster.client.write_gate import WriteGate
-from kubedsm.cluster.wire import decoding
-from kubedsm.cluster.wire.move_request import REQUEST_ANNOTATION, MoveRequest
-from kubedsm.configuration.settings import load
-from kubedsm.runtime.config_map import ConfigMapName
-from kubedsm.runtime.configuration_source import KEY, said_in
-from kubedsm.runtime.leader_election import Elector, LeaseTimes
-from kubedsm.why import client
-from kubedsm.why.answers import Explainer
+from kubedsm.app.configuration_source import KEY, said_in
+from kubedsm.app.leader_election import Elector, LeaseTimes
+from kubedsm.config.settings import load
+from kubedsm.explain import client
+from kubedsm.explain.answers import Explainer
+from kubedsm.kube.calls.leases import LeaseName
+from kubedsm.kube.calls.permissions import FEATURES
+from kubedsm.kube.calls.verbs import cluster_uid
+from kubedsm.kube.client.write_gate import WriteGate
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.wire import decoding
+from kubedsm.kube.wire.move_request import REQUEST_ANNOTATION, MoveRequest
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES, STATEFUL_SETS
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node

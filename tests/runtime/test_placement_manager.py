@@ -7,13 +7,13 @@ import attrs
 import orjson
 import pytest
 
-from kubedsm.clock import SystemClock
-from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
-from kubedsm.core.placing.decision import Binding
-from kubedsm.core.world.change import Change
-from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
-from kubedsm.core.world.mirror import ClusterMirror, ReservationError
-from kubedsm.core.world.model import (
+from kubedsm.execution.limits import Limits
+from kubedsm.execution.placement_manager import PlacementManager
+from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.model.change import Change
+from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.mirror import ClusterMirror, ReservationError
+from kubedsm.model.model import (
     Node,
     NodeName,
     Pod,
@@ -24,8 +24,8 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.runtime.limits import Limits
-from kubedsm.runtime.placement_manager import PlacementManager
+from kubedsm.optimizer.placing.decision import Binding
+from kubedsm.process.clock import SystemClock
 from plans.events import CallRefused
 from plans.steps import StepKind
 from support.plan_runner import plan_runner

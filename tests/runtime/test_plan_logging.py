@@ -6,8 +6,8 @@ import pytest
 from structlog import contextvars
 from structlog.testing import capture_logs
 
-from kubedsm.configuration.settings import load
-from kubedsm.runtime.plan_logging import plan_logged
+from kubedsm.config.settings import load
+from kubedsm.execution.plan_logging import plan_logged
 from support.faults import OUTCOMES
 from support.move_scenes import AtRequest, open_edge, quiet, settle_on_cloud
 from support.worlds import CLOUD, emulated

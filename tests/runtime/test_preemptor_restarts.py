@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubedsm.cluster.client.port import OutcomeUnknown
+from kubedsm.kube.client.port import OutcomeUnknown
 from kubedsm_lab.emulator.front import RequestFault
 from support.faults import FaultAt
 from support.preemptions import (

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubedsm.cluster.client.port import Forbidden
+from kubedsm.kube.client.port import Forbidden
 from kubedsm_lab.emulator.api.resources import (
     CSI_NODES,
     NAMESPACES,

@@ -9,13 +9,14 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.clock import VirtualClock
-from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
-from kubedsm.core.placing.decision import Binding
-from kubedsm.core.world.change import Change
-from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import (
+from kubedsm.events.event_recorder import BINDS_FIRST, BURST, CHANGED, EACH, SAME, EventRecorder
+from kubedsm.execution.placement_manager import PlacementManager
+from kubedsm.explain.listener import Listener
+from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.model.change import Change
+from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import (
     Node,
     NodeName,
     Pod,
@@ -26,9 +27,8 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.runtime.event_recorder import BINDS_FIRST, BURST, CHANGED, EACH, SAME, EventRecorder
-from kubedsm.runtime.listener import Listener
-from kubedsm.runtime.placement_manager import PlacementManager
+from kubedsm.optimizer.placing.decision import Binding
+from kubedsm.process.clock import VirtualClock
 from support.answering_cluster import refusal
 from support.plan_runner import plan_runner
 

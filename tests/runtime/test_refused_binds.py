@@ -7,7 +7,7 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.cluster.client.port import Response
+from kubedsm.kube.client.port import Response
 from kubedsm_lab.emulator.api.resources import EVENTS, NAMESPACES, PODS
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from kubedsm.configuration.settings import load
+from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.paper import node
 from support.slow_thinking import hard, overrun_at_random, slow_batches

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog
 
-from kubedsm.cluster.joining import NotJoinedError, join
-from kubedsm.configuration.settings import load
-from kubedsm.core.world.model import MIGRATING_LABEL
+from kubedsm.config.settings import load
+from kubedsm.kube.joining import NotJoinedError, join
+from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.emulator.api.resources import CLUSTER_ROLES, CONFIGMAPS, ROLES
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node

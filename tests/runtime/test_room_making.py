@@ -8,7 +8,7 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.runtime.room_making import _Underway
+from kubedsm.rebalancing.room_maker import _Underway
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from support.move_scenes import (

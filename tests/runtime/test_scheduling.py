@@ -5,8 +5,8 @@ import itertools
 
 import pytest
 
-from kubedsm.cluster.client.port import Unreachable
-from kubedsm.core.world.model import DELETION_COST_ANNOTATION
+from kubedsm.kube.client.port import Unreachable
+from kubedsm.model.model import DELETION_COST_ANNOTATION
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node

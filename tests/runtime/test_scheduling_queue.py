@@ -5,10 +5,9 @@ from itertools import pairwise
 import attrs
 import pytest
 
-from kubedsm.clock import SystemClock
-from kubedsm.core.world.change import Change, Freed
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import (
+from kubedsm.model.change import Change, Freed
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import (
     NodeName,
     Pod,
     PodClass,
@@ -17,13 +16,14 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.runtime.scheduling_queue import (
+from kubedsm.process.clock import SystemClock
+from kubedsm.scheduling.scheduling_queue import (
     BROUGHT_FORWARD,
     LONGEST_TURN,
     TURN,
     SchedulingQueue,
 )
-from kubedsm.runtime.unschedulable_pods import FLUSH
+from kubedsm.scheduling.unschedulable_pods import FLUSH
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

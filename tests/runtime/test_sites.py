@@ -7,21 +7,21 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.clock import VirtualClock
 from kubedsm.commands.advising import advise
-from kubedsm.configuration.current import CurrentConfiguration
-from kubedsm.configuration.sections import BatchSettings, MigrationSettings, SiteSettings
-from kubedsm.configuration.services import Service
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.goals.lasting import Quiet
-from kubedsm.core.world.change import Change
-from kubedsm.core.world.events import NodeApplied
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Node, NodeName, Resources, Taint, Workload
-from kubedsm.core.world.sites import Away
-from kubedsm.runtime.sites import Sites
-from kubedsm.thinking.frames import pickled, unpickled
-from kubedsm.thinking.moves_to_make import MovesToMake
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.sections import BatchSettings, MigrationSettings, SiteSettings
+from kubedsm.config.services import Service
+from kubedsm.config.settings import Configuration
+from kubedsm.model.change import Change
+from kubedsm.model.events import NodeApplied
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Node, NodeName, Resources, Taint, Workload
+from kubedsm.model.sites import Away
+from kubedsm.objective.lasting import Quiet
+from kubedsm.planner.frames import pickled, unpickled
+from kubedsm.planner.suggest_request import MovesToMake
+from kubedsm.process.clock import VirtualClock
+from kubedsm.scheduling.site_monitor import Sites
 from support.metered import Metered
 from support.sites import (
     GRACE,

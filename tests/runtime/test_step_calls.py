@@ -5,10 +5,10 @@ import asyncio
 import attrs
 import pytest
 
-from kubedsm.cluster.calls import pod_writes, verbs
-from kubedsm.cluster.client.port import Conflict, Invalid, Unreachable
-from kubedsm.cluster.wire.move_mark import MoveMark
-from kubedsm.core.world.model import Uid
+from kubedsm.kube.calls import pod_writes, verbs
+from kubedsm.kube.client.port import Conflict, Invalid, Unreachable
+from kubedsm.kube.wire.move_mark import MoveMark
+from kubedsm.model.model import Uid
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
 from kubedsm_lab.emulator.front import EmulatedFront, RequestFault

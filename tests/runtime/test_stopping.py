@@ -5,7 +5,7 @@ import asyncio
 import attrs
 import pytest
 
-from kubedsm.core.world.model import MIGRATING_LABEL as MIGRATING
+from kubedsm.model.model import MIGRATING_LABEL as MIGRATING
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, SMALL_EDGE, labelled, open_edge
 from support.replicas import replicas

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.configuration.settings import load
+from kubedsm.config.settings import load
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,

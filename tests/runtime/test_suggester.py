@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from kubedsm.clock import VirtualClock
-from kubedsm.configuration.settings import load
-from kubedsm.runtime.running_plan import LONGEST, STALLED, Running
-from kubedsm.thinking.moves_to_make import MovesToMake
-from kubedsm.thinking.questions import Known
+from kubedsm.config.settings import load
+from kubedsm.execution.running_plan import LONGEST, STALLED, Running
+from kubedsm.planner.requests import Known
+from kubedsm.planner.suggest_request import MovesToMake
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from kubedsm_lab.emulator.paper import node

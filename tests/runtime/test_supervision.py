@@ -6,15 +6,15 @@ from itertools import pairwise
 
 import pytest
 
-from kubedsm.clock import VirtualClock
-from kubedsm.configuration.settings import Configuration, load
-from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.runtime.event_handler import EventHandler
-from kubedsm.runtime.event_recorder import EventRecorder
-from kubedsm.runtime.scheduling_queue import SchedulingQueue
-from kubedsm.runtime.step_calls import StepCalls
-from kubedsm.runtime.supervisor import WORKED_AFTER, Supervisor
+from kubedsm.app.event_handler import EventHandler
+from kubedsm.config.settings import Configuration, load
+from kubedsm.events.event_recorder import EventRecorder
+from kubedsm.execution.migration_calls import StepCalls
+from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.process.clock import VirtualClock
+from kubedsm.process.supervisor import WORKED_AFTER, Supervisor
+from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 from kubedsm_lab.emulator.api.resources import NODES
 from support.rule_instances import pod, zoned
 from support.tenants import moved, served

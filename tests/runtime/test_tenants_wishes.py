@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from kubedsm.configuration.settings import load
-from kubedsm.core.world.model import Workload
+from kubedsm.config.settings import load
+from kubedsm.model.model import Workload
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
 from support.move_scenes import LARGE_CLOUD, MERGE, open_edge, settle_on_cloud
 from support.worlds import CLOUD, EDGE, emulated

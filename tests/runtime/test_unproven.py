@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.configuration.settings import load
+from kubedsm.config.settings import load
 from support.metered import Metered
 from support.worlds import emulated, node
 

@@ -5,10 +5,10 @@ import random
 import attrs
 import pytest
 
-from kubedsm.clock import SystemClock
-from kubedsm.core.world.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import (
+from kubedsm.app.event_handler import EventHandler
+from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import (
     Node,
     NodeName,
     Pod,
@@ -19,10 +19,10 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.runtime.event_handler import EventHandler
-from kubedsm.runtime.scheduling_queue import SchedulingQueue
-from kubedsm.runtime.supervisor import Supervisor
-from kubedsm.runtime.unschedulable_pods import FLUSH, FLUSHED
+from kubedsm.process.clock import SystemClock
+from kubedsm.process.supervisor import Supervisor
+from kubedsm.scheduling.scheduling_queue import SchedulingQueue
+from kubedsm.scheduling.unschedulable_pods import FLUSH, FLUSHED
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

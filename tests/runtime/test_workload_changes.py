@@ -3,10 +3,10 @@
 import attrs
 import pytest
 
-from kubedsm.core.goals.lasting import ASSUMED
-from kubedsm.core.world.change import Change
-from kubedsm.core.world.model import Workload
-from kubedsm.runtime.workload_changes import SETTLING, WorkloadChanges
+from kubedsm.model.change import Change
+from kubedsm.model.model import Workload
+from kubedsm.objective.lasting import ASSUMED
+from kubedsm.scheduling.workload_changes import SETTLING, WorkloadChanges
 from support.fixed_clock import FixedClock
 from support.placement_instances import pod, resources
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubedsm.cluster.client.port import Unreachable
+from kubedsm.kube.client.port import Unreachable
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node

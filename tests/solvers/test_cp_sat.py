@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from kubedsm.core.solving.programme import Rows, Status
-from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.optimizer.programming.programme import Rows, Status
 from kubedsm.solvers.available import installed, lacking, solver_of
 from kubedsm.solvers.cp_sat import CpSat
 from kubedsm.solvers.highs import Highs

@@ -1,7 +1,7 @@
 import numpy as np
 
-from kubedsm.core.solving.programme import Rows, Status
-from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.optimizer.programming.programme import Rows, Status
 from kubedsm.solvers.available import solver_of
 from kubedsm.solvers.highs import Highs
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kubedsm.core.solving.in_order import Goal, maximised_in_order
-from kubedsm.core.solving.programme import Rows, Status
-from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.optimizer.programming.in_order import Goal, maximised_in_order
+from kubedsm.optimizer.programming.programme import Rows, Status
 from kubedsm.solvers import process
 from kubedsm.solvers.available import installed
 from kubedsm.solvers.cp_sat import CpSat
@@ -182,8 +182,8 @@ def test_a_library_that_claims_the_worst_is_the_best_is_not_believed(stub):
 
 PARENT = """
 import numpy as np
-from kubedsm.core.solving.programme import Rows
-from kubedsm.core.world.deadline import NO_DEADLINE
+from kubedsm.optimizer.programming.programme import Rows
+from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.solvers import process
 from kubedsm.solvers.highs import Highs
 from threading import Thread

@@ -1,6 +1,6 @@
 """What the scheduler asks of an API server, as the rights that it needs for that."""
 
-from kubedsm.cluster.calls.permissions import APPROVALS, Right
+from kubedsm.kube.calls.permissions import APPROVALS, Right
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.http.request_info import attributes_of
 

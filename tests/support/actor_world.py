@@ -5,7 +5,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from kubedsm.clock import VirtualClock
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.actors.cache import controller_of, key_of
 from kubedsm_lab.emulator.actors.conditions import find
 from kubedsm_lab.emulator.actors.container_runtime import ContainerRuntime

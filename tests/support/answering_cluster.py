@@ -4,8 +4,8 @@ import json
 
 import orjson
 
-from kubedsm.cluster.client.port import Response
-from kubedsm.cluster.wire import decoding
+from kubedsm.kube.client.port import Response
+from kubedsm.kube.wire import decoding
 
 POD = decoding.pod(
     {"metadata": {"name": "cart-1", "namespace": "shop", "uid": "u1"}, "spec": {"containers": []}}

@@ -1,8 +1,8 @@
 """What a Prometheus would have the scheduler know of response times, fed in by hand."""
 
-from kubedsm.core.world.events import MeasuredApplied
-from kubedsm.core.world.measured import NOTHING_MEASURED, Answers, Measured
-from kubedsm.core.world.model import Tier, Workload
+from kubedsm.model.events import MeasuredApplied
+from kubedsm.model.measured import NOTHING_MEASURED, Answers, Measured
+from kubedsm.model.model import Tier, Workload
 
 WEB = Workload("default", "Deployment", "web")
 

@@ -4,8 +4,8 @@ import json
 
 from hypothesis import strategies as st
 
-from kubedsm.configuration.load_aware import LoadAware, NodeCapacity
-from kubedsm.configuration.sections import (
+from kubedsm.config.load_aware import LoadAware, NodeCapacity
+from kubedsm.config.sections import (
     BatchSettings,
     Fairness,
     Latency,
@@ -14,9 +14,9 @@ from kubedsm.configuration.sections import (
     OptimiserSettings,
     SuggesterSettings,
 )
-from kubedsm.configuration.services import Service
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.model import Tiers
+from kubedsm.config.services import Service
+from kubedsm.config.settings import Configuration
+from kubedsm.model.model import Tiers
 
 _KEYS = (
     st.text(max_size=5)

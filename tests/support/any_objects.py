@@ -2,10 +2,10 @@
 
 from hypothesis import strategies as st
 
-from kubedsm.cluster.wire import decoding
-from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.world.events import NodeApplied, PodApplied
-from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.kube.wire import decoding
+from kubedsm.model.events import NodeApplied, PodApplied
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.objective.objective import Objective, Promise
 
 _ORDINARY = ("0", "1m", "250m", "1", "2", "64Mi", "1Gi", "3e3", "0.0001")
 _ABSURD = ("1n", "100T", "1E", "1e20", "9223372036854775807", "1Ei", "7Ei", "1Pi", "12E")

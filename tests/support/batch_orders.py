@@ -2,8 +2,8 @@
 
 from collections import Counter, defaultdict
 
-from kubedsm.core.goals.objective import Promise
-from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.objective.objective import Promise
+from kubedsm.plugins.feasibility import Feasibility
 from support.placement_literal import standing
 
 

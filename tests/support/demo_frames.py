@@ -2,9 +2,9 @@
 
 import msgspec
 
-from kubedsm.core.world.model import Resources, Share
-from kubedsm.page.rows import MoveRow
-from kubedsm.page.seen.headline import line_of
+from kubedsm.dashboard.rows import MoveRow
+from kubedsm.dashboard.state.headline import line_of
+from kubedsm.model.model import Resources, Share
 from kubedsm_lab.demo.frame import Frame
 from kubedsm_lab.demo.observer import Migrations, NodeView, ServiceView
 from kubedsm_lab.demo.standing import Standing

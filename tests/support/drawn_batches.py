@@ -6,9 +6,9 @@ from collections import Counter
 import attrs
 import numpy as np
 
-from kubedsm.core.goals.objective import Objective
-from kubedsm.core.packing.problem import Packing, Rank, kinds
-from kubedsm.core.world.model import Tier
+from kubedsm.model.model import Tier
+from kubedsm.objective.objective import Objective
+from kubedsm.optimizer.matching.problem import Packing, Rank, kinds
 from support.placement_instances import drawn
 
 OBJECTIVES = (

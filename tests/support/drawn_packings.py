@@ -4,12 +4,12 @@ import random
 
 import numpy as np
 
-from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.core.goals.replica_spread import ReplicaSpread
-from kubedsm.core.packing.ladders import Ladders
-from kubedsm.core.packing.problem import Kind, Packing
-from kubedsm.core.world.model import Tier
-from kubedsm.core.world.node_rows import NodeRows
+from kubedsm.model.model import Tier
+from kubedsm.model.node_rows import NodeRows
+from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.objective.replica_spread import ReplicaSpread
+from kubedsm.optimizer.matching.ladders import Ladders
+from kubedsm.optimizer.matching.problem import Kind, Packing
 from support.placement_instances import node, pod, resources, snapshot
 
 

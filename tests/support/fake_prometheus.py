@@ -4,7 +4,7 @@ import asyncio
 
 import attrs
 
-from kubedsm.runtime.prometheus import Failure, Sample
+from kubedsm.app.prometheus import Failure, Sample
 
 DOWN = Failure("Connection refused", nobody=True)
 

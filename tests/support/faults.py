@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kubedsm.cluster.client.port import OutcomeUnknown
+from kubedsm.kube.client.port import OutcomeUnknown
 from kubedsm_lab.chaos.faults import OUTCOMES as SWEPT
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.front import RequestFault

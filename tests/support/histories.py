@@ -4,7 +4,7 @@ import random
 
 import attrs
 
-from kubedsm.core.world.events import (
+from kubedsm.model.events import (
     HistoryRewound,
     KindKnown,
     MeasuredApplied,
@@ -15,9 +15,9 @@ from kubedsm.core.world.events import (
     SurroundingApplied,
     SurroundingDeleted,
 )
-from kubedsm.core.world.measured import NOTHING_MEASURED, Measured, Usage
-from kubedsm.core.world.mirror import ReplacementClaim, ReservationError
-from kubedsm.core.world.model import (
+from kubedsm.model.measured import NOTHING_MEASURED, Measured, Usage
+from kubedsm.model.mirror import ReplacementClaim, ReservationError
+from kubedsm.model.model import (
     ClaimReference,
     Disk,
     HostPort,
@@ -31,8 +31,8 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.world.selectors import Requirement
-from kubedsm.core.world.surroundings import (
+from kubedsm.model.selectors import Requirement
+from kubedsm.model.surroundings import (
     Claim,
     CSINode,
     CSIVolume,
@@ -40,7 +40,7 @@ from kubedsm.core.world.surroundings import (
     StorageClass,
     Volume,
 )
-from kubedsm.core.world.wishes import Wishes
+from kubedsm.model.wishes import Wishes
 from support.rule_instances import HOST, app, evenly, near
 
 GI = 2**30

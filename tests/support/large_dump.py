@@ -7,7 +7,7 @@ import time
 import orjson
 import yaml
 
-from kubedsm.cluster.wire import dump as dumps
+from kubedsm.kube.wire import dump as dumps
 from kubedsm_lab.bench.watched_pods import watch_line
 from support.dumps import node
 

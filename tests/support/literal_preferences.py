@@ -2,9 +2,9 @@
 
 import math
 
-from kubedsm.core.rules.node_affinity import node_affinity
-from kubedsm.core.rules.taints import taint_toleration
-from kubedsm.core.world.selectors import selects
+from kubedsm.model.selectors import selects
+from kubedsm.plugins.node_affinity import node_affinity
+from kubedsm.plugins.taints import taint_toleration
 from kubedsm_lab.bench.literal.rules import meant, together
 
 HOST = "kubernetes.io/hostname"

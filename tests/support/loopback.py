@@ -6,8 +6,8 @@ import json
 
 from aiohttp import web
 
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.cluster.client.port import Request
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.client.port import Request
 
 POST = Request("POST", "/api/v1/pods", body={"a": 1})
 

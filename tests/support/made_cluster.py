@@ -9,9 +9,9 @@ from itertools import cycle
 import attrs
 from msgspec.structs import replace
 
-from kubedsm.clock import SystemClock
-from kubedsm.page.messages import Changes, Snapshot
-from kubedsm.page.rows import MoveRow, NodeRow, PodRow, StatusRow, WorkloadRow
+from kubedsm.dashboard.messages import Changes, Snapshot
+from kubedsm.dashboard.rows import MoveRow, NodeRow, PodRow, StatusRow, WorkloadRow
+from kubedsm.process.clock import SystemClock
 from support.serving_pages import page_showing, served
 from support.told_scene import stream_of
 

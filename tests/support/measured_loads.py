@@ -5,9 +5,9 @@ from collections import Counter
 
 import attrs
 
-from kubedsm.core.goals.load import Capacity, LoadGoal
-from kubedsm.core.world.measured import Measured, Usage
-from kubedsm.core.world.model import SchedulingRules, Tier, Workload
+from kubedsm.model.measured import Measured, Usage
+from kubedsm.model.model import SchedulingRules, Tier, Workload
+from kubedsm.objective.load import Capacity, LoadGoal
 from support.placement_instances import node, resources, snapshot
 from support.suggest_instances import running
 

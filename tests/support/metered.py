@@ -2,10 +2,10 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kubedsm.monitoring.gauges import families
-from kubedsm.monitoring.instruments import Instruments
-from kubedsm.monitoring.reading import Leadership, read
-from kubedsm.monitoring.registry import Families, written
+from kubedsm.observability.gauges import families
+from kubedsm.observability.instruments import Instruments
+from kubedsm.observability.reading import Leadership, read
+from kubedsm.observability.registry import Families, written
 
 
 def samples(text):

@@ -4,8 +4,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from kubedsm.page.served.access import HEADERS
-from kubedsm.page.served.app import served_files
+from kubedsm.dashboard.server.access import HEADERS
+from kubedsm.dashboard.server.app import served_files
 from support.serving_pages import served
 
 _KINDS = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}

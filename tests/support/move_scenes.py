@@ -4,13 +4,13 @@ import asyncio
 
 import attrs
 
-from kubedsm.configuration.settings import load
-from kubedsm.core.moving.move_groups import Order
-from kubedsm.core.moving.suggestion import Move
-from kubedsm.core.world.model import Uid
-from kubedsm.runtime.moves import Group
-from kubedsm.runtime.suggester import order_of
-from kubedsm.why.entries import MoveOutcome, Outcome, planned
+from kubedsm.config.settings import load
+from kubedsm.execution.migrations import Group
+from kubedsm.explain.entries import MoveOutcome, Outcome, planned
+from kubedsm.model.model import Uid
+from kubedsm.optimizer.moving.move_groups import Order
+from kubedsm.optimizer.moving.suggestion import Move
+from kubedsm.rebalancing.suggester import order_of
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated

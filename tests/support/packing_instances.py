@@ -5,10 +5,10 @@ import random
 
 import attrs
 
-from kubedsm.core.goals.gains import Gains
-from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.rules.fit import shortages
-from kubedsm.core.world.model import Tier
+from kubedsm.model.model import Tier
+from kubedsm.objective.gains import Gains
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.plugins.fit import shortages
 from support.placement_instances import node, pod, resources, snapshot
 
 OBJECTIVE = Objective()

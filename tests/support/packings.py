@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kubedsm.configuration.settings import load
+from kubedsm.config.settings import load
 from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated
 

@@ -4,9 +4,7 @@ import random
 
 import attrs
 
-from kubedsm.core.goals.objective import Promise
-from kubedsm.core.goals.slower_edge import not_filled_further
-from kubedsm.core.world.model import (
+from kubedsm.model.model import (
     Node,
     NodeName,
     Pod,
@@ -19,8 +17,10 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.world.snapshot import Snapshot
-from kubedsm.core.world.wishes import Wishes
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.model.wishes import Wishes
+from kubedsm.objective.objective import Promise
+from kubedsm.objective.slower_edge import not_filled_further
 
 GPU = "example.com/gpu"
 NO_RULES = SchedulingRules()

@@ -3,10 +3,10 @@
 from collections import Counter
 from itertools import pairwise, product
 
-from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
-from kubedsm.core.goals.objective import Objective, quality
-from kubedsm.core.rules.fit import reasons
-from kubedsm.core.world.model import Share, Tier
+from kubedsm.model.model import Share, Tier
+from kubedsm.objective.fragmentation import Fragmentation, request_mix
+from kubedsm.objective.objective import Objective, quality
+from kubedsm.plugins.fit import reasons
 from kubedsm_lab.bench.literal.match import literal_fragmentation, literal_match
 
 

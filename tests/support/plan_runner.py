@@ -4,18 +4,18 @@ import random
 
 import attrs
 
-from kubedsm.configuration.current import CurrentConfiguration
-from kubedsm.configuration.sections import MigrationSettings
-from kubedsm.configuration.settings import Configuration
-from kubedsm.runtime.bind_calls import BindCalls
-from kubedsm.runtime.left_behind import LeftBehind
-from kubedsm.runtime.limits import Limits, MoveLimits
-from kubedsm.runtime.listener import Listener
-from kubedsm.runtime.moves import Moves
-from kubedsm.runtime.placement_manager import PlacementManager
-from kubedsm.runtime.step_calls import StepCalls
-from kubedsm.runtime.supervisor import Supervisor
-from kubedsm.said_by_cause import SaidByCause
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.sections import MigrationSettings
+from kubedsm.config.settings import Configuration
+from kubedsm.execution.bind_calls import BindCalls
+from kubedsm.execution.limits import Limits, MoveLimits
+from kubedsm.execution.migration_calls import StepCalls
+from kubedsm.execution.migrations import Moves
+from kubedsm.execution.orphan_sweep import LeftBehind
+from kubedsm.execution.placement_manager import PlacementManager
+from kubedsm.explain.listener import Listener
+from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.supervisor import Supervisor
 
 
 def nothing(*_):

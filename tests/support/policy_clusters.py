@@ -1,7 +1,6 @@
 """Tiny clusters for the policies, as snapshots."""
 
-from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.world.model import (
+from kubedsm.model.model import (
     Node,
     NodeName,
     Pod,
@@ -13,7 +12,8 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.objective import Objective, Promise
 
 MI = 2**20
 PROMISED = (lambda _: Promise(), Objective())

@@ -4,7 +4,7 @@ import asyncio
 
 import attrs
 
-from kubedsm.configuration.settings import load
+from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import POD_DISRUPTION_BUDGETS
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from kubedsm_lab.emulator.paper import node

@@ -5,14 +5,14 @@ from contextlib import asynccontextmanager
 import attrs
 import structlog
 
-from kubedsm.cluster.calls.permissions import APPROVALS
-from kubedsm.cluster.wire.move_request import (
+from kubedsm.config.settings import load
+from kubedsm.kube.calls.permissions import APPROVALS
+from kubedsm.kube.wire.move_request import (
     ANSWER_ANNOTATION,
     REQUEST_ANNOTATION,
     MoveRequest,
     answer_in,
 )
-from kubedsm.configuration.settings import load
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
 from support.move_scenes import LARGE_CLOUD, MERGE, open_edge, settle_on_cloud
 from support.worlds import emulated

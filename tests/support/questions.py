@@ -8,7 +8,7 @@ import time
 import attrs
 import numpy as np
 
-from kubedsm.core.solving.programme import Rows
+from kubedsm.optimizer.programming.programme import Rows
 from kubedsm.solvers.highs import Highs
 from support.histories import state_of
 

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 import attrs
 
-from kubedsm.configuration.settings import Configuration
-from kubedsm.runtime.leader_election import LeaseTimes
+from kubedsm.app.leader_election import LeaseTimes
+from kubedsm.config.settings import Configuration
 from kubedsm_lab.chaos.ledger import Ledger
 from kubedsm_lab.chaos.process import LEASE, Process
 from kubedsm_lab.emulator.api.resources import NAMESPACES

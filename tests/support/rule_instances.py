@@ -5,7 +5,7 @@ from functools import cache
 
 import attrs
 
-from kubedsm.core.world.model import (
+from kubedsm.model.model import (
     EVERY_ADDRESS,
     ClaimReference,
     HostPort,
@@ -22,8 +22,8 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.world.selectors import NodeSelectorTerm, Requirement
-from kubedsm.core.world.surroundings import (
+from kubedsm.model.selectors import NodeSelectorTerm, Requirement
+from kubedsm.model.surroundings import (
     Claim,
     CSINode,
     CSIVolume,

@@ -2,7 +2,7 @@
 
 import random
 
-from kubedsm.core.world.model import (
+from kubedsm.model.model import (
     HostPort,
     NodeName,
     Pod,

@@ -4,9 +4,7 @@ import random
 
 import attrs
 
-from kubedsm.core.goals.objective import Promise
-from kubedsm.core.moving.suggestion import SuggestLimits
-from kubedsm.core.world.model import (
+from kubedsm.model.model import (
     HostPort,
     NodeName,
     Pod,
@@ -16,6 +14,8 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
+from kubedsm.objective.objective import Promise
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm_lab.bench.literal.rules import literal_rule
 from support.placement_instances import Instance, resources, snapshot
 from support.rule_instances import HOST, ZONE, app, evenly, near, zoned

@@ -6,11 +6,11 @@ from itertools import combinations, groupby, permutations, product
 
 import attrs
 
-from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
-from kubedsm.core.goals.objective import quality
-from kubedsm.core.moving.movable import default_movable
-from kubedsm.core.rules.fit import shortages
-from kubedsm.core.world.model import PodClass, Resources, Share, Tier
+from kubedsm.model.model import PodClass, Resources, Share, Tier
+from kubedsm.objective.fragmentation import Fragmentation, request_mix
+from kubedsm.objective.objective import quality
+from kubedsm.optimizer.moving.movable import default_movable
+from kubedsm.plugins.fit import shortages
 from kubedsm_lab.bench.literal.rules import literal_rule
 
 CLOUD = "the cloud"

@@ -7,8 +7,7 @@ import random
 
 import attrs
 
-from kubedsm.clock import VirtualClock
-from kubedsm.cluster.client.port import (
+from kubedsm.kube.client.port import (
     Expired,
     Forbidden,
     Request,
@@ -17,15 +16,16 @@ from kubedsm.cluster.client.port import (
     TooManyRequests,
     Unauthorized,
 )
-from kubedsm.cluster.watching.reflector import Reflector, ReflectorStatistics
-from kubedsm.cluster.watching.watched import PODS
-from kubedsm.core.world.events import (
+from kubedsm.kube.watching.reflector import Reflector, ReflectorStatistics
+from kubedsm.kube.watching.watched import PODS
+from kubedsm.model.events import (
     HistoryRewound,
     NodeApplied,
     NodeDeleted,
     PodApplied,
     PodDeleted,
 )
+from kubedsm.process.clock import VirtualClock
 
 FOREVER = 1e9
 EXPIRED = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}

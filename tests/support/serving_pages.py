@@ -4,10 +4,10 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from kubedsm.listening import PAGE, listen
-from kubedsm.page.served.access import Access
-from kubedsm.page.served.app import page_app
-from kubedsm.page.served.film_file import FilmFile
+from kubedsm.dashboard.server.access import Access
+from kubedsm.dashboard.server.app import page_app
+from kubedsm.dashboard.server.film_file import FilmFile
+from kubedsm.process.http_limits import PAGE, listen
 
 
 def page_showing(stream, clock, access=None):

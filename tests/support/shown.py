@@ -10,9 +10,9 @@ from contextlib import suppress
 
 import orjson
 
-from kubedsm.cluster.client.port import Response
-from kubedsm.cluster.watching import watched
-from kubedsm.cluster.wire.decoding import WireError
+from kubedsm.kube.client.port import Response
+from kubedsm.kube.watching import watched
+from kubedsm.kube.wire.decoding import WireError
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.resources import (

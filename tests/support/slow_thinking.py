@@ -4,8 +4,8 @@ import asyncio
 
 import attrs
 
-from kubedsm.runtime.deciding import Deciding
-from kubedsm.thinking.questions import NoAnswerError
+from kubedsm.planner.requests import NoAnswerError
+from kubedsm.scheduling.decider import Deciding
 
 
 @attrs.define

@@ -4,13 +4,13 @@ import random
 
 import orjson
 
-from kubedsm.clock import VirtualClock
-from kubedsm.cluster.calls import live
-from kubedsm.cluster.wire.decoding import pod as read
-from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION
-from kubedsm.configuration.current import CurrentConfiguration
-from kubedsm.runtime.step_calls import StepCalls
-from kubedsm.said_by_cause import SaidByCause
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.execution.migration_calls import StepCalls
+from kubedsm.kube.calls import live
+from kubedsm.kube.wire.decoding import pod as read
+from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
+from kubedsm.process.clock import VirtualClock
+from kubedsm.process.log_throttle import SaidByCause
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.resources import (

@@ -4,10 +4,10 @@ import random
 
 import attrs
 
-from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.moving.suggestion import SuggestLimits
-from kubedsm.core.rules.fit import shortages
-from kubedsm.core.world.model import Tier
+from kubedsm.model.model import Tier
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
+from kubedsm.plugins.fit import shortages
 from support.placement_instances import (
     NO_RULES,
     RULES,

@@ -5,17 +5,17 @@ import random
 import attrs
 import numpy as np
 
-from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
-from kubedsm.core.goals.gains import Gains
-from kubedsm.core.moving.edge_items import leaving_turn
-from kubedsm.core.moving.edge_problem import EdgeProblem
-from kubedsm.core.moving.movable import default_movable
-from kubedsm.core.moving.move_groups import edge_changes
-from kubedsm.core.moving.suggest import SUGGEST_BOUNDS
-from kubedsm.core.moving.suggestion import Cause
-from kubedsm.core.packing.best_fit import greatest_allocatable, size
-from kubedsm.core.rules.fit import reasons, shortages
-from kubedsm.core.world.model import Tier
+from kubedsm.model.model import Tier
+from kubedsm.objective.fragmentation import Fragmentation, request_mix
+from kubedsm.objective.gains import Gains
+from kubedsm.optimizer.matching.best_fit import greatest_allocatable, size
+from kubedsm.optimizer.moving.edge_items import leaving_turn
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.movable import default_movable
+from kubedsm.optimizer.moving.move_groups import edge_changes
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
+from kubedsm.optimizer.moving.suggestion import Cause
+from kubedsm.plugins.fit import reasons, shortages
 from kubedsm_lab.bench.literal.enumerated_moves import best_by_enumeration
 from kubedsm_lab.bench.literal.paper import LiteralPaper
 

@@ -9,7 +9,7 @@ import json
 
 import attrs
 
-from kubedsm.configuration.settings import load
+from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     EVENTS,

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from kubedsm.page.messages import Changes, Snapshot
-from kubedsm.page.rows import StatusRow
-from kubedsm.page.served.stream import Stream
-from kubedsm.runtime.supervisor import Supervisor
+from kubedsm.dashboard.messages import Changes, Snapshot
+from kubedsm.dashboard.rows import StatusRow
+from kubedsm.dashboard.server.stream import Stream
+from kubedsm.process.supervisor import Supervisor
 
 
 class ToldScene:

@@ -5,9 +5,9 @@ from collections import defaultdict
 
 import msgspec
 
-from kubedsm.monitoring.reading import Leadership
-from kubedsm.page.messages import encoded
-from kubedsm.page.seen.scene import Scene
+from kubedsm.dashboard.messages import encoded
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.observability.reading import Leadership
 
 
 class Viewer:

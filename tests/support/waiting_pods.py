@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import attrs
 
-from kubedsm.configuration.settings import Configuration
+from kubedsm.config.settings import Configuration
 from kubedsm_lab.emulator.api.resources import (
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,

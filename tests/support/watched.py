@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager, contextmanager
 
 import attrs
 
-from kubedsm.clock import SystemClock
-from kubedsm.configuration.sections import MigrationSettings, SuggesterSettings
-from kubedsm.configuration.services import Service
-from kubedsm.configuration.settings import Configuration
-from kubedsm.page.seen.scene import Scene
-from kubedsm.page.served.opening import page_of
-from kubedsm.runtime.assembly import Runtime
+from kubedsm.app.assembly import Runtime
+from kubedsm.config.sections import MigrationSettings, SuggesterSettings
+from kubedsm.config.services import Service
+from kubedsm.config.settings import Configuration
+from kubedsm.dashboard.server.opening import page_of
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.resources import NODES, PODS, REPLICA_SETS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.front import EmulatedFront

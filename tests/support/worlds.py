@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 import attrs
 
-from kubedsm.clock import Clock, VirtualClock
-from kubedsm.configuration.settings import Configuration
-from kubedsm.monitoring.measured_cluster import MeasuredCluster
-from kubedsm.runtime.assembly import Runtime
+from kubedsm.app.assembly import Runtime
+from kubedsm.config.settings import Configuration
+from kubedsm.observability.measured_cluster import MeasuredCluster
+from kubedsm.process.clock import Clock, VirtualClock
 from kubedsm_lab.chaos.invariants import Invariants
 from kubedsm_lab.chaos.witness import Witness
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS

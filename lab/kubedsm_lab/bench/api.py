@@ -6,8 +6,8 @@ from typing import Any
 import attrs
 import orjson
 
-from kubedsm.cluster.client.api_errors import api_error
-from kubedsm.cluster.client.port import Cluster, Request
+from kubedsm.kube.client.api_errors import api_error
+from kubedsm.kube.client.port import Cluster, Request
 
 HTTP_ERROR = 400
 #: refusals that are part of life: a namespace that is going, or gone, a name that is taken

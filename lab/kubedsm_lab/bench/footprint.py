@@ -18,8 +18,8 @@ import aiohttp
 import attrs
 import orjson
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.client.port import Cluster, Request
+from kubedsm.kube.client.port import Cluster, Request
+from kubedsm.process.clock import Clock
 from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, pod_spec
 from kubedsm_lab.bench.soak.processes import Scheduler, cpu_seconds, family, resident
 from kubedsm_lab.bench.telling import figure, many, span, times_as_long

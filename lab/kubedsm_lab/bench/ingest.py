@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 from kubernetes_asyncio.watch import Watch
 
-from kubedsm.cluster.wire import decoding
+from kubedsm.kube.wire import decoding
 from kubedsm_lab.bench.telling import many, span, times_as_long
 from kubedsm_lab.bench.watched_pods import watch_line
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kubedsm.core.world.model import (
+from kubedsm.model.model import (
     Node,
     NodeName,
     Pod,
@@ -15,7 +15,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.model.snapshot import Snapshot
 
 T = TypeVar("T")
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import attrs
 
-from kubedsm.core.goals.load import Capacity, LoadGoal
-from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.policies.kubedsm import KubeDSM
-from kubedsm.core.world.events import MeasuredApplied, PodApplied
-from kubedsm.core.world.measured import Measured, Usage
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Pod, SchedulingRules
+from kubedsm.model.events import MeasuredApplied, PodApplied
+from kubedsm.model.measured import Measured, Usage
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Pod, SchedulingRules
+from kubedsm.objective.load import Capacity, LoadGoal
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm_lab.bench import rules
 from kubedsm_lab.bench.telling import many, span, times_as_long
 

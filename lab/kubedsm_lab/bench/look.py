@@ -12,16 +12,16 @@ from typing import Any
 
 import attrs
 
-from kubedsm.clock import VirtualClock
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.change import Change
-from kubedsm.core.world.events import ClusterEvent, NodeApplied, PodApplied, PodDeleted
-from kubedsm.core.world.model import NodeName, Pod, Resources, Tier, Workload
-from kubedsm.monitoring.reading import Leadership
-from kubedsm.page.messages import encoded
-from kubedsm.page.seen.scene import Scene
-from kubedsm.page.served.stream import LOOK
-from kubedsm.runtime.assembly import Runtime
+from kubedsm.app.assembly import Runtime
+from kubedsm.config.settings import Configuration
+from kubedsm.dashboard.messages import encoded
+from kubedsm.dashboard.server.stream import LOOK
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.model.change import Change
+from kubedsm.model.events import ClusterEvent, NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.model import NodeName, Pod, Resources, Tier, Workload
+from kubedsm.observability.reading import Leadership
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.bench.instances import MI, DisagreementError, node, pod, timed
 from kubedsm_lab.bench.telling import many, span, times_as_long
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster

@@ -4,10 +4,10 @@ from typing import Any
 
 import attrs
 
-from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
-from kubedsm.core.packing.match import match
-from kubedsm.core.world.model import Node, Pod, Resources, Tier, Workload
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.model.model import Node, Pod, Resources, Tier, Workload
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Fragmentation, request_mix
+from kubedsm.optimizer.matching.match import match
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.instances import MI, SERVICES, DisagreementError, fastest, timed
 from kubedsm_lab.bench.literal.match import literal_match

@@ -8,15 +8,15 @@ from typing import Any
 
 import attrs
 
-from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.moving.movable import default_movable
-from kubedsm.core.optimise.pack import Packed, pack
-from kubedsm.core.packing.match import Bounds
-from kubedsm.core.policies.arrivals import served
-from kubedsm.core.policies.kube_scheduler import kube_scheduler
-from kubedsm.core.solving.programme import Solver
-from kubedsm.core.world.deadline import Deadline
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.model.deadline import Deadline
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.moving.movable import default_movable
+from kubedsm.optimizer.packing.pack import Packed, pack
+from kubedsm.optimizer.policies.arrivals import served
+from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
+from kubedsm.optimizer.programming.programme import Solver
 from kubedsm.solvers.available import SolverKind, installed, solver_of
 from kubedsm_lab.replay.packing.instances import Shape, instance
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import attrs
 
-from kubedsm.clock import SystemClock, VirtualClock
-from kubedsm.cluster.client.port import Request
-from kubedsm.configuration.settings import load
-from kubedsm.core.world.events import ClusterEvent, NodeApplied, PodApplied, PodDeleted
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Pod, Resources, Tier, Workload
-from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.scheduling_queue import SchedulingQueue
+from kubedsm.app.assembly import Runtime
+from kubedsm.config.settings import load
+from kubedsm.kube.client.port import Request
+from kubedsm.model.events import ClusterEvent, NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Pod, Resources, Tier, Workload
+from kubedsm.process.clock import SystemClock, VirtualClock
+from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.instances import MI, DisagreementError
 from kubedsm_lab.bench.literal.queueing import LiteralQueue

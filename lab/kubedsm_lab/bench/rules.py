@@ -13,13 +13,9 @@ from typing import Any
 
 import attrs
 
-from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.placing.decision import Decision
-from kubedsm.core.placing.immediate import immediate_schedule
-from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.world.events import NodeApplied, PodApplied
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import (
+from kubedsm.model.events import NodeApplied, PodApplied
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import (
     Node,
     NodeName,
     Pod,
@@ -30,8 +26,12 @@ from kubedsm.core.world.model import (
     Tier,
     Workload,
 )
-from kubedsm.core.world.selectors import Requirement
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.model.selectors import Requirement
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.placing.decision import Decision
+from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.plugins.feasibility import Feasibility
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.instances import DisagreementError, fastest, timed
 from kubedsm_lab.bench.literal.rules import literal_rule

@@ -10,13 +10,13 @@ from typing import Any
 
 import attrs
 
-from kubedsm.clock import VirtualClock
-from kubedsm.cluster.client.port import Cluster
-from kubedsm.configuration.sections import SiteSettings
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.policies.policy import Policy
-from kubedsm.core.policies.registry import POLICIES
-from kubedsm.runtime.assembly import Runtime
+from kubedsm.app.assembly import Runtime
+from kubedsm.config.sections import SiteSettings
+from kubedsm.config.settings import Configuration
+from kubedsm.kube.client.port import Cluster
+from kubedsm.optimizer.policies.policy import Policy
+from kubedsm.optimizer.policies.registry import POLICIES
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.actors.pod_state import is_ready, is_terminating, node_of
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange

@@ -8,17 +8,17 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.core.goals.gains import Gains
-from kubedsm.core.goals.objective import NANO, Objective, Promise, quality
-from kubedsm.core.moving.edge_problem import EdgeProblem
-from kubedsm.core.moving.movable import default_movable
-from kubedsm.core.moving.paper.paper_suggester import PaperPlan, paper_plan
-from kubedsm.core.moving.proposal import Question
-from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
-from kubedsm.core.rules.fit import shortages
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Tier, Workload
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Workload
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.objective.gains import Gains
+from kubedsm.objective.objective import NANO, Objective, Promise, quality
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.movable import default_movable
+from kubedsm.optimizer.moving.paper.paper_suggester import PaperPlan, paper_plan
+from kubedsm.optimizer.moving.proposal import Question
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
+from kubedsm.plugins.fit import shortages
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.instances import MI, SERVICES, DisagreementError, fastest, timed
 from kubedsm_lab.bench.literal.enumerated_moves import best_by_enumeration

@@ -12,8 +12,8 @@ from typing import Any, cast
 import attrs
 from yarl import URL
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.client.port import Cluster
+from kubedsm.kube.client.port import Cluster
+from kubedsm.process.clock import Clock
 from kubedsm_lab.bench.api import CORE, Api
 from kubedsm_lab.bench.footprint import NAMESPACE, fill, running, until_bound
 from kubedsm_lab.bench.soak.processes import Scheduler, cpu_seconds, resident

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kubedsm.cluster.watching.reflector import LIST_TIMEOUT, SILENT_AFTER
+from kubedsm.kube.watching.reflector import LIST_TIMEOUT, SILENT_AFTER
 from kubedsm_lab.chaos.faults import LASTING, WORLD, Fault
 from kubedsm_lab.chaos.interruptions import INTERRUPTIONS, PROCESS
 from kubedsm_lab.chaos.invariants import OURS

@@ -5,7 +5,7 @@ from typing import Self
 import attrs
 import orjson
 
-from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
 from kubedsm_lab.emulator.front import RequestFault
 
 #: the family of what becomes of nodes, pods and their owners, whoever does it

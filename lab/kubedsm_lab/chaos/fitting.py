@@ -5,8 +5,8 @@ Only what the workloads of this room ask for is looked at: cores, memory, labels
 
 from collections.abc import Iterator, Sequence
 
-from kubedsm.cluster.wire import decoding
-from kubedsm.core.world.model import Resources
+from kubedsm.kube.wire import decoding
+from kubedsm.model.model import Resources
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.pod_state import (
     is_active,

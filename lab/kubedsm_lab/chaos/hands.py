@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from kubedsm.cluster.wire.move_request import REQUEST_ANNOTATION, MoveRequest, RequestedMove
-from kubedsm.configuration.settings import KEY
-from kubedsm.runtime.config_map import ConfigMapName
+from kubedsm.config.settings import KEY
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.wire.move_request import REQUEST_ANNOTATION, MoveRequest, RequestedMove
 from kubedsm_lab.chaos.fitting import free
 from kubedsm_lab.chaos.invariants import OURS
 from kubedsm_lab.emulator.actors import conditions

@@ -15,16 +15,16 @@ import aiohttp
 from structlog.testing import capture_logs
 from yarl import URL
 
-from kubedsm.clock import SystemClock
-from kubedsm.configuration.settings import Configuration
-from kubedsm.listening import DIAGNOSTICS, METRICS, PAGE, Limits, raise_file_limit
-from kubedsm.monitoring.instruments import Instruments
-from kubedsm.monitoring.server import Monitoring
-from kubedsm.page.seen.scene import Scene
-from kubedsm.page.served.opening import page_of
-from kubedsm.runtime.leader_election import LeaseTimes
-from kubedsm.runtime.listener import Listeners
-from kubedsm.why.server import Diagnostics
+from kubedsm.app.leader_election import LeaseTimes
+from kubedsm.config.settings import Configuration
+from kubedsm.dashboard.server.opening import page_of
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.explain.listener import Listeners
+from kubedsm.explain.server import Diagnostics
+from kubedsm.observability.instruments import Instruments
+from kubedsm.observability.server import Monitoring
+from kubedsm.process.clock import SystemClock
+from kubedsm.process.http_limits import DIAGNOSTICS, METRICS, PAGE, Limits, raise_file_limit
 from kubedsm_lab.chaos.hands import Hands
 from kubedsm_lab.chaos.process import LEASE, Process
 from kubedsm_lab.emulator.actors.pod_state import node_of

@@ -5,7 +5,7 @@ from typing import Literal
 
 import attrs
 
-from kubedsm.cluster.watching.reflector import LIST_TIMEOUT
+from kubedsm.kube.watching.reflector import LIST_TIMEOUT
 from kubedsm_lab.chaos.process import Process
 
 #: seconds for which it is stopped, or cut off: another leads before, even by a clock at half speed

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from kubedsm.core.world.model import MIGRATING_LABEL
+from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.chaos.fitting import free
 from kubedsm_lab.emulator.actors.pod_state import is_ready, is_terminating, labels_of, node_of
 from kubedsm_lab.emulator.api.api_server import ApiServer

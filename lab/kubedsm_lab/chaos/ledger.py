@@ -11,8 +11,8 @@ from contextlib import AbstractAsyncContextManager
 
 import attrs
 
-from kubedsm.cluster.client.port import Cluster, Request, Response
-from kubedsm.cluster.client.write_gate import READS
+from kubedsm.kube.client.port import Cluster, Request, Response
+from kubedsm.kube.client.write_gate import READS
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import LEASES
 from kubedsm_lab.emulator.api.store import ObjectChange

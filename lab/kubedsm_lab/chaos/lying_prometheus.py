@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import orjson
 
-from kubedsm.clock import Clock
-from kubedsm.configuration.load_aware import LoadAware
-from kubedsm.runtime.prometheus import Answers, Failure, ask_all
+from kubedsm.app.prometheus import Answers, Failure, ask_all
+from kubedsm.config.load_aware import LoadAware
+from kubedsm.process.clock import Clock
 from kubedsm_lab.chaos.hands import Hands
 
 if TYPE_CHECKING:

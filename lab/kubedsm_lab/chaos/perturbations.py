@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from kubedsm.cluster.client.port import Request, Response
+from kubedsm.kube.client.port import Request, Response
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.chaos.sites import Event
 from kubedsm_lab.emulator.front import Delivery, RequestFault

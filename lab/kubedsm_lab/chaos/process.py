@@ -11,8 +11,14 @@ from contextlib import asynccontextmanager
 import attrs
 import structlog
 
-from kubedsm.cluster.calls.leases import LeaseName
-from kubedsm.cluster.client.port import (
+from kubedsm.app import leadership
+from kubedsm.app.assembly import Runtime
+from kubedsm.app.leader_election import Elector, LeaseTimes, NotLeadingError
+from kubedsm.app.prometheus import Asker
+from kubedsm.config.settings import Configuration
+from kubedsm.explain.listener import Listener
+from kubedsm.kube.calls.leases import LeaseName
+from kubedsm.kube.client.port import (
     Cluster,
     ClusterError,
     OutcomeUnknown,
@@ -21,15 +27,9 @@ from kubedsm.cluster.client.port import (
     Unreachable,
     not_sent,
 )
-from kubedsm.cluster.client.write_gate import WriteGate
-from kubedsm.cluster.joining import NotJoinedError, join
-from kubedsm.configuration.settings import Configuration
-from kubedsm.runtime import leadership
-from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.config_map import ConfigMapName
-from kubedsm.runtime.leader_election import Elector, LeaseTimes, NotLeadingError
-from kubedsm.runtime.listener import Listener
-from kubedsm.runtime.prometheus import Asker
+from kubedsm.kube.client.write_gate import WriteGate
+from kubedsm.kube.joining import NotJoinedError, join
+from kubedsm.kube.watching.config_map import ConfigMapName
 
 log = structlog.get_logger()
 

@@ -10,7 +10,7 @@ from functools import partial
 
 import attrs
 
-from kubedsm.cluster.client.port import Request, Response
+from kubedsm.kube.client.port import Request, Response
 from kubedsm_lab.chaos.faults import CRASHES, LASTING, OUTCOMES, WORLD, Fault
 from kubedsm_lab.chaos.interruptions import AWAY, INTERRUPTIONS, PROCESS
 from kubedsm_lab.chaos.perturbations import Perturbation, perturbation

@@ -5,8 +5,8 @@ from typing import Any
 import attrs
 import orjson
 
-from kubedsm.cluster.client.port import Request
-from kubedsm.core.world.model import MIGRATING_LABEL
+from kubedsm.kube.client.port import Request
+from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.emulator.http.request_info import attributes_of
 
 

@@ -9,14 +9,14 @@ from functools import cache, partial
 
 import attrs
 
-from kubedsm.clock import VirtualClock
-from kubedsm.cluster.client.backoff import Doubling
-from kubedsm.cluster.client.port import Cluster
-from kubedsm.configuration.documents import DocumentError
-from kubedsm.configuration.settings import Configuration, load
-from kubedsm.core.world.model import MIGRATING_LABEL
-from kubedsm.runtime.leader_election import LeaseTimes
-from kubedsm.runtime.listener import Listener
+from kubedsm.app.leader_election import LeaseTimes
+from kubedsm.config.documents import DocumentError
+from kubedsm.config.settings import Configuration, load
+from kubedsm.explain.listener import Listener
+from kubedsm.kube.client.port import Cluster
+from kubedsm.model.model import MIGRATING_LABEL
+from kubedsm.process.backoff import Doubling
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.chaos.faults import LASTING, Fault
 from kubedsm_lab.chaos.hands import CONFIGURED_BY, NAMESPACE, Hands
 from kubedsm_lab.chaos.incidents import incident

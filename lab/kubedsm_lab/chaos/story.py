@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import structlog
 
-from kubedsm.clock import VirtualClock
+from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.chaos import bystander
 from kubedsm_lab.chaos.bystander import Bystander, longest_wait
 from kubedsm_lab.chaos.faults import APPLIED_LATE, WORLD, Fault

@@ -14,10 +14,10 @@ from functools import partial
 import attrs
 import orjson
 
-from kubedsm.cluster.client.port import Cluster, OutcomeUnknown, Request, Response
-from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION
-from kubedsm.core.world.model import MIGRATING_LABEL
-from kubedsm.runtime.assembly import Runtime
+from kubedsm.app.assembly import Runtime
+from kubedsm.kube.client.port import Cluster, OutcomeUnknown, Request, Response
+from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
+from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.emulator.actors.pod_state import is_ready, is_terminating
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Object

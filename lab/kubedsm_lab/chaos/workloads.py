@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 
-from kubedsm.core.world.model import MIGRATING_LABEL
-from kubedsm.runtime.leader_election import LeaseTimes
+from kubedsm.app.leader_election import LeaseTimes
+from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.chaos.faults import LASTING
 from kubedsm_lab.chaos.hands import NAMESPACE
 from kubedsm_lab.chaos.lying_prometheus import PERIOD, TOLD_AFTER

@@ -16,7 +16,7 @@ from kubedsm.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from kubedsm.core.world.model import Tier
+    from kubedsm.model.model import Tier
 
 
 class Network(click.ParamType[Mapping["Tier", float]]):
@@ -27,7 +27,7 @@ class Network(click.ParamType[Mapping["Tier", float]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> "Mapping[Tier, float]":
-        from kubedsm.core.world.model import Tier
+        from kubedsm.model.model import Tier
         from kubedsm_lab.commands.emulating import NETWORK
 
         if not isinstance(value, str):

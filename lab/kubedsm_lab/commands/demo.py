@@ -16,15 +16,15 @@ import click
 from rich.console import ConsoleDimensions
 from rich.live import Live
 
-from kubedsm.clock import Clock, SystemClock
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
+from kubedsm.app.assembly import Runtime
 from kubedsm.commands.console import Stop, log_to, print_json, until_interrupted
 from kubedsm.commands.lookers_on import at_terminal, can_open, enter_pressed
-from kubedsm.monitoring.loop_lag import watch_the_loop
-from kubedsm.page.seen.scene import Scene
-from kubedsm.page.served.opening import page_of
-from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.listener import Listeners
+from kubedsm.dashboard.server.opening import page_of
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.explain.listener import Listeners
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.observability.loop_lag import watch_the_loop
+from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.running import PIPE_CLOSED
 from kubedsm.terminal.whole_files import write_whole

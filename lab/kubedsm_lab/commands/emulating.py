@@ -10,17 +10,17 @@ from typing import Any
 import attrs
 import click
 
-from kubedsm.clock import SystemClock
-from kubedsm.cluster.calls.leases import LeaseName
+from kubedsm.app.assembly import Runtime
 from kubedsm.commands.console import log_to, print_json, until_interrupted
 from kubedsm.commands.options import require_extra
 from kubedsm.commands.private_files import new_token, token_in
 from kubedsm.commands.viewing import Viewing, viewing_of
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.model import Tier
-from kubedsm.page.seen.scene import Scene
-from kubedsm.page.served.opening import LOOPBACK, page_of
-from kubedsm.runtime.assembly import Runtime
+from kubedsm.config.settings import Configuration
+from kubedsm.dashboard.server.opening import LOOPBACK, page_of
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.kube.calls.leases import LeaseName
+from kubedsm.model.model import Tier
+from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.echo import echo
 from kubedsm_lab.commands.kubeconfigs import written_kubeconfig
 from kubedsm_lab.emulator.api.resources import NAMESPACES

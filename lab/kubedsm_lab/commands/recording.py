@@ -6,21 +6,21 @@ from pathlib import Path
 
 import click
 
-from kubedsm.clock import SystemClock
-from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.cluster.client.paths import is_name
-from kubedsm.cluster.joining import TIMEOUT, greet
 from kubedsm.commands.console import Stop, log_to, print_json, remark, until_interrupted
 from kubedsm.commands.inputs import (
     configuration_at,
 )
 from kubedsm.commands.on_cluster import find_scheduler
+from kubedsm.explain.client import effects_since
+from kubedsm.explain.effects import summed_up
+from kubedsm.explain.explanation import EffectAnswer
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.client.paths import is_name
+from kubedsm.kube.joining import TIMEOUT, greet
+from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.whole_files import folder_for
-from kubedsm.why.client import effects_since
-from kubedsm.why.effects import summed_up
-from kubedsm.why.explanation import EffectAnswer
 from kubedsm_lab.replay.answer import KEPT, answer, printed
 from kubedsm_lab.replay.comparing import compared
 from kubedsm_lab.replay.files import write

@@ -5,9 +5,9 @@ import random
 import sys
 from contextlib import AsyncExitStack
 
-from kubedsm.clock import SystemClock
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to, print_json
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
 from kubedsm_lab.bench.soak import harm, run
 from kubedsm_lab.bench.soak.line import Line

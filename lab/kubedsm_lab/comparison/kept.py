@@ -7,7 +7,7 @@ import attrs
 import msgspec
 
 from kubedsm import __version__
-from kubedsm.configuration.documents import DocumentError, content, json_as, reading
+from kubedsm.config.documents import DocumentError, content, json_as, reading
 from kubedsm.terminal.whole_files import folder_for, write_whole
 from kubedsm_lab.comparison.experiment import Experiment, Found, Part
 from kubedsm_lab.comparison.text import TITLE, text

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from kubedsm.configuration.settings import Configuration
+from kubedsm.config.settings import Configuration
 from kubedsm_lab.comparison.experiment import Asked, Experiment, Found, Part, of_titles
 from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.replay import evaluation, files, plots, presets

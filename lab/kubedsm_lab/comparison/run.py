@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.terminal.running import nearest
 from kubedsm_lab.comparison.experiment import Asked, Experiment
 from kubedsm_lab.comparison.kept import Kept

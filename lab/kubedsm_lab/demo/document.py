@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kubedsm.page.rows import MoveRow
+from kubedsm.dashboard.rows import MoveRow
 from kubedsm_lab.demo.disconnection import Disconnection
 from kubedsm_lab.demo.ending import ending
 from kubedsm_lab.demo.frame import Frame

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from kubedsm.thinking.words import counted
+from kubedsm.planner.plurals import counted
 from kubedsm_lab.demo.frame import Frame
 from kubedsm_lab.demo.standing import Standing
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import attrs
 
-from kubedsm.page.rows import MoveRow
+from kubedsm.dashboard.rows import MoveRow
 from kubedsm_lab.demo.disconnection import Disconnection
 from kubedsm_lab.demo.observer import Migrations, NodeView, ServiceView
 from kubedsm_lab.demo.standing import Standing

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.wire import decoding
-from kubedsm.core.goals.objective import promised_pods
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Tier, Tiers, Uid
+from kubedsm.kube.wire import decoding
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Tier, Tiers, Uid
+from kubedsm.objective.objective import promised_pods
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.replay.measures import lost_pod_seconds

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 
 import attrs
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.wire import decoding
-from kubedsm.core.world.model import Node, Tier, Tiers
-from kubedsm.monitoring.reading import Leadership
-from kubedsm.page.rows import MoveRow
-from kubedsm.page.seen.scene import Scene
-from kubedsm.runtime.assembly import Runtime
+from kubedsm.app.assembly import Runtime
+from kubedsm.dashboard.rows import MoveRow
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.kube.wire import decoding
+from kubedsm.model.model import Node, Tier, Tiers
+from kubedsm.observability.reading import Leadership
+from kubedsm.process.clock import Clock
 from kubedsm_lab.demo.baseline import Baseline
 from kubedsm_lab.demo.disconnection import BEGINS, ENDS, Course, with_site
 from kubedsm_lab.demo.frame import Frame, Replay

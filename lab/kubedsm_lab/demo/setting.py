@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.configuration.sections import MigrationSettings, SiteSettings, SuggesterSettings
-from kubedsm.configuration.services import EVERY_SERVICE, Service
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.model import Tier, Tiers
+from kubedsm.config.sections import MigrationSettings, SiteSettings, SuggesterSettings
+from kubedsm.config.services import EVERY_SERVICE, Service
+from kubedsm.config.settings import Configuration
+from kubedsm.model.model import Tier, Tiers
 from kubedsm_lab.demo.disconnection import SETTLE
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, Timing

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from kubedsm.core.goals.objective import promised_pods
+from kubedsm.objective.objective import promised_pods
 from kubedsm_lab.replay.measures import counted_levels, edge_ratio
 from kubedsm_lab.replay.timeline import Timeline
 

@@ -4,9 +4,9 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from kubedsm.page.seen.headline import line_of
-from kubedsm.page.terminal.fitting import NARROW, Part, fitting, hanging, lines
-from kubedsm.page.terminal.tables import NodeLine, kept, nodes_table
+from kubedsm.dashboard.state.headline import line_of
+from kubedsm.dashboard.terminal.fitting import NARROW, Part, fitting, hanging, lines
+from kubedsm.dashboard.terminal.tables import NodeLine, kept, nodes_table
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import Column, FittedTable
 from kubedsm_lab.demo.ending import TRY_NEXT, bound, ending, moved, of_cut, standings

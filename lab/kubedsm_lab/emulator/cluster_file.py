@@ -16,17 +16,17 @@ from typing import Any, Literal
 
 import msgspec
 
-from kubedsm.clock import SystemClock
-from kubedsm.configuration.documents import (
+from kubedsm.config.documents import (
     DocumentError,
     at,
     content,
     converted,
     reading,
 )
-from kubedsm.configuration.recognised import CLUSTER, DUMP, refuse_others
-from kubedsm.configuration.yaml_text import parsed_all
-from kubedsm.core.world.quantities import QuantityError, millis
+from kubedsm.config.recognised import CLUSTER, DUMP, refuse_others
+from kubedsm.config.yaml_text import parsed_all
+from kubedsm.model.quantities import QuantityError, millis
+from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import NODES, Object, Resource

@@ -9,8 +9,8 @@ from typing import Self
 
 import attrs
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.wire.sightings import EMULATED_RUNTIME
+from kubedsm.kube.wire.sightings import EMULATED_RUNTIME
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.actors.cache import Cache
 from kubedsm_lab.emulator.actors.cluster_role_aggregation import ClusterRoleAggregationController

@@ -13,9 +13,9 @@ from typing import Literal, Protocol
 import attrs
 import orjson
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.client.api_errors import api_error
-from kubedsm.cluster.client.port import ClusterError, OutcomeUnknown, Request, Response
+from kubedsm.kube.client.api_errors import api_error
+from kubedsm.kube.client.port import ClusterError, OutcomeUnknown, Request, Response
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.http.routes import Answer, ApiRequest, Stream
 
 _OK = 200

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.terminal.console import Console
 from kubedsm_lab.replay.measured import mean
 from kubedsm_lab.replay.presets import REFERENCE

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import attrs
 
-from kubedsm.core.rules.fit import rejection
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources
+from kubedsm.model.model import Node, NodeName, Pod, Resources
+from kubedsm.plugins.fit import rejection
 from kubedsm_lab.replay.timeline import Timeline
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import attrs
 import click
 
-from kubedsm.configuration.documents import DocumentError
-from kubedsm.configuration.settings import Configuration, load_file
-from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm.config.documents import DocumentError
+from kubedsm.config.settings import Configuration, load_file
+from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.solvers.available import SolverKind
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kubedsm.configuration.documents import DocumentError, content, json_as, reading
+from kubedsm.config.documents import DocumentError, content, json_as, reading
 from kubedsm_lab.replay.files import RESULTS
 from kubedsm_lab.replay.report import Report, assembled, how_measured
 

@@ -9,12 +9,12 @@ from typing import TypeVar
 
 import msgspec
 
-from kubedsm.clock import Clock, VirtualClock
-from kubedsm.monitoring.reading import Leadership
-from kubedsm.page.film import Film
-from kubedsm.page.messages import Changes, Snapshot, encoded
-from kubedsm.page.seen.scene import Scene
-from kubedsm.runtime.assembly import Runtime
+from kubedsm.app.assembly import Runtime
+from kubedsm.dashboard.messages import Changes, Snapshot, encoded
+from kubedsm.dashboard.recording import Film
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.observability.reading import Leadership
+from kubedsm.process.clock import Clock, VirtualClock
 
 M = TypeVar("M", Snapshot, Changes)
 #: seconds from one picture to the next at least, and how many there are at most

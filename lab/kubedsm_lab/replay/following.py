@@ -13,17 +13,17 @@ from typing import Any
 
 import attrs
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.client.paths import APPS, CORE, path_of
-from kubedsm.cluster.client.port import Cluster
-from kubedsm.cluster.joining import TIMEOUT
-from kubedsm.cluster.watching.reflector import Reflector
-from kubedsm.cluster.watching.watched import Watched
-from kubedsm.cluster.wire import sightings
-from kubedsm.cluster.wire.decoding import Identity, Reader
-from kubedsm.cluster.wire.sightings import DeploymentGone, PodGone, Sighting
-from kubedsm.configuration.documents import DocumentError
-from kubedsm.core.world.model import Uid
+from kubedsm.config.documents import DocumentError
+from kubedsm.kube.client.paths import APPS, CORE, path_of
+from kubedsm.kube.client.port import Cluster
+from kubedsm.kube.joining import TIMEOUT
+from kubedsm.kube.watching.reflector import Reflector
+from kubedsm.kube.watching.watched import Watched
+from kubedsm.kube.wire import sightings
+from kubedsm.kube.wire.decoding import Identity, Reader
+from kubedsm.kube.wire.sightings import DeploymentGone, PodGone, Sighting
+from kubedsm.model.model import Uid
+from kubedsm.process.clock import Clock
 from kubedsm_lab.replay.load_report import LoadReport, read
 from kubedsm_lab.replay.measures import Answers
 from kubedsm_lab.replay.recording import Record, TimelineRecorder

@@ -7,8 +7,8 @@ from pathlib import Path
 import attrs
 import msgspec
 
-from kubedsm.configuration.documents import DocumentError, content, json_as, reading
-from kubedsm.core.world.model import Tier
+from kubedsm.config.documents import DocumentError, content, json_as, reading
+from kubedsm.model.model import Tier
 from kubedsm_lab.replay.measures import Answers, ResponseTimes
 
 

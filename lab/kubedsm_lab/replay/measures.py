@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from kubedsm.core.world.model import Share, Tier
+from kubedsm.model.model import Share, Tier
 from kubedsm_lab.replay.at_risk import AtRisk
 from kubedsm_lab.replay.optimum import Optimum
 from kubedsm_lab.replay.recording import Record

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 import attrs
 import numpy as np
 
-from kubedsm.core.goals.fragmentation import Ints
-from kubedsm.core.packing.match import UNREACHABLE, Bounds, tabulate
-from kubedsm.core.packing.problem import Packing, kinds
-from kubedsm.core.world.model import Node, Pod
-from kubedsm.core.world.node_rows import NodeRows
+from kubedsm.model.model import Node, Pod
+from kubedsm.model.node_rows import NodeRows
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, tabulate
+from kubedsm.optimizer.matching.problem import Packing, kinds
 
 #: Minutes at most, and the memory of a small machine: no pod waits for it.
 BOUNDS = Bounds(states=20_000_000, steps=1_000_000_000, loads=500_000)

@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager
 
 import attrs
 
-from kubedsm.cluster.client.port import Cluster, Request, Response
-from kubedsm.core.world.model import DELETION_COST_ANNOTATION
+from kubedsm.kube.client.port import Cluster, Request, Response
+from kubedsm.model.model import DELETION_COST_ANNOTATION
 
 
 @attrs.frozen

@@ -10,8 +10,8 @@ import yaml
 from click.core import ParameterSource
 
 from kubedsm import __version__
-from kubedsm.configuration.duration import format_duration
-from kubedsm.configuration.settings import Configuration, dump
+from kubedsm.config.duration import format_duration
+from kubedsm.config.settings import Configuration, dump
 from kubedsm_lab.replay.answer import KEPT
 from kubedsm_lab.replay.glossary import legend
 from kubedsm_lab.replay.report import markdown

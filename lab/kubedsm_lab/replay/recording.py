@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.cluster.wire import sightings
-from kubedsm.cluster.wire.sightings import (
+from kubedsm.kube.wire import sightings
+from kubedsm.kube.wire.sightings import (
     DeploymentGone,
     DeploymentSeen,
     NodeSeen,
@@ -13,7 +13,7 @@ from kubedsm.cluster.wire.sightings import (
     PodSeen,
     Sighting,
 )
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Tier, Tiers, Uid
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Tiers, Uid
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.paper import NAMESPACE

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from kubedsm.core.world.model import Tier
+from kubedsm.model.model import Tier
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.replay.glossary import legend
 from kubedsm_lab.replay.runner import Outcome

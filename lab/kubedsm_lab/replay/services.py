@@ -15,11 +15,11 @@ from pathlib import Path
 import attrs
 import msgspec
 
-from kubedsm.configuration.documents import DocumentError, at, content, converted, reading
-from kubedsm.configuration.duration import DurationError, format_duration, parse_duration
-from kubedsm.configuration.recognised import SERVICES as SERVICES_FILE
-from kubedsm.configuration.yaml_text import parsed
-from kubedsm.core.world.quantities import QuantityError, millis
+from kubedsm.config.documents import DocumentError, at, content, converted, reading
+from kubedsm.config.duration import DurationError, format_duration, parse_duration
+from kubedsm.config.recognised import SERVICES as SERVICES_FILE
+from kubedsm.config.yaml_text import parsed
+from kubedsm.model.quantities import QuantityError, millis
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,

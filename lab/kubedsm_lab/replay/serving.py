@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from kubedsm.cluster.wire import decoding
-from kubedsm.core.world.model import NodeName, Uid
+from kubedsm.kube.wire import decoding
+from kubedsm.model.model import NodeName, Uid
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.replay.recording import SERVICE_LABEL

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import attrs
 
-from kubedsm.page.one_file import Recorded, one_file
+from kubedsm.dashboard.single_file import Recorded, one_file
 from kubedsm.terminal.whole_files import write_whole
 from kubedsm_lab.replay.answer import answer, named
 from kubedsm_lab.replay.report import report

@@ -8,9 +8,9 @@ from typing import Any
 
 import attrs
 
-from kubedsm.configuration.documents import STDIN, DocumentError, content
-from kubedsm.configuration.recognised import SCENARIO, mistaken
-from kubedsm.configuration.yaml_text import parsed_all
+from kubedsm.config.documents import STDIN, DocumentError, content
+from kubedsm.config.recognised import SCENARIO, mistaken
+from kubedsm.config.yaml_text import parsed_all
 from kubedsm_lab.replay.world import Run, Setup
 from loadgen.generators import PAPER_COEFFICIENTS, normal
 from loadgen.scenario import Scenario, ScenarioError, load

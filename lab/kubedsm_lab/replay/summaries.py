@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from kubedsm.core.world.model import Share
+from kubedsm.model.model import Share
 from loadgen.measures import nearest_rank
 
 

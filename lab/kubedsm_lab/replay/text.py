@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kubedsm.configuration.settings import Configuration
+from kubedsm.config.settings import Configuration
 from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.replay import evaluation
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS

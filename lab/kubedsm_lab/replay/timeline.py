@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.core.world.model import NodeName, Share, Tier
+from kubedsm.model.model import NodeName, Share, Tier
 
 #: from, until
 Span = tuple[float, float]

@@ -12,10 +12,10 @@ from typing import Any
 
 import attrs
 
-from kubedsm.configuration.documents import DocumentError, at
-from kubedsm.configuration.services import EVERY_SERVICE, Service
-from kubedsm.configuration.settings import Configuration, with_settings
-from kubedsm.core.policies.registry import KUBEDSM, LOAD_AWARE, ON_REQUEST, POLICIES
+from kubedsm.config.documents import DocumentError, at
+from kubedsm.config.services import EVERY_SERVICE, Service
+from kubedsm.config.settings import Configuration, with_settings
+from kubedsm.optimizer.policies.registry import KUBEDSM, LOAD_AWARE, ON_REQUEST, POLICIES
 from kubedsm_lab.emulator.paper import NAMESPACE
 
 Reconfigure = Callable[[Configuration], Configuration]

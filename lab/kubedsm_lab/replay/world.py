@@ -5,12 +5,12 @@ import random
 
 import attrs
 
-from kubedsm.clock import Clock, VirtualClock
-from kubedsm.cluster.wire import sightings
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.policies.registry import KUBEDSM, POLICIES
-from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.listener import Listener
+from kubedsm.app.assembly import Runtime
+from kubedsm.config.settings import Configuration
+from kubedsm.explain.listener import Listener
+from kubedsm.kube.wire import sightings
+from kubedsm.optimizer.policies.registry import KUBEDSM, POLICIES
+from kubedsm.process.clock import Clock, VirtualClock
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront

@@ -17,7 +17,7 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from kubedsm.runtime.limits import Limits
+from kubedsm.execution.limits import Limits
 from kubedsm_lab.bench.api import CORE
 
 #: seconds; longer than any bench
@@ -28,7 +28,7 @@ NAME = "bare-loop"
 
 async def run(kubeconfig: Path, keepalive: float) -> None:
     """Bind whatever comes to the nodes in turn, until cancelled."""
-    from kubedsm.cluster.client import credentials  # noqa: PLC0415  it takes long to load
+    from kubedsm.kube.client import credentials  # noqa: PLC0415  it takes long to load
 
     server = await credentials.from_kubeconfig(kubeconfig, None, os.environ)
     in_flight = Limits().binds_in_flight

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import attrs
 
-from kubedsm.clock import SystemClock
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.core.policies.registry import KUBEDSM, POLICIES
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.optimizer.policies.registry import KUBEDSM, POLICIES
+from kubedsm.process.clock import SystemClock
 from kubedsm_lab.bench.burst import bare_loop, policy_process
 from kubedsm_lab.bench.burst.result import CPU, BurstResult, Side
 from kubedsm_lab.bench.burst.run import Plan

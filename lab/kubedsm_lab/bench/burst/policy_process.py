@@ -19,19 +19,19 @@ import attrs
 import msgspec
 import structlog
 
-from kubedsm.clock import Clock, SystemClock
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.cluster.client.port import Cluster
-from kubedsm.configuration.sections import BatchSettings
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.policies.cache_scheduler import CacheScheduler
-from kubedsm.core.policies.in_turn import InTurn
-from kubedsm.core.policies.policy import Policy
-from kubedsm.core.policies.registry import POLICIES
-from kubedsm.core.policies.score_cache import Why
-from kubedsm.monitoring.instruments import Instruments
-from kubedsm.monitoring.measured_cluster import MeasuredCluster
-from kubedsm.runtime.assembly import Runtime
+from kubedsm.app.assembly import Runtime
+from kubedsm.config.sections import BatchSettings
+from kubedsm.config.settings import Configuration
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.client.port import Cluster
+from kubedsm.observability.instruments import Instruments
+from kubedsm.observability.measured_cluster import MeasuredCluster
+from kubedsm.optimizer.policies.cache_scheduler import CacheScheduler
+from kubedsm.optimizer.policies.in_turn import InTurn
+from kubedsm.optimizer.policies.policy import Policy
+from kubedsm.optimizer.policies.registry import POLICIES
+from kubedsm.optimizer.policies.score_cache import Why
+from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.running import reserve_stdout
 from kubedsm_lab.bench.burst.result import CacheUse
 from kubedsm_lab.replay.plain_bindings import PlainBindings

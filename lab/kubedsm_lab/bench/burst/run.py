@@ -16,13 +16,13 @@ from typing import Any
 
 import attrs
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.client.port import Cluster
-from kubedsm.cluster.watching.reflector import Reflector
-from kubedsm.cluster.watching.watched import PODS
-from kubedsm.cluster.wire.sightings import EMULATED_RUNTIME
-from kubedsm.core.world.events import ClusterEvent, PodApplied
-from kubedsm.core.world.model import Pod, Uid
+from kubedsm.kube.client.port import Cluster
+from kubedsm.kube.watching.reflector import Reflector
+from kubedsm.kube.watching.watched import PODS
+from kubedsm.kube.wire.sightings import EMULATED_RUNTIME
+from kubedsm.model.events import ClusterEvent, PodApplied
+from kubedsm.model.model import Pod, Uid
+from kubedsm.process.clock import Clock
 from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, pod_spec
 from kubedsm_lab.bench.burst.figures import evenness, times
 from kubedsm_lab.bench.burst.result import BurstResult, Figures, Round, Side

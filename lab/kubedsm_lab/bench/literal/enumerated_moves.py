@@ -11,12 +11,7 @@ from itertools import combinations, permutations, product
 
 import attrs
 
-from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.core.goals.objective import NANO, Objective, Promises, quality
-from kubedsm.core.moving.movable import Movable
-from kubedsm.core.moving.suggestion import SuggestLimits
-from kubedsm.core.rules.fit import reasons, static_reasons
-from kubedsm.core.world.model import (
+from kubedsm.model.model import (
     Node,
     NodeName,
     Pod,
@@ -26,7 +21,12 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.objective.objective import NANO, Objective, Promises, quality
+from kubedsm.optimizer.moving.movable import Movable
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
+from kubedsm.plugins.fit import reasons, static_reasons
 from kubedsm_lab.bench.literal.match import literal_fragmentation, literal_match
 
 #: The cloud as a whole.

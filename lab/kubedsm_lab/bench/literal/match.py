@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from kubedsm.core.goals.fragmentation import Fragmentation, Measure
-from kubedsm.core.rules.fit import reasons
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources
+from kubedsm.model.model import Node, NodeName, Pod, Resources
+from kubedsm.objective.fragmentation import Fragmentation, Measure
+from kubedsm.plugins.fit import reasons
 
 
 @attrs.frozen

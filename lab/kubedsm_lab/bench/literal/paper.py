@@ -9,11 +9,7 @@ from itertools import combinations
 
 import attrs
 
-from kubedsm.core.goals.fragmentation import Fragmentation, canonical
-from kubedsm.core.goals.objective import Objective, Promises, quality
-from kubedsm.core.moving.movable import Movable
-from kubedsm.core.packing.best_fit import size
-from kubedsm.core.world.model import (
+from kubedsm.model.model import (
     Node,
     NodeName,
     Pod,
@@ -22,7 +18,11 @@ from kubedsm.core.world.model import (
     Tier,
     Workload,
 )
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Fragmentation, canonical
+from kubedsm.objective.objective import Objective, Promises, quality
+from kubedsm.optimizer.matching.best_fit import size
+from kubedsm.optimizer.moving.movable import Movable
 from kubedsm_lab.bench.literal.match import literal_fragmentation, literal_match
 
 Shares = Mapping[Workload, Share]

@@ -2,12 +2,12 @@
 
 import attrs
 
-from kubedsm.core.rules.fit import rejection
-from kubedsm.core.rules.plugins import BY_NAME
-from kubedsm.core.rules.scene import EquivalenceClass
-from kubedsm.core.world.change import Change
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Pod, Uid
+from kubedsm.model.change import Change
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Pod, Uid
+from kubedsm.plugins.fit import rejection
+from kubedsm.plugins.plugins import BY_NAME
+from kubedsm.plugins.scene import EquivalenceClass
 
 
 def may_be_helped(pod: Pod, rules: frozenset[str], change: Change, mirror: ClusterMirror) -> bool:

@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 
-from kubedsm.core.rules.fit import TIER, shortages, static_rejection
-from kubedsm.core.rules.node_affinity import node_affinity
-from kubedsm.core.rules.taints import taint_toleration
-from kubedsm.core.world.model import (
+from kubedsm.model.model import (
     EVERY_ADDRESS,
     Node,
     Pod,
     PodAffinityTerm,
     SpreadConstraint,
 )
-from kubedsm.core.world.selectors import any_selects, selects
-from kubedsm.core.world.snapshot import Snapshot
-from kubedsm.core.world.surroundings import Volume
+from kubedsm.model.selectors import any_selects, selects
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.model.surroundings import Volume
+from kubedsm.plugins.fit import TIER, shortages, static_rejection
+from kubedsm.plugins.node_affinity import node_affinity
+from kubedsm.plugins.taints import taint_toleration
 
 _ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 

@@ -11,17 +11,17 @@ from typing import Protocol
 import attrs
 import numpy as np
 
-from kubedsm.configuration.sections import BatchSettings, CloudSettings, SolverSettings
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.placing.decision import Binding, Decision
-from kubedsm.core.policies.in_turn import InTurn, Room
-from kubedsm.core.policies.kube_scheduler import KubeScheduler
-from kubedsm.core.policies.kubedsm import KubeDSM
-from kubedsm.core.policies.registry import KUBEDSM
-from kubedsm.core.world.events import PodApplied
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Node, Pod
-from kubedsm.core.world.node_index import Ints
+from kubedsm.config.sections import BatchSettings, CloudSettings, SolverSettings
+from kubedsm.config.settings import Configuration
+from kubedsm.model.events import PodApplied
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Node, Pod
+from kubedsm.model.node_index import Ints
+from kubedsm.optimizer.placing.decision import Binding, Decision
+from kubedsm.optimizer.policies.in_turn import InTurn, Room
+from kubedsm.optimizer.policies.kube_scheduler import KubeScheduler
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm_lab.bench.scale.paired import spent
 
 KUBE_SCHEDULER = "kube-scheduler"

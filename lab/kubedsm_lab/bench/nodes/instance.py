@@ -4,9 +4,9 @@ import random
 
 import attrs
 
-from kubedsm.core.world.events import NodeApplied, PodApplied
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Workload
+from kubedsm.model.events import NodeApplied, PodApplied
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Workload
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.scale.world import PODS_OF_A_WORKLOAD, Batch
 

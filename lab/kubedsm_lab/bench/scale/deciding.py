@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import attrs
 
-from kubedsm.configuration.sections import SolverSettings
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.moving.suggestion import Suggestion
-from kubedsm.core.placing.decision import Decision
-from kubedsm.core.world.events import PodApplied, PodDeleted
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.config.sections import SolverSettings
+from kubedsm.config.settings import Configuration
+from kubedsm.model.events import PodApplied, PodDeleted
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.optimizer.moving.suggestion import Suggestion
+from kubedsm.optimizer.placing.decision import Decision
 from kubedsm_lab.bench.scale.paired import Paired, paired
 from kubedsm_lab.bench.scale.world import Batch, Size, mirror, rebuilt
 

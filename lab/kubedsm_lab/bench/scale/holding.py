@@ -17,18 +17,18 @@ from typing import Any
 
 import attrs
 
-from kubedsm.clock import SystemClock
-from kubedsm.cluster.client.port import Request, Response
-from kubedsm.configuration.settings import load
-from kubedsm.core.world.events import ClusterEvent, NodeApplied, PodApplied, PodDeleted
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import NodeName, Pod, Resources, Uid, Workload
-from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.deciding import Deciding
-from kubedsm.runtime.listener import Listener
-from kubedsm.runtime.scheduler import Scheduler
-from kubedsm.runtime.taking_in import TakingIn
-from kubedsm.why.record import DecisionRecord
+from kubedsm.app.assembly import Runtime
+from kubedsm.config.settings import load
+from kubedsm.explain.decision_record import DecisionRecord
+from kubedsm.explain.listener import Listener
+from kubedsm.kube.client.port import Request, Response
+from kubedsm.model.events import ClusterEvent, NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import NodeName, Pod, Resources, Uid, Workload
+from kubedsm.process.clock import SystemClock
+from kubedsm.scheduling.decider import Deciding
+from kubedsm.scheduling.planned_decisions import TakingIn
+from kubedsm.scheduling.scheduler import Scheduler
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.scale.world import Size, mirror
 from kubedsm_lab.bench.telling import span

@@ -14,10 +14,10 @@ import orjson
 from kubernetes_asyncio.client import ApiClient
 from kubernetes_asyncio.watch import Watch
 
-from kubedsm.cluster.watching.reflector import PAGE_SIZE
-from kubedsm.cluster.wire import decoding
-from kubedsm.core.world.events import PodApplied
-from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.kube.watching.reflector import PAGE_SIZE
+from kubedsm.kube.wire import decoding
+from kubedsm.model.events import PodApplied
+from kubedsm.model.mirror import ClusterMirror
 from kubedsm_lab.bench.scale.paired import Paired, paired, spent
 from kubedsm_lab.bench.scale.world import Size
 from kubedsm_lab.bench.watched_pods import watch_line

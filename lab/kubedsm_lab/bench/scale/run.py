@@ -3,7 +3,7 @@
 import asyncio
 import random
 
-from kubedsm.clock import SystemClock
+from kubedsm.process.clock import SystemClock
 from kubedsm_lab.bench.scale import running
 from kubedsm_lab.bench.scale.deciding import decided
 from kubedsm_lab.bench.scale.paired import ScaleResult

@@ -14,12 +14,12 @@ import aiohttp
 import attrs
 from prometheus_client.parser import text_string_to_metric_families
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.cluster.watching.reflector import Reflector
-from kubedsm.cluster.watching.watched import PODS
-from kubedsm.core.world.events import ClusterEvent, PodApplied
-from kubedsm.core.world.model import Pod
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.watching.reflector import Reflector
+from kubedsm.kube.watching.watched import PODS
+from kubedsm.model.events import ClusterEvent, PodApplied
+from kubedsm.model.model import Pod
+from kubedsm.process.clock import Clock
 from kubedsm_lab.bench import footprint
 from kubedsm_lab.bench.api import APPS, CORE, Api
 from kubedsm_lab.bench.scale.lag import Lag, lag_in

@@ -4,10 +4,10 @@ import random
 
 import attrs
 
-from kubedsm.core.world.events import NodeApplied, PodApplied
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Workload
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.model.events import NodeApplied, PodApplied
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Workload
+from kubedsm.model.snapshot import Snapshot
 from kubedsm_lab.bench import instances
 
 #: one node in so many is on the edge

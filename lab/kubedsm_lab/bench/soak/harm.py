@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import orjson
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.bench.soak.line import Line
 from kubedsm_lab.bench.soak.processes import Scheduler
 

@@ -7,10 +7,10 @@ import aiohttp
 import attrs
 from prometheus_client.parser import text_string_to_metric_families
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.calls.leases import LeaseName
-from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION
-from kubedsm.core.world.model import MIGRATING_LABEL
+from kubedsm.kube.calls.leases import LeaseName
+from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
+from kubedsm.model.model import MIGRATING_LABEL
+from kubedsm.process.clock import Clock
 from kubedsm_lab.bench.api import APPS, CORE, Api, pod_spec
 from kubedsm_lab.bench.soak.pod_watch import PodWatch
 from kubedsm_lab.bench.soak.processes import Scheduler

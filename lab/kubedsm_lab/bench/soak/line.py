@@ -15,8 +15,8 @@ import attrs
 import orjson
 from yarl import URL
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.client.connection import NO_LINGERING
+from kubedsm.kube.client.connection import NO_LINGERING
+from kubedsm.process.clock import Clock
 from kubedsm.terminal.whole_files import write_whole
 
 _CHUNK = 2**16

@@ -7,8 +7,8 @@ from typing import Any
 import attrs
 import orjson
 
-from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION
-from kubedsm.core.world.model import MIGRATING_LABEL
+from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
+from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.bench.api import deployment, pod_spec
 
 #: replicas of a Deployment, at most

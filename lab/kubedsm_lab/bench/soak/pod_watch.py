@@ -2,9 +2,9 @@
 
 from collections import defaultdict
 
-from kubedsm.clock import Clock
-from kubedsm.core.world.events import ClusterEvent, NodeApplied, PodApplied, PodDeleted
-from kubedsm.core.world.model import NodeName, Pod, Resources, Uid
+from kubedsm.model.events import ClusterEvent, NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.model import NodeName, Pod, Resources, Uid
+from kubedsm.process.clock import Clock
 from kubedsm_lab.bench.soak.tenants import ODD_NAMESPACE
 from kubedsm_lab.bench.soak.verdict import Wait
 

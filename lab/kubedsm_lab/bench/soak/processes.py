@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 import orjson
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 
 #: of one line of a log: with a traceback it is long
 LONGEST_LINE = 2**24

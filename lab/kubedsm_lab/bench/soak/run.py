@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 
 import attrs
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.calls import leases
-from kubedsm.cluster.calls.leases import LeaseName
-from kubedsm.cluster.client.port import Cluster
-from kubedsm.cluster.watching.reflector import Reflector
-from kubedsm.cluster.watching.watched import NODES, PODS, Watched
-from kubedsm.core.world.events import ClusterEvent
+from kubedsm.kube.calls import leases
+from kubedsm.kube.calls.leases import LeaseName
+from kubedsm.kube.client.port import Cluster
+from kubedsm.kube.watching.reflector import Reflector
+from kubedsm.kube.watching.watched import NODES, PODS, Watched
+from kubedsm.model.events import ClusterEvent
+from kubedsm.process.clock import Clock
 from kubedsm_lab.bench.api import TIMEOUT, Api
 from kubedsm_lab.bench.soak.harm import Harm
 from kubedsm_lab.bench.soak.left import Leavings

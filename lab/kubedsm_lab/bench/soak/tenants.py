@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.bench.api import APPS, POLICY, Api, deployment, pod_spec
 from kubedsm_lab.bench.soak.oddities import KEPT, MOST_REPLICAS, ODDITIES, Oddity, Wave
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.core.world.model import NodeName, Uid
+from kubedsm.model.model import NodeName, Uid
 
 #: of points of QoS: what comes of adding them up
 ROUNDING = 1e-6

@@ -6,20 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
-from kubedsm.core.goals.gains import Gains
-from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.moving.best_changes import TooManyError, best_changes
-from kubedsm.core.moving.edge_problem import EdgeProblem
-from kubedsm.core.moving.movable import default_movable
-from kubedsm.core.moving.proposal import Question
-from kubedsm.core.moving.suggest import SUGGEST_BOUNDS
-from kubedsm.core.moving.suggestion import SuggestLimits
-from kubedsm.core.packing.match import Bounds, tabulate
-from kubedsm.core.packing.problem import Packing, kinds
-from kubedsm.core.placing.ranks import ranks_of
-from kubedsm.core.rules.fit import shortages
-from kubedsm.core.world.model import (
+from kubedsm.model.model import (
     Node,
     NodeName,
     Pod,
@@ -30,7 +17,20 @@ from kubedsm.core.world.model import (
     Toleration,
     Workload,
 )
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Fragmentation, request_mix
+from kubedsm.objective.gains import Gains
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.matching.match import Bounds, tabulate
+from kubedsm.optimizer.matching.problem import Packing, kinds
+from kubedsm.optimizer.moving.best_changes import TooManyError, best_changes
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.movable import default_movable
+from kubedsm.optimizer.moving.proposal import Question
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
+from kubedsm.optimizer.placing.ranks import ranks_of
+from kubedsm.plugins.fit import shortages
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.instances import MI
 

@@ -15,10 +15,7 @@ from typing import Any
 import attrs
 import highspy
 
-from kubedsm.core.goals.objective import NANO
-from kubedsm.core.moving.suggestion import SuggestLimits
-from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.world.model import (
+from kubedsm.model.model import (
     NodeName,
     Pod,
     PodClass,
@@ -29,7 +26,10 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.objective import NANO
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
+from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.solvers.highs_library import TAKES_START
 from kubedsm_lab.bench.instances import MI
 from kubedsm_lab.bench.solve.best import ROUNDING, Best, Reach

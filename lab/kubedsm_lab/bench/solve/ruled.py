@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from kubedsm.core.world.model import (
+from kubedsm.model.model import (
     Node,
     Pod,
     PodAffinityTerm,
@@ -13,7 +13,7 @@ from kubedsm.core.world.model import (
     SpreadConstraint,
     Workload,
 )
-from kubedsm.core.world.selectors import Requirement
+from kubedsm.model.selectors import Requirement
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.solve.instances import Instance, batches
 

@@ -11,17 +11,17 @@ from typing import TypeVar
 
 import attrs
 
-from kubedsm.core.goals.objective import NANO, quality
-from kubedsm.core.moving.suggestion import Suggestion, SuggestLimits
-from kubedsm.core.placing.beyond.integer_choice import QOS
-from kubedsm.core.policies.in_turn import InTurn, Room
-from kubedsm.core.policies.kube_scheduler import kube_scheduler
-from kubedsm.core.policies.kubedsm import KubeDSM
-from kubedsm.core.policies.policy import Policy
-from kubedsm.core.rules.fit import shortages
-from kubedsm.core.world.model import Pod, Share, Tier, Workload, shares_after
-from kubedsm.core.world.serving_order import levels_of
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.model.model import Pod, Share, Tier, Workload, shares_after
+from kubedsm.model.serving_order import levels_of
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.objective import NANO, quality
+from kubedsm.optimizer.moving.suggestion import Suggestion, SuggestLimits
+from kubedsm.optimizer.placing.beyond.integer_choice import QOS
+from kubedsm.optimizer.policies.in_turn import InTurn, Room
+from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from kubedsm.optimizer.policies.policy import Policy
+from kubedsm.plugins.fit import shortages
 from kubedsm.solvers.highs import Highs
 from kubedsm_lab.bench.instances import DisagreementError
 from kubedsm_lab.bench.solve.best import ROUNDING, Best

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from kubedsm.core.solving.in_order import Certificate
+from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm_lab.bench.solve.best import ROUNDING, Best
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from kubedsm.cluster.client.paths import is_name
 from kubedsm.commands.options import kubeconfig_context, output
+from kubedsm.kube.client.paths import is_name
 from kubedsm.terminal.running import nearest
 
 POLICIES = (

@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 import structlog
 
-from kubedsm.clock import SystemClock
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to, print_json, until_interrupted
 from kubedsm.commands.options import require_extra
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.echo import echo
 from kubedsm_lab.bench.burst import bare_loop, contenders
 from kubedsm_lab.bench.burst.result import BurstResult

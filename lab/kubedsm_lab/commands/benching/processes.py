@@ -4,9 +4,9 @@ import asyncio
 
 import click
 
-from kubedsm.clock import SystemClock
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.process.clock import SystemClock
 from kubedsm_lab.bench import footprint, viewing
 from kubedsm_lab.bench.scale.world import Size
 from kubedsm_lab.bench.soak.processes import Scheduler, emulated_cluster

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import attrs
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.access.users import User, service_account
 from kubedsm_lab.emulator.api.resources import SERVICE_ACCOUNTS
 from kubedsm_lab.emulator.api.store import Store

@@ -1,6 +1,6 @@
 """The ClusterRole aggregation controller: a role that is made of others has all their rules."""
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.api.api_server import ApiServer

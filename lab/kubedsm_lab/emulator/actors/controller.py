@@ -8,8 +8,8 @@ import asyncio
 import heapq
 from abc import ABC, abstractmethod
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.client.backoff import Doubling
+from kubedsm.process.backoff import Doubling
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.api.api_server import CONTROLLERS, ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError

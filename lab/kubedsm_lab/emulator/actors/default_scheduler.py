@@ -8,15 +8,15 @@ import random
 
 import attrs
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.wire import dump
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.placing.decision import Decision
-from kubedsm.core.policies.in_turn import InTurn
-from kubedsm.core.policies.kube_scheduler import KubeScheduler
-from kubedsm.core.rules.fit import unschedulable_message
-from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Tier, Tiers
+from kubedsm.config.settings import Configuration
+from kubedsm.kube.wire import dump
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Tier, Tiers
+from kubedsm.optimizer.placing.decision import Decision
+from kubedsm.optimizer.policies.in_turn import InTurn
+from kubedsm.optimizer.policies.kube_scheduler import KubeScheduler
+from kubedsm.plugins.fit import unschedulable_message
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.conditions import find, of
 from kubedsm_lab.emulator.actors.controller import Controller

@@ -5,7 +5,7 @@ The rules are those of k8s.io/kubernetes/pkg/controller/deployment.
 
 from collections.abc import Sequence
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm_lab.emulator.actors.conditions import find, of, reason_of
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue

@@ -6,7 +6,7 @@ k8s.io/kubernetes/pkg/controller/disruption.
 
 from collections.abc import Sequence
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm_lab.emulator.actors.controller import Controller

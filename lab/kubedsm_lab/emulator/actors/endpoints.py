@@ -3,7 +3,7 @@
 The rules are those of k8s.io/kubernetes/pkg/controller/endpoint.
 """
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.actors.pod_state import (

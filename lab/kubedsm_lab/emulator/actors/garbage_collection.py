@@ -4,7 +4,7 @@ The three ways to delete an owner (Background, Foreground, Orphan) are those of 
 Collection" in the Kubernetes documentation.
 """
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of, owners_of
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.actors.ownership import set_owners

@@ -4,7 +4,7 @@ The order of things, conditions and reasons are those of
 k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go.
 """
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller

@@ -6,7 +6,7 @@ until they are counted, the wait before a failed pod is replaced, and what has `
 
 from collections import Counter
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller

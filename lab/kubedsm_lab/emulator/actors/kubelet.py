@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.clock import Clock
-from kubedsm.core.world.model import Resources
-from kubedsm.core.world.quantities import millis, units
+from kubedsm.model.model import Resources
+from kubedsm.model.quantities import millis, units
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm_lab.emulator.actors.container_runtime import UP, ContainerRuntime, Containers

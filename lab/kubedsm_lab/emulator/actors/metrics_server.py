@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.api.api_server import ApiServer

@@ -5,8 +5,8 @@ And the pods of nodes that are gone.
 The rules are those of k8s.io/kubernetes/pkg/controller/{nodelifecycle,tainteviction,podgc}.
 """
 
-from kubedsm.clock import Clock
-from kubedsm.core.world.model import Taint, Toleration
+from kubedsm.model.model import Taint, Toleration
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller

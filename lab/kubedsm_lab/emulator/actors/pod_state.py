@@ -1,7 +1,7 @@
 """What controllers ask of a pod, the same questions as k8s.io/kubernetes/pkg/controller asks."""
 
-from kubedsm.cluster.wire.pod_requests import Amounts, pod_requests
-from kubedsm.core.world.model import Resources
+from kubedsm.kube.wire.pod_requests import Amounts, pod_requests
+from kubedsm.model.model import Resources
 from kubedsm_lab.emulator.actors.conditions import find, of
 from kubedsm_lab.emulator.api.moments import seconds
 from kubedsm_lab.emulator.api.resources import Object

@@ -9,7 +9,7 @@ answer. Source: `slowStartBatch` in k8s.io/kubernetes/pkg/controller/replicaset.
 
 import attrs
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue

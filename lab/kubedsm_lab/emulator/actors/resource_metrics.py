@@ -12,7 +12,7 @@ from fractions import Fraction
 import attrs
 import msgspec
 
-from kubedsm.core.world.quantities import millis
+from kubedsm.model.quantities import millis
 from kubedsm_lab.emulator.actors.cache import Key, key_of
 from kubedsm_lab.emulator.actors.conditions import find, of
 from kubedsm_lab.emulator.actors.metrics_server import PERIOD, Sample

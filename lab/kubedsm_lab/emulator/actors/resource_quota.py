@@ -3,7 +3,7 @@
 Admission counts for itself, from what is stored; this is the report.
 """
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.actors.pod_state import is_finished

@@ -11,7 +11,7 @@ from fractions import Fraction
 import attrs
 import msgspec
 
-from kubedsm.core.world.quantities import QuantityError, millis
+from kubedsm.model.quantities import QuantityError, millis
 from kubedsm_lab.emulator.api.resources import Object
 
 #: (namespace, workload, metric) → the workload's total now, or None if there is no such metric

@@ -1,6 +1,6 @@
 """The service accounts controller: every namespace has a ServiceAccount named default."""
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.actors.pod_state import is_terminating

@@ -7,7 +7,7 @@ with the current template. The rules are those of k8s.io/kubernetes/pkg/controll
 
 import attrs
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
 from kubedsm_lab.emulator.actors.ownership import claim, controller_reference, follow

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api import decoding, patching, scaling
 from kubedsm_lab.emulator.api.admission import (
     NAMESPACES_AT_START,

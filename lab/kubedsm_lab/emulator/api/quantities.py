@@ -3,7 +3,7 @@
 from fractions import Fraction
 from functools import lru_cache
 
-from kubedsm.core.world.quantities import millis
+from kubedsm.model.quantities import millis
 
 _BINARY = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 

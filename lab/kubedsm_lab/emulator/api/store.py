@@ -13,7 +13,7 @@ from typing import Literal
 
 import attrs
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.moments import rfc3339
 from kubedsm_lab.emulator.api.resources import Object, Resource
 

@@ -8,7 +8,7 @@ from typing import Self
 
 import attrs
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError, bad_request
 from kubedsm_lab.emulator.api.moments import seconds

@@ -17,7 +17,7 @@ from aiohttp import HttpVersion11, StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 
-from kubedsm.listening import EMULATED, listen
+from kubedsm.process.http_limits import EMULATED, listen
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, Stream

@@ -13,7 +13,7 @@ from typing import Literal, Self, get_args
 import attrs
 import orjson
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.errors import ApiError, expired
 from kubedsm_lab.emulator.api.forms import requested_form
 from kubedsm_lab.emulator.api.managed_fields.tracking import to_json

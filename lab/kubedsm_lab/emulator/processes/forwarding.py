@@ -13,8 +13,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Histogram
 from yarl import URL
 
-from kubedsm.clock import Clock
-from kubedsm.core.world.model import Tier
+from kubedsm.model.model import Tier
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.processes.accounts import Accounts, Counters
 from kubedsm_lab.emulator.processes.pod_processes import PodProcess
 from loadgen.server import BUCKETS

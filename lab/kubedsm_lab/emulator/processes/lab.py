@@ -10,9 +10,9 @@ import attrs
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from kubedsm.clock import Clock
-from kubedsm.core.world.model import Tier, Tiers
-from kubedsm.listening import EMULATED, listen
+from kubedsm.model.model import Tier, Tiers
+from kubedsm.process.clock import Clock
+from kubedsm.process.http_limits import EMULATED, listen
 from kubedsm_lab.emulator.actors.pod_state import labels_of
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.api.store import Store

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from kubedsm.core.world.model import Tier
+from kubedsm.model.model import Tier
 from kubedsm.terminal.whole_files import write_whole
 from kubedsm_lab.emulator.actors.pod_state import labels_of
 from kubedsm_lab.emulator.processes.forked import Process

@@ -9,7 +9,7 @@ import attrs
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from kubedsm.core.world.quantities import units
+from kubedsm.model.quantities import units
 from kubedsm_lab.emulator.api.resources import NODES, Object
 from kubedsm_lab.emulator.api.store import Store
 from kubedsm_lab.emulator.processes.accounts import Accounts, Look, held_by, used_by

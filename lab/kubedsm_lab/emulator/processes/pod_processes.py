@@ -14,9 +14,9 @@ from typing import Self
 import attrs
 import structlog
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.client.backoff import Doubling
-from kubedsm.said_by_cause import SaidByCause
+from kubedsm.process.backoff import Doubling
+from kubedsm.process.clock import Clock
+from kubedsm.process.log_throttle import SaidByCause
 from kubedsm_lab.emulator.actors.container_runtime import UP, Containers
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.processes.forked import Process, Processes

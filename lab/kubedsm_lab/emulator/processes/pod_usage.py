@@ -5,7 +5,7 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-from kubedsm.clock import Clock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.processes.accounts import PROC, held_by, used_by
 from kubedsm_lab.emulator.processes.pod_processes import PodProcess, PodProcesses
 

@@ -12,8 +12,8 @@ import aiohttp
 import msgspec
 import structlog
 
-from kubedsm.clock import Clock
-from kubedsm.said_by_cause import SaidByCause
+from kubedsm.process.clock import Clock
+from kubedsm.process.log_throttle import SaidByCause
 
 log = structlog.get_logger()
 

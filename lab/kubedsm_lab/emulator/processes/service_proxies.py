@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from kubedsm.listening import EMULATED, listen
+from kubedsm.process.http_limits import EMULATED, listen
 from kubedsm_lab.emulator.api.resources import ENDPOINTS, SERVICES
 from kubedsm_lab.emulator.api.store import ObjectChange, Store
 from kubedsm_lab.emulator.processes.forwarding import Forwarding, refused

@@ -3,8 +3,8 @@
 import random
 from collections.abc import Mapping
 
-from kubedsm.clock import Clock
-from kubedsm.core.world.model import Uid
+from kubedsm.model.model import Uid
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.replay.hpa.processor_sharing import ClosedLoop
 from kubedsm_lab.replay.hpa.service import NAME, TIMEOUT

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.core.policies.in_turn import pick
-from kubedsm.core.world.model import NodeName, Uid
+from kubedsm.model.model import NodeName, Uid
+from kubedsm.optimizer.policies.in_turn import pick
 from loadgen.recovery import Window
 
 

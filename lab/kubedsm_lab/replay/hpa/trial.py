@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import attrs
 import msgspec
 
-from kubedsm.clock import Clock, VirtualClock
-from kubedsm.cluster.wire import decoding
-from kubedsm.configuration.sections import BatchSettings
-from kubedsm.configuration.settings import Configuration
+from kubedsm.config.sections import BatchSettings
+from kubedsm.config.settings import Configuration
+from kubedsm.kube.wire import decoding
+from kubedsm.process.clock import Clock, VirtualClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing

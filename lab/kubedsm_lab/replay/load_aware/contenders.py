@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from kubedsm.configuration.load_aware import LoadAware, NodeCapacity
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.goals.load import Capacity, LoadGoal
-from kubedsm.core.policies.in_turn import Choose, InTurn
-from kubedsm.core.policies.kube_scheduler import kube_scheduler
-from kubedsm.core.policies.load_aware import load_aware
-from kubedsm.core.policies.policy import Policy
-from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm.config.load_aware import LoadAware, NodeCapacity
+from kubedsm.config.settings import Configuration
+from kubedsm.objective.load import Capacity, LoadGoal
+from kubedsm.optimizer.policies.in_turn import Choose, InTurn
+from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
+from kubedsm.optimizer.policies.load_aware import load_aware
+from kubedsm.optimizer.policies.policy import Policy
+from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm_lab.replay.load_aware.application import CAPACITY, Resource
 
 _NET, _DISK = (int(CAPACITY[resource]) for resource in (Resource.NET, Resource.DISK))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import attrs
 import numpy as np
 
-from kubedsm.core.world.model import Uid
+from kubedsm.model.model import Uid
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.replay.load_aware.application import CAPACITY, NODES, SERVICES, Floats
 from kubedsm_lab.replay.load_aware.model import Placement, Traffic

@@ -5,10 +5,10 @@ from typing import TypeVar
 
 import attrs
 
-from kubedsm.clock import Clock
-from kubedsm.configuration.load_aware import LoadAware
-from kubedsm.runtime.load_reading import KINDS
-from kubedsm.runtime.prometheus import Answers, Sample, Vector
+from kubedsm.app.load_reading import KINDS
+from kubedsm.app.prometheus import Answers, Sample, Vector
+from kubedsm.config.load_aware import LoadAware
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.paper import NAMESPACE
 from kubedsm_lab.replay.load_aware.history import LoadHistory
 

@@ -9,11 +9,11 @@ from functools import cache
 import msgspec
 import numpy as np
 
-from kubedsm.clock import Clock, VirtualClock
-from kubedsm.cluster.client.port import Cluster
-from kubedsm.core.moving.movable import default_movable
-from kubedsm.core.policies.load_aware import one_eviction
-from kubedsm.runtime.assembly import Runtime
+from kubedsm.app.assembly import Runtime
+from kubedsm.kube.client.port import Cluster
+from kubedsm.optimizer.moving.movable import default_movable
+from kubedsm.optimizer.policies.load_aware import one_eviction
+from kubedsm.process.clock import Clock, VirtualClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS

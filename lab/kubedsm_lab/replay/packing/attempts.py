@@ -9,19 +9,19 @@ from collections.abc import Iterable, Sequence
 import attrs
 import msgspec
 
-from kubedsm.core.goals.gains import Gains
-from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.moving.movable import default_movable
-from kubedsm.core.optimise.pack import Packed, pack
-from kubedsm.core.optimise.phases import Form, Phases
-from kubedsm.core.optimise.problem import Problem
-from kubedsm.core.packing.match import Bounds
-from kubedsm.core.policies.arrivals import served
-from kubedsm.core.policies.kube_scheduler import kube_scheduler
-from kubedsm.core.solving.programme import Solver
-from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.world.model import Resources
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.model import Resources
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.gains import Gains
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.moving.movable import default_movable
+from kubedsm.optimizer.packing.pack import Packed, pack
+from kubedsm.optimizer.packing.phases import Form, Phases
+from kubedsm.optimizer.packing.problem import Problem
+from kubedsm.optimizer.policies.arrivals import served
+from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
+from kubedsm.optimizer.programming.programme import Solver
 from kubedsm_lab.replay.packing.instances import Shape, instance
 
 #: nothing is promised of the edge, and nothing gained by it: what counts is who is placed

@@ -11,10 +11,7 @@ from itertools import count, islice
 import attrs
 import msgspec
 
-from kubedsm.core.policies.arrivals import served
-from kubedsm.core.policies.in_turn import Room
-from kubedsm.core.policies.kube_scheduler import scores, total_scores
-from kubedsm.core.world.model import (
+from kubedsm.model.model import (
     Node,
     NodeName,
     Pod,
@@ -25,7 +22,10 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.optimizer.policies.arrivals import served
+from kubedsm.optimizer.policies.in_turn import Room
+from kubedsm.optimizer.policies.kube_scheduler import scores, total_scores
 
 NODES, PODS_PER_NODE, PRIORITIES = (4, 8, 16, 32), (4, 8), (1, 2, 4)
 #: percent of all nodes that all pods together request

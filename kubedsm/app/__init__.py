@@ -1,0 +1,1 @@
+"""Assembly of the scheduler: leader election, live configuration, reflectors, pause switch."""

@@ -1,0 +1,81 @@
+"""From standby to leader to the end: a runtime that acts only while it may.
+
+A standby follows the cluster as the leader does, so it can act a moment after it is elected. First
+it lists all pods once more: its watch may not have told it yet what its predecessor did last.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+
+from kubedsm.app.assembly import Runtime
+from kubedsm.app.leader_election import Elector
+from kubedsm.execution.migrations import STARTS, WAITS_FOR_REPLACEMENT
+
+STOPPING = "the scheduler stops"
+#: of the time there is to stop, what moves may take to end, and those that did not to be taken back
+FINISHING, TAKING_BACK = 0.7, 0.2
+#: seconds that Events which are still to be written may take
+FLUSHING = 2.0
+
+
+async def serve(
+    runtime: Runtime, elector: Elector | None, stopping: asyncio.Event, grace: float
+) -> None:
+    """Follow, and act when elected, or at once without election; until `stopping` is set.
+
+    Then what is under way is ended within `grace` seconds, and the Lease is given back last.
+    Raises NotLeadingError, in a group, when another process leads.
+    """
+    async with asyncio.TaskGroup() as tasks:
+        beside = [tasks.create_task(runtime.follow())]
+        if elector is not None:
+            beside.append(tasks.create_task(elector.run()))
+        acting = tasks.create_task(_act(runtime, elector, stopping, grace))
+        await stopping.wait()
+        await asyncio.wait([acting])
+        for task in beside:
+            task.cancel()
+    if elector is not None:
+        await elector.release()
+
+
+async def _act(
+    runtime: Runtime, elector: Elector | None, stopping: asyncio.Event, grace: float
+) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        carrying_out = tasks.create_task(runtime.carry_out())
+        deciding = tasks.create_task(_decide(runtime, elector))
+        await stopping.wait()
+        deciding.cancel()
+        await wind_down(runtime, grace)
+        carrying_out.cancel()
+
+
+async def _decide(runtime: Runtime, elector: Elector | None) -> None:
+    if elector is not None:
+        await elector.elected.wait()
+        await runtime.catch_up()
+    await runtime.decide()
+
+
+async def wind_down(runtime: Runtime, grace: float) -> None:
+    """End what is under way, when nothing new is decided on any more.
+
+    Moves that take too long are taken back; what cannot be ended at all within `grace` seconds is
+    left for whoever leads next.
+    """
+    manager = runtime.manager
+    manager.give_up(STARTS, STOPPING)
+    if not await _within(grace * FINISHING, manager.quiet.wait()):
+        manager.give_up(WAITS_FOR_REPLACEMENT, STOPPING)
+        await _within(grace * TAKING_BACK, manager.quiet.wait())
+    await _within(min(grace, FLUSHING), runtime.flushed())
+
+
+async def _within(seconds: float, done: Awaitable[object]) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await done
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,181 @@
+"""What Prometheus' vectors say of the nodes, workloads and answers of a cluster.
+
+Of what is no amount, what is too old, and what two series say, nothing is used. Series of nodes and
+pods that are not in the cluster are passed over: another cluster may be measured there, too.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Self, TypeVar
+
+import attrs
+
+from kubedsm.app.prometheus import Sample, Vector
+from kubedsm.config.settings import Configuration
+from kubedsm.model.measured import Answers, Measured, Usage
+from kubedsm.model.model import NodeName, Pod, Tier, Uid, Workload
+from kubedsm.model.snapshot import Snapshot
+
+K = TypeVar("K")
+
+#: of anything; sums of it are still far from infinity
+_MOST = 1e18
+_TIERS = {tier.value: tier for tier in Tier}
+
+#: what is measured of nodes and pods alike
+KINDS = ("cpu", "memory", "net", "disk")
+#: what is asked, by name
+SECONDS, REQUESTS = "answers_seconds", "answers_requests"
+#: of which there are none before anybody has asked for anything
+OPTIONAL = (SECONDS, REQUESTS)
+QUERIES = (*(f"{of}_{kind}" for of in ("node", "pod") for kind in KINDS), SECONDS, REQUESTS)
+
+
+def queries_of(configuration: Configuration) -> dict[str, str]:
+    """What is to be asked, by name: all that are not empty."""
+    load, answers = configuration.load_aware, configuration.latency.queries
+    of_nodes, of_pods = (attrs.asdict(q) for q in (load.queries.node, load.queries.pod))
+    given = (*of_nodes.values(), *of_pods.values(), answers.seconds, answers.requests)
+    asked = dict(zip(QUERIES, given, strict=True))
+    return {name: load.asked(query) for name, query in asked.items() if query}
+
+
+def usable(vector: Vector, now: float, oldest: float) -> tuple[Vector, str]:
+    """The samples that are amounts of now, and what is wrong with the others; empty: nothing.
+
+    oldest: seconds that a sample may be from now.
+    """
+    wrong: Counter[str] = Counter()
+    good = []
+    for sample in vector:
+        why = _wrong(sample, now, oldest)
+        if why:
+            wrong[why] += 1
+        else:
+            good.append(sample)
+    return tuple(good), ", ".join(f"{count} {why}" for why, count in wrong.most_common())
+
+
+def _wrong(sample: Sample, now: float, oldest: float) -> str:
+    if not math.isfinite(sample.value):
+        return "not finite"
+    if not 0 <= sample.value <= _MOST:
+        return "negative" if sample.value < 0 else "too large"
+    # A clock that differs makes samples as useless as age does.
+    return "" if abs(now - sample.at) <= oldest else f"not within {oldest:g} s of now"
+
+
+@attrs.frozen
+class _Named:
+    """What series can be about, by what they call it."""
+
+    snapshot: Snapshot
+    node_label: Sequence[str]
+    #: by names and by addresses
+    nodes: Mapping[str, NodeName]
+    #: by namespace and name, as the next
+    pods: Mapping[tuple[str, str], Pod]
+    workloads: Mapping[tuple[str, str], Workload]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, node_label: Sequence[str]) -> Self:
+        nodes = {a: node.name for node in snapshot.nodes.values() for a in node.addresses}
+        nodes |= {name: name for name in snapshot.nodes}
+        pods = {(pod.namespace, pod.name): pod for pod in snapshot.pods.values()}
+        # Of two workloads of one name, the first kind of these: Deployment, Job, StatefulSet.
+        workloads = sorted({pod.workload for pod in pods.values()}, reverse=True)
+        names = {(workload.namespace, workload.name): workload for workload in workloads}
+        return cls(snapshot, node_label, nodes, pods, names)
+
+    def node(self, labels: Mapping[str, str]) -> NodeName | None:
+        said = next((labels[label] for label in self.node_label if label in labels), "")
+        return self.nodes.get(said) or self.nodes.get(said.rpartition(":")[0].strip("[]"))
+
+    def pod(self, labels: Mapping[str, str]) -> Pod | None:
+        return self.pods.get((labels.get("namespace", ""), labels.get("pod", "")))
+
+    def uid(self, labels: Mapping[str, str]) -> Uid | None:
+        pod = self.pod(labels)
+        return None if pod is None else pod.uid
+
+    def answering(self, labels: Mapping[str, str]) -> "_Answering | None":
+        if "pod" in labels:
+            pod = self.pod(labels)
+            return None if pod is None else self._pod_answering(pod)
+        workload = self.workloads.get((labels.get("namespace", ""), labels.get("workload", "")))
+        tier = _TIERS.get(labels.get("tier", ""))
+        return (workload, tier, "") if workload and tier else None
+
+    def _pod_answering(self, pod: Pod) -> "_Answering | None":
+        node = self.snapshot.nodes.get(self.snapshot.placed.get(pod.uid, NodeName("")))
+        return (pod.workload, node.tier, pod.uid) if node and node.tier else None
+
+
+#: a workload at a tier, and which of its pods, unless it is all of them
+_Answering = tuple[Workload, Tier, str]
+
+
+@attrs.frozen
+class Reading:
+    measured: Measured
+    #: by query, how many nodes, pods or workloads it says something of, and how many have several
+    #: series
+    used: Mapping[str, int]
+    doubled: Mapping[str, int]
+
+
+def read(
+    vectors: Mapping[str, Vector], snapshot: Snapshot, node_label: Sequence[str], at: float
+) -> Reading:
+    """What usable vectors say, by the names of the queries; at: in seconds since the epoch."""
+    named, used, doubled = _Named.of(snapshot, node_label), Counter[str](), Counter[str]()
+
+    def by(query: str, about: Callable[[Mapping[str, str]], K | None]) -> dict[K, float]:
+        """The values, each by what it is about."""
+        found: dict[K, float] = {}
+        twice = set()
+        for sample in vectors.get(query, ()):
+            key = about(sample.labels)
+            if key in found:
+                twice.add(key)
+            elif key is not None:
+                found[key] = sample.value
+        single = {key: value for key, value in found.items() if key not in twice}
+        used[query], doubled[query] = len(single), len(twice)
+        return single
+
+    nodes = [by(f"node_{kind}", named.node) for kind in KINDS]
+    pods = [by(f"pod_{kind}", named.uid) for kind in KINDS]
+    answers = _answers(by(SECONDS, named.answering), by(REQUESTS, named.answering))
+    usage = {name: Usage(*(of.get(name) for of in nodes)) for name in set().union(*nodes)}
+    return Reading(Measured(at, usage, _means(pods, snapshot), answers), used, doubled)
+
+
+def _means(by_pod: Sequence[Mapping[Uid, float]], snapshot: Snapshot) -> dict[Workload, Usage]:
+    """Of each workload, what a pod uses."""
+    means: dict[Workload, list[float | None]] = {}
+    for index, values in enumerate(by_pod):
+        of: defaultdict[Workload, list[float]] = defaultdict(list)
+        for uid, value in values.items():
+            of[snapshot.pods[uid].workload].append(value)
+        for workload, each in of.items():
+            means.setdefault(workload, [None] * len(by_pod))[index] = math.fsum(each) / len(each)
+    return {workload: Usage(*usage) for workload, usage in means.items()}
+
+
+def _answers(
+    seconds: Mapping[_Answering, float], requests: Mapping[_Answering, float]
+) -> dict[Workload, dict[Tier, Answers]]:
+    """Of each workload and tier: of requests that were answered, as far as both are known."""
+    spent: defaultdict[tuple[Workload, Tier], float] = defaultdict(float)
+    answered: defaultdict[tuple[Workload, Tier], float] = defaultdict(float)
+    for key in sorted(seconds.keys() & requests.keys()):
+        spent[key[:2]] += seconds[key]
+        answered[key[:2]] += requests[key]
+    answers: defaultdict[Workload, dict[Tier, Answers]] = defaultdict(dict)
+    for (workload, tier), rate in answered.items():
+        mean = spent[workload, tier] / rate if rate else math.inf
+        if math.isfinite(mean):
+            answers[workload][tier] = Answers(rate, mean)
+    return dict(answers)

@@ -1,0 +1,76 @@
+"""The pause switch: `paused: "true"` in the scheduler's ConfigMap stops all new moves.
+
+    kubectl -n kubedsm patch configmap kubedsm --type merge -p '{"data": {"paused": "true"}}'
+
+What has begun is finished. A switch that cannot be seen, or that says neither yes nor no, is taken
+for set: moving less is safe.
+"""
+
+from collections.abc import Callable
+
+import attrs
+import structlog
+
+from kubedsm.config.documents import shown
+from kubedsm.kube.watching.config_map import FollowedConfigMap
+from kubedsm.kube.wire.decoding import ConfigMap
+from kubedsm.process.log_throttle import SaidByCause
+
+log = structlog.get_logger()
+
+KEY = "paused"
+ON, OFF = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
+
+
+@attrs.define
+class PauseSwitch:
+    config_map: FollowedConfigMap
+    said: SaidByCause
+    #: hears why what the ConfigMap says is refused
+    on_refused: Callable[[ConfigMap, str], None]
+    #: what it said last, as told
+    _told: str = attrs.field(default="", init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.config_map.observe(self._changed)
+
+    def __call__(self) -> bool:
+        """Whether nothing may be moved, for a mover, who is told why if the switch is unknown."""
+        if not self.config_map.known:
+            why = self.config_map.trouble or "not read yet"
+            self.said.log(log.warning, "pause switch unknown, nothing is moved", why)
+        return self.is_set
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it is, or may be."""
+        if not self.config_map.known:
+            return True
+        return paused_in(self.config_map.found)
+
+    def _changed(self, found: ConfigMap | None) -> None:
+        before, now = self._told, _value(found)
+        self._told = now
+        was_on, is_on = _is_on(before), _is_on(now)
+        if is_on is None and found is not None and now != before:
+            why = f"{KEY}: {shown(now)} is neither true nor false; nothing is moved until it is"
+            log.warning("pause switch refused", error=why, config_map=str(self.config_map.name))
+            self.on_refused(found, why)
+        elif is_on is not was_on:
+            say, event = (log.warning, "paused") if is_on else (log.info, "resumed")
+            say(event, config_map=str(self.config_map.name))
+
+
+def paused_in(found: ConfigMap | None) -> bool:
+    """Whether it is set there, or may be meant to be."""
+    return _is_on(_value(found)) is not False
+
+
+def _value(found: ConfigMap | None) -> str:
+    return "" if found is None else found.data.get(KEY, "")
+
+
+def _is_on(value: str) -> bool | None:
+    """None if it says neither."""
+    said = value.strip().lower()
+    return True if said in ON else False if said in OFF else None

@@ -1,0 +1,385 @@
+"""Prometheus client: instant queries in a daemon thread, within limits on time and bytes.
+
+At most one thread runs. While it hangs, for example in a name lookup, no further query is sent. The
+bodies of all answers of one round share a byte budget: parsing holds the GIL, which the event loop
+needs. A query returns a vector, or a failure with its reason in one line. The library is imported
+in the thread, at the first query.
+"""
+
+import asyncio
+import io
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+import attrs
+import msgspec
+
+from kubedsm.config.load_aware import LoadAware
+
+if TYPE_CHECKING:
+    from prometheus_api_client.prometheus_connect import PrometheusConnect
+    from requests import PreparedRequest, Response
+
+T = TypeVar("T")
+
+#: directory of a mounted Secret: `token`, the `server` that may see the token, `ca.crt`
+CREDENTIALS = Path("/var/run/secrets/kubedsm.io/prometheus")
+_CHUNK = 2**16
+#: characters of what a server says is wrong
+_TOLD = 300
+#: seconds beyond those it is given, that a thread has to come back by itself
+GRACE = 1.0
+_TOKEN = re.compile("[!-~]+")
+_OK, _REDIRECTS, _REFUSES = 200, 300, 400
+
+
+class Sample(msgspec.Struct, frozen=True, gc=False):
+    """One series at a moment; nothing that the collector of cycles has to visit."""
+
+    labels: Mapping[str, str]
+    value: float
+    #: seconds since the epoch
+    at: float
+
+
+Vector = tuple[Sample, ...]
+
+
+@attrs.frozen(slots=True)
+class Failure:
+    """Why there is no vector, in a line; and whether nobody answers there, whatever is asked."""
+
+    reason: str
+    nobody: bool = False
+
+
+#: by what the queries are called
+Answers = Mapping[str, Vector | Failure]
+
+
+class Asker(Protocol):
+    async def ask(
+        self,
+        whom: LoadAware,
+        queries: Mapping[str, str],
+        seconds: float,
+        most: int,
+        then: Callable[[Answers], T],
+    ) -> T:
+        """Run all queries within `seconds` and `most` bytes of answers; return `then` of them."""
+
+
+#: sends a request; its body is read later
+Send = Callable[["PreparedRequest", float], "Response"]
+
+
+class InAThread:
+    """Queries over HTTP, with the credentials in a directory if it has any."""
+
+    def __init__(self, credentials: Path = CREDENTIALS) -> None:
+        self._credentials = credentials
+        self._hangs = threading.Event()
+
+    async def ask(
+        self,
+        whom: LoadAware,
+        queries: Mapping[str, str],
+        seconds: float,
+        most: int,
+        then: Callable[[Answers], T],
+    ) -> T:
+        """As `Asker.ask`. What `then` raises is raised."""
+        if self._hangs.is_set():
+            return then(_nobody(queries, "what was asked before has not come to an end yet"))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def settle(result: T | None, error: Exception | None) -> None:
+            if future.done():
+                return  # nobody waits for it any more
+            if error is None:
+                future.set_result(result)  # type: ignore[arg-type]  # None only where T has it
+            else:
+                future.set_exception(error)
+
+        def work() -> None:
+            result, failed = None, None
+            try:
+                due = time.monotonic() + seconds
+                result = then(ask_all(whom, queries, due, most, self._credentials))
+            except Exception as error:  # noqa: BLE001 - raised where it is waited for
+                failed = error
+            self._hangs.clear()
+            with suppress(RuntimeError):  # the loop is closed: the process ends
+                loop.call_soon_threadsafe(settle, result, failed)
+
+        self._hangs.set()
+        try:
+            threading.Thread(target=work, name="prometheus", daemon=True).start()
+        except RuntimeError as error:  # there are too many threads, of whomever
+            self._hangs.clear()
+            return then(_nobody(queries, _line(error)))
+        try:
+            async with asyncio.timeout(seconds + GRACE):
+                return await future
+        except TimeoutError:
+            return then(_nobody(queries, f"no answer within {seconds:g} s"))
+
+
+def _nobody(queries: Mapping[str, str], why: str) -> Answers:
+    return dict.fromkeys(queries, Failure(why, nobody=True))
+
+
+def ask_all(
+    whom: LoadAware,
+    queries: Mapping[str, str],
+    due: float,
+    most: int,
+    credentials: Path = CREDENTIALS,
+    send: Send | None = None,
+) -> Answers:
+    """Run the queries one after the other, until `due` by the monotonic clock.
+
+    The bodies that are parsed have `most` bytes together. An answer that does not fit fails alone.
+    """
+    import requests  # noqa: PLC0415 - see above
+
+    found: dict[str, Vector | Failure] = {}
+    nobody: Failure | None = None
+    left = most
+    with requests.Session() as session:
+        try:
+            client, adapter = _client(session, whom, credentials, due, send)
+        except (OSError, UnicodeError) as error:
+            nobody = Failure(f"credentials in {credentials}: {_line(error)}", nobody=True)
+        for name, query in queries.items():
+            if nobody is None:
+                adapter.left, adapter.most = left, most
+                answer = _asked(client, query, due)
+                left = adapter.left
+                if isinstance(answer, Failure) and answer.nobody:
+                    nobody = answer  # nor will it answer the others
+                found[name] = answer
+            else:
+                found[name] = nobody
+    return found
+
+
+def _client(
+    session: Any, whom: LoadAware, credentials: Path, due: float, send: Send | None
+) -> "tuple[PrometheusConnect, Any]":
+    """Return the client and the adapter that bounds it. Raises OSError and UnicodeError."""
+    from prometheus_api_client.prometheus_connect import (  # noqa: PLC0415 - see above
+        PrometheusConnect,
+    )
+
+    url = whom.prometheus.rstrip("/")
+    # A compressed answer is larger than its bytes.
+    headers = {"Accept-Encoding": "identity", **_authorization(url, credentials)}
+    # Neither proxies nor passwords of whoever started us.
+    session.trust_env = False
+    authority = _file_in(credentials, "ca.crt")
+    session.verify = True if authority is None else str(authority)
+    client = PrometheusConnect(url, headers, session=session)
+    adapter = _adapter(due, send)
+    # For every address: an adapter for one address is chosen by its spelling.
+    session.adapters.clear()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, adapter)
+    return client, adapter
+
+
+def _authorization(url: str, credentials: Path) -> dict[str, str]:
+    """Return the header with the token; empty without a token.
+
+    Whoever may change the address in the ConfigMap must not get the token: it is sent to the
+    `server` next to it, over https. Raises OSError and UnicodeError.
+    """
+    path = _file_in(credentials, "token")
+    if path is None:
+        return {}
+    token = path.read_text(encoding="ascii").strip()
+    if not _TOKEN.fullmatch(token):
+        raise OSError("no token in the file token")  # else it would be told which
+    beside = _file_in(credentials, "server")
+    if beside is None:
+        raise OSError("the file server is missing, which says where the token may be sent")
+    server = beside.read_text(encoding="ascii").strip()
+    if not server.startswith("https://"):
+        raise OSError("the file server is no https:// address: a token is sent over https only")
+    if _origin(url) != _origin(server):
+        raise OSError("loadAware.prometheus is not at the address in the file server")
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _origin(url: str) -> tuple[str | None, str | None, int]:
+    """Return scheme, host and port, parsed as requests does. Raises OSError."""
+    from urllib3.exceptions import LocationParseError  # noqa: PLC0415 - see above
+    from urllib3.util import parse_url  # noqa: PLC0415
+
+    try:
+        parsed = parse_url(url)
+    except LocationParseError:
+        raise OSError("the file server has no address") from None
+    return parsed.scheme, parsed.host, parsed.port or (443 if parsed.scheme == "https" else 80)
+
+
+def _file_in(directory: Path, name: str) -> Path | None:
+    """Return the file; None if it is missing. Raises OSError if a link leads out of there."""
+    path = directory / name
+    if not path.exists():
+        return None
+    if not path.resolve().is_relative_to(directory.resolve()):
+        raise OSError(f"the file {name} is a link out of the directory")
+    return path
+
+
+def _adapter(due: float, send: Send | None) -> Any:
+    """What a session sends requests by: no retries, no redirects, and no more than is bearable."""
+    import requests  # noqa: PLC0415 - see above
+    from requests.adapters import HTTPAdapter  # noqa: PLC0415
+
+    class Read(requests.Response):
+        """An answer that was read, of a shape that is known."""
+
+        def json(self, **_: Any) -> Any:
+            return {"data": {"result": _vector(self.content)}}
+
+    class Bounded(HTTPAdapter):
+        #: bytes that all answers may have, and those that are left of them
+        most = left = 0
+
+        def send(self, request: "PreparedRequest", *_: Any, **options: Any) -> "Response":
+            if send is None:
+                response = super().send(request, **{**options, "stream": True})
+            else:
+                response = send(request, options["timeout"])
+            body, status = _read(response, due, self.left, self.most), response.status_code
+            if _REDIRECTS <= status < _REFUSES:
+                raise _SaidError(f"{status}, a redirect, which is not followed")
+            if status != _OK:
+                raise _SaidError(f"{status} {_error_in(body)}".strip())
+            self.left -= len(body)
+            read = Read()
+            read.status_code, read.raw, read.encoding = status, io.BytesIO(body), "utf-8"
+            read.request = request
+            return read
+
+    return Bounded()
+
+
+def _read(response: "Response", due: float, left: int, most: int) -> bytes:
+    """Read the body. Raises _SaidError if it has more than `left` bytes, and TimeoutError."""
+    read = bytearray()
+    with response:
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise _SaidError("a compressed answer, which was not asked for")
+        for chunk in response.iter_content(_CHUNK):
+            read += chunk
+            if len(read) > left:
+                raise _SaidError(_TOO_LARGE.format(most / 2**20))
+            if time.monotonic() > due:
+                raise TimeoutError
+    return bytes(read)
+
+
+_TOO_LARGE = (
+    "the answers have more than {:.3g} MiB: aggregate this query in loadAware.queries, restrict it"
+    ' to this cluster, or leave it out by ""'
+)
+
+
+class _Series(msgspec.Struct, frozen=True, gc=False):
+    metric: dict[str, str]
+    #: seconds since the epoch, and the sample
+    value: tuple[float, str]
+
+
+class _Data(msgspec.Struct, frozen=True):
+    #: decoded one by one: each call of the decoder holds the GIL
+    result: list[msgspec.Raw]
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    data: _Data
+
+
+_ANSWER, _SERIES = msgspec.json.Decoder(_Answer), msgspec.json.Decoder(_Series)
+
+
+class _SaidError(Exception):
+    """The server answers, and there is no vector in what it says."""
+
+
+def _error_in(body: bytes) -> str:
+    """What a server says is wrong, if it says so as Prometheus does."""
+    import json  # noqa: PLC0415 - only here
+
+    try:
+        return _line(json.loads(body)["error"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ""
+
+
+def _asked(client: "PrometheusConnect", query: str, due: float) -> Vector | Failure:
+    import requests  # noqa: PLC0415 - see above
+
+    left = due - time.monotonic()
+    late = Failure("no answer in time", nobody=True)
+    if left <= 0:
+        return late
+    try:
+        result = client.custom_query(query, timeout=left)  # type: ignore[arg-type]
+    except _SaidError as error:
+        return Failure(str(error))
+    except (TimeoutError, requests.Timeout):
+        return late
+    except requests.ConnectionError as error:
+        return Failure(_cause(error), nobody=True)
+    except (msgspec.ValidationError, RecursionError, _NoVectorError):
+        return Failure("no vector in the answer")
+    except (msgspec.DecodeError, UnicodeError):
+        return Failure("no JSON in the answer")
+    except (requests.RequestException, OSError, ValueError) as error:
+        return Failure(_line(error), nobody=True)
+    return cast(Vector, result)  # what Read.json makes
+
+
+class _NoVectorError(Exception):
+    """A sample is no number."""
+
+
+def _vector(body: bytes) -> Vector:
+    """Raises msgspec.DecodeError, UnicodeError, RecursionError and _NoVectorError if it is none."""
+    return tuple(map(_sample, map(_SERIES.decode, _ANSWER.decode(body).data.result)))
+
+
+def _sample(series: _Series) -> Sample:
+    at, value = series.value
+    try:
+        return Sample(series.metric, float(value), at)
+    except ValueError:
+        raise _NoVectorError from None
+
+
+def _cause(error: Exception) -> str:
+    """The innermost reason: those around it name the query, and objects by their addresses."""
+    reason: Any = error
+    for _ in range(8):
+        inner = getattr(reason, "reason", None) or next(
+            (arg for arg in reason.args if isinstance(arg, Exception)), None
+        )
+        if not isinstance(inner, Exception):
+            break
+        reason = inner
+    said = _line(reason)
+    return said.rpartition(": ")[2] if "object at 0x" in said else said
+
+
+def _line(said: object) -> str:
+    return " ".join(str(said).split())[:_TOLD]

@@ -1,4 +1,0 @@
-"""The only package that speaks Kubernetes.
-
-Nothing here decides anything.
-"""

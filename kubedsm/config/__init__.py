@@ -1,0 +1,1 @@
+"""Configuration document: defaults, validation, schema."""

@@ -1,0 +1,86 @@
+"""What a configuration speaks of and a cluster has not: workloads, and nodes of a tier."""
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+
+from kubedsm.config.services import EVERY_SERVICE, keys_for
+from kubedsm.config.settings import Configuration
+from kubedsm.model.model import Node, Tier, Tiers, Workload
+from kubedsm.model.snapshot import Snapshot
+
+#: keys of `services` that are told at once
+TOLD = 10
+#: names that a mistaken one is compared with at most: each takes some microseconds
+_COMPARED = 2000
+#: what comes of it where no node is of the tier
+_WITHOUT = {
+    Tier.EDGE: "every pod goes to the cloud",
+    Tier.CLOUD: "what the edge does not take waits",
+}
+
+
+def unmatched(services: Iterable[str], workloads: Iterable[Workload]) -> list[str]:
+    """Those keys of `services` that speak for none of these workloads."""
+    keys = [key for key in services if key != EVERY_SERVICE]
+    spoken_for = {key for workload in workloads for key in keys_for(workload)} if keys else set()
+    return [key for key in keys if key not in spoken_for]
+
+
+def why_unmatched(key: str, snapshot: Snapshot) -> str:
+    """What may be meant by a key of `services` that matches no workload of ours."""
+    ours = snapshot.shares()
+    theirs = {pod.workload for pod in snapshot.pods.values()} - ours.keys()
+    if any(key in keys_for(workload) for workload in theirs):
+        return (
+            f"services.{key} matches only pods that are not ours:"
+            f" they need schedulerName: {snapshot.scheduler_name}"
+        )
+    said = f"services.{key} matches no workload that has pods"
+    meant = _meant(key, (*ours, *sorted(theirs)))
+    return f"{said}; did you mean {meant}?" if meant else said
+
+
+def _meant(key: str, workloads: Iterable[Workload]) -> str:
+    """The key that is the most like it and matches; empty if none is like it."""
+    namespace, _, name = key.partition("/")
+    listed = list(workloads)
+    if name == "*":
+        near = _nearest(namespace, (workload.namespace for workload in listed))
+        return f"{near}/*" if near else ""
+    there = [workload for workload in listed if namespace in ("*", workload.namespace)]
+    if near := _nearest(name, (workload.name for workload in there)):
+        return f"{namespace}/{near}"
+    near = _nearest(namespace, (other.namespace for other in listed if other.name == name))
+    return f"{near}/{name}" if near else ""
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    near = get_close_matches(name, list(dict.fromkeys(names))[:_COMPARED], n=1)
+    return near[0] if near else ""
+
+
+def missing_tiers(nodes: Iterable[Node], tiers: Tiers) -> dict[Tier, str]:
+    """Of each tier that no node is of, what comes of that, and what to do."""
+    there = {node.tier for node in nodes}
+    missing = [tier for tier in Tier if tier not in there]
+    if len(missing) == len(Tier):
+        return dict.fromkeys(
+            missing, f"no node is edge or cloud, so no pod is placed: {_advice(Tier.EDGE, tiers)}"
+        )
+    return {
+        tier: f"no node is {tier}, so {_WITHOUT[tier]}: {_advice(tier, tiers)}" for tier in missing
+    }
+
+
+def _advice(tier: Tier, tiers: Tiers) -> str:
+    values = tiers.edge if tier is Tier.EDGE else tiers.cloud
+    return f"kubectl label node NAME {tiers.labels[0]}={min(values)}"
+
+
+def mismatches(snapshot: Snapshot, configuration: Configuration) -> Iterator[str]:
+    """All of it, a line each."""
+    yield from dict.fromkeys(missing_tiers(snapshot.nodes.values(), configuration.tiers).values())
+    keys = unmatched(configuration.services, snapshot.shares())
+    yield from (why_unmatched(key, snapshot) for key in keys[:TOLD])
+    if more := keys[TOLD:]:
+        yield f"{len(more)} more keys of services match no workload that has pods"

@@ -1,0 +1,123 @@
+"""What people ask of a configuration: all that is wrong with it, and where each value came from."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from kubedsm.config.documents import (
+    DocumentError,
+    key_shown,
+    reading,
+)
+from kubedsm.config.fields import camel, document, structured
+from kubedsm.config.services import EVERY_SERVICE, Service, entries_for
+from kubedsm.config.settings import Configuration, said_by
+from kubedsm.config.yaml_text import lines
+from kubedsm.model.model import Workload
+
+DEFAULT = "default"
+#: of one document; who makes more of them has misunderstood something
+_MOST_MISTAKES = 100
+
+Key = tuple[str, ...]
+
+
+def mistakes(text: str | bytes, source: str) -> list[DocumentError]:
+    """All that is wrong with the document: each as if those before it had been left out."""
+    found: dict[Key, DocumentError] = {}
+    try:
+        with reading(source):
+            said = said_by(text)
+    except DocumentError as error:
+        return [error]
+    while len(found) < _MOST_MISTAKES:
+        try:
+            with reading(source):
+                structured(Configuration, said)
+        except DocumentError as error:
+            place = error.place
+            if place in found:  # without it the section is no better
+                place = place[:-1]
+            else:
+                found[place] = error
+            if not _left_out(said, place):
+                break
+        else:
+            break
+    return list(found.values())
+
+
+def _left_out(said: object, place: Key) -> bool:
+    """Take the key out of the document; whether it is there."""
+    if not place:
+        return False
+    *sections, last = place
+    for name in sections:
+        said = next((v for k, v in _items(said) if key_shown(k) == name), None)
+    key = next((k for k, _ in _items(said) if key_shown(k) == last), None)
+    if not isinstance(said, dict) or key is None:
+        return False
+    del said[key]
+    return True
+
+
+def _items(said: object) -> list[tuple[object, object]]:
+    if isinstance(said, list):
+        return list(enumerate(said))
+    return list(said.items()) if isinstance(said, Mapping) else []
+
+
+@attrs.frozen
+class Origins:
+    """Where the values of a configuration come from."""
+
+    configuration: Configuration
+    source: str
+    #: the line of each key that is given
+    lines: Mapping[Key, int]
+
+    @classmethod
+    def of(cls, configuration: Configuration, text: str | bytes, source: str) -> "Origins":
+        """Of a configuration and the text that it was read from."""
+        return cls(configuration, source, lines(text))
+
+    @property
+    def effective(self) -> dict[str, Any]:
+        """The whole document, with all that holds where nothing is given."""
+        whole = document(self.configuration)
+        every = self.configuration.services.get(EVERY_SERVICE, Service())
+        qos = 1.0 if every.latency_target is None and every.qos is None else every.qos
+        weight = 1.0 if every.weight is None else every.weight
+        every = attrs.evolve(every, qos=qos, weight=weight)
+        whole["services"] = {EVERY_SERVICE: document(every)} | {
+            key: entry for key, entry in whole["services"].items() if key != EVERY_SERVICE
+        }
+        return whole
+
+    def values(self) -> Iterator[tuple[Key, object, str]]:
+        """Each key, its value, and where that came from."""
+        for key, value in _flat(self.effective):
+            yield key, value, self.of_key(key)
+
+    def of_key(self, key: Key) -> str:
+        line = self.lines.get(key)
+        return DEFAULT if line is None else f"{self.source}:{line}"
+
+    def of_service(self, workload: Workload, *fields: str) -> str:
+        """Of what `services` says of the workload in these fields: the deciding entry."""
+        deciding = entries_for(self.configuration.services, workload)
+        for name in fields:
+            if name in deciding:
+                key, _ = deciding[name]
+                where = self.of_key(("services", key, camel(name)))
+                return where if where == DEFAULT else f"services.{key}, {where}"
+        return DEFAULT
+
+
+def _flat(content: Mapping[str, Any], prefix: Key = ()) -> Iterator[tuple[Key, object]]:
+    for key, value in content.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, (*prefix, key))
+        else:
+            yield (*prefix, key), value

@@ -1,0 +1,1 @@
+"""Dashboard page: rows of the cluster, recording, stream, answers."""

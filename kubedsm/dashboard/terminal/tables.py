@@ -1,0 +1,123 @@
+"""The tables of nodes, and how it is said whether a promise is kept."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+import attrs
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from kubedsm.planner.plurals import counted
+from kubedsm.terminal.fitted_table import Column, FittedTable
+
+#: Colours mean one thing each: all is as it should be, something is missing, much of it is.
+KEPT, LACKS, LACKS_MORE = "green", "yellow", "red"
+BAR = 8
+#: columns that "999 pods of 99 services" takes, that a table may take beside its pods, and a
+#: terminal in which all is listed
+COUNTED, BESIDE_PODS, WIDE = 23, 80, 1000
+
+
+@attrs.frozen
+class NodeLine:
+    """A node as it is shown; cpu in millicores, memory in bytes."""
+
+    name: str
+    tier: str
+    #: why it takes no pods, in its place
+    state: str
+    #: what is requested of it, of how much
+    cpu: tuple[int, int]
+    memory: tuple[int, int]
+    #: pods by whose they are
+    pods: Mapping[str, int]
+
+
+def nodes_table(nodes: Sequence[NodeLine], width: int = WIDE) -> FittedTable:
+    """Return a table with one line for each node; if narrow, pods are counted and not listed."""
+    room = max(COUNTED, width - BESIDE_PODS)
+    return FittedTable(
+        [
+            Column("node", [node.name for node in nodes]),
+            Column("tier", [_tier(node) for node in nodes], least=7, use=4),
+            Column("cpu", [_of(node.cpu, 1000) for node in nodes], 5, use=5),
+            Column("", [bar(*node.cpu) for node in nodes], BAR, use=2),
+            Column("memory", [_memory(*node.memory) for node in nodes], 12, use=3),
+            Column("", [bar(*node.memory) for node in nodes], BAR, use=1),
+            Column("pods", [_pods(node.pods, room) for node in nodes], least=COUNTED),
+        ],
+        look="plain",
+    )
+
+
+def shorten_names(names: Sequence[str], width: int) -> tuple[Mapping[str, str], str]:
+    """Return names of at most `width` characters, and a line that explains them if any was cut.
+
+    The prefix and suffix that all names share are cut at dashes and dots. A name that is still too
+    long loses its middle.
+    """
+    if max(map(len, names), default=0) <= width:
+        return {name: name for name in names}, ""
+    start = _shared_start(names)
+    end = _shared_start([name.removeprefix(start)[::-1] for name in names])[::-1]
+    short = {name: shorten(name.removeprefix(start).removesuffix(end), width) for name in names}
+    whole = f"{start}*{end}"
+    return short, f"nodes: {whole}" if whole != "*" else ""
+
+
+def _shared_start(names: Sequence[str]) -> str:
+    """Return what all names begin with, up to the last dash or dot in it; empty for one name."""
+    shared = os.path.commonprefix(names) if len(names) > 1 else ""  # noqa: RUF071  no paths
+    return shared[: max(shared.rfind("-"), shared.rfind(".")) + 1]
+
+
+def shorten(name: str, width: int) -> str:
+    """Return the name without its middle if it is longer than `width`."""
+    if len(name) <= width:
+        return name
+    head = width // 2
+    return f"{name[:head]}\N{HORIZONTAL ELLIPSIS}{name[head + 1 - width :]}"
+
+
+def _tier(node: NodeLine) -> Text:
+    return Text(node.state, style=LACKS_MORE) if node.state else Text(node.tier)
+
+
+def _of(amounts: tuple[int, int], unit: float) -> str:
+    used, of = (amount / unit for amount in amounts)
+    return f"{used:.3g}/{of:.3g}"
+
+
+def _memory(used: int, of: int) -> str:
+    """Return how much is used of how much, in the unit that suits the total."""
+    unit, name = (1 << 30, "Gi") if of >= 1 << 30 else (1 << 20, "Mi")
+    return f"{used / unit:.1f} of {of / unit:.3g} {name}"
+
+
+def _pods(pods: Mapping[str, int], room: int) -> str:
+    """Return the pods of each service, or their number if that takes more than `room`."""
+    listed = ", ".join(f"{count} {name}" for name, count in pods.items())
+    if len(listed) <= room:
+        return listed
+    return f"{counted(sum(pods.values()), 'pod')} of {counted(len(pods), 'service')}"
+
+
+def bar(used: int, of: int) -> ProgressBar:
+    """Of what is neither good nor bad."""
+    return ProgressBar(
+        total=max(1, of),
+        completed=used,
+        width=BAR,
+        style="grey35",
+        complete_style="default",
+        finished_style="default",
+    )
+
+
+def kept(missing: int, pods: int) -> Text:
+    """Whether a promise is kept, of a workload with so many pods."""
+    if not pods:
+        return Text("-")
+    if not missing:
+        return Text("kept", style=KEPT)
+    return Text(f"lacks {missing}", style=LACKS if missing == 1 else LACKS_MORE)

@@ -1,0 +1,1 @@
+"""Kubernetes Events and pod conditions that users read."""

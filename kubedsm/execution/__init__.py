@@ -1,0 +1,1 @@
+"""Placement manager: binds and migrations carried out as plans, every step verified."""

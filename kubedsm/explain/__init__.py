@@ -1,0 +1,1 @@
+"""Explanations of decisions: records, answers to "why?", and how to request them."""

@@ -1,0 +1,299 @@
+"""Why a pod is, or is not, on each node: what every rule says, and what the scheduler would do.
+
+Whether a node is feasible is kube-scheduler's verdict. The tier rule, which is ours, is told apart:
+a node that only it rejects is feasible and still never chosen, unless no node is of a tier at all.
+Then kube-scheduler's rules alone decide, and every node counts as one of the cloud.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import attrs
+import msgspec
+import numpy as np
+
+from kubedsm.explain.explanation import Explanation, NodeAnswer
+from kubedsm.explain.opt_in import left_alone
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    Share,
+    Tier,
+    Uid,
+)
+from kubedsm.model.quantities import shown
+from kubedsm.model.sites import AWAY_TAINT
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
+from kubedsm.objective.load import Loads
+from kubedsm.objective.objective import NANO
+from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from kubedsm.optimizer.placing.cloud import score_with
+from kubedsm.optimizer.placing.cloud_window import LookedAt
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from kubedsm.plugins.class_verdicts import rejections
+from kubedsm.plugins.feasibility import Feasibility, Rejection
+from kubedsm.plugins.fit import NO_TIER, NODE_RESOURCES_FIT, TIER, why_unschedulable
+from kubedsm.plugins.plugins import BY_NAME
+from kubedsm.plugins.resources import too_little
+
+
+class NodeScore(NamedTuple):
+    """What the scheduler ranks usable nodes by: the last fields of NodeAnswer."""
+
+    score: float | None = None
+    penalty: int | None = None
+    company: int | None = None
+    load: float | None = None
+    fragmentation: float | None = None
+    least_allocated: int | None = None
+
+
+def knows_tiers(snapshot: Snapshot) -> bool:
+    """Whether any node is of a tier; if none is, kube-scheduler's rules alone decide."""
+    return any(node.tier is not None for node in snapshot.nodes.values())
+
+
+def pending(snapshot: Snapshot) -> list[Pod]:
+    """The pods without a node, oldest first, of all schedulers."""
+    waiting = [p for p in snapshot.pods.values() if p.node_name is None and not p.finished]
+    return sorted(waiting, key=lambda pod: (pod.created, pod.namespace, pod.name))
+
+
+class Explainer:
+    """Explains pods of one snapshot, each as if it were the only one to be placed."""
+
+    def __init__(
+        self, snapshot: Snapshot, policy: KubeDSM, looked_at: LookedAt | None = None
+    ) -> None:
+        """looked_at: by the decision that is explained, if it was not the whole cloud."""
+        self._snapshot = snapshot
+        self._looked_at = looked_at
+        self._tiers = knows_tiers(snapshot)
+        self._policy = policy
+        #: of plain pods: the nodes that reject their class
+        self._by_class: dict[PodClass, dict[NodeName, Rejection]] = {}
+
+    def explain(self, pod: Pod) -> Explanation:
+        case = self._without(pod)
+        if pod.scheduler_name != self._snapshot.scheduler_name:
+            return self._of_another(pod, case)
+        nodes = self._judged(case)
+        return Explanation(
+            pod=str(pod),
+            nodes=nodes,
+            chosen=pod.node_name or self._chosen(case),
+            bound=pod.node_name is not None,
+            message=None
+            if case.usable or pod.node_name
+            else self._message(case, case.feasibility.rejections(case.pod, tier=self._tiers)),
+        )
+
+    def explain_now(self, pod: Pod) -> Explanation:
+        """The same, marked as what is so now, where decisions that were made are explained, too."""
+        return msgspec.structs.replace(self.explain(pod), nodes_as_of="now")
+
+    def _of_another(self, pod: Pod, case: "_Case") -> Explanation:
+        """Of a pod that is another scheduler's: nodes by kube-scheduler's rules alone."""
+        return msgspec.structs.replace(
+            left_alone(pod, self._snapshot.scheduler_name),
+            nodes=tuple(self._verdict(case, node, tier=False) for node in case.feasibility.nodes),
+            message=None
+            if pod.node_name or len(case.rejections) < len(self._snapshot.nodes)
+            else self._message(case, case.rejections),
+        )
+
+    def _message(self, case: "_Case", rejections: Mapping[NodeName, Rejection]) -> str:
+        return why_unschedulable(case.pod.requests, rejections, self._snapshot.index)
+
+    def nodes(self, uid: Uid) -> tuple[NodeAnswer, ...]:
+        """What each node is for that pod of the snapshot. Raises KeyError if there is none."""
+        return self._judged(self._without(self._snapshot.pods[uid]))
+
+    def rejections(self, uid: Uid, *, plain: bool) -> dict[NodeName, Rejection]:
+        """The nodes where the scheduler cannot put that pod. Raises KeyError if there is none.
+
+        `plain`: it has a node, and its class and each other node say all there is to say.
+        """
+        snapshot, pod = self._snapshot, self._snapshot.pods[uid]
+        if not plain:
+            return self._vacated(pod).rejections(pod, tier=self._tiers)
+        alike = self._by_class.get(pod.pod_class)
+        if alike is None:
+            alike = self._by_class[pod.pod_class] = rejections(
+                pod.pod_class, snapshot.index, snapshot.room
+            )
+        return {name: rejected for name, rejected in alike.items() if name != pod.node_name}
+
+    @cached_property
+    def _feasibility(self) -> Feasibility:
+        return Feasibility.of(self._snapshot)
+
+    def _without(self, pod: Pod) -> "_Case":
+        """The pod, and the cluster as if it were nowhere yet."""
+        feasibility = self._vacated(pod)
+        snapshot = _with_pod_waiting(self._snapshot, pod)
+        pod = snapshot.pods[pod.uid]
+        rejections = feasibility.rejections(pod, tier=False)
+        usable = tuple(
+            node.name
+            for node in feasibility.nodes
+            if node.name not in rejections and (node.tier is not None or not self._tiers)
+        )
+        return _Case(pod, snapshot, feasibility, rejections, usable)
+
+    def _vacated(self, pod: Pod) -> Feasibility:
+        on_node = pod.node_name in self._snapshot.nodes and not pod.finished
+        return self._feasibility.without_pod(pod.uid) if on_node else self._feasibility
+
+    def _judged(self, case: "_Case") -> tuple[NodeAnswer, ...]:
+        scores, unseen = self._scores(case), self._unseen
+
+        def judged(node: Node) -> NodeAnswer:
+            verdict = self._verdict(case, node, tier=self._tiers)
+            if node.name in unseen:
+                return msgspec.structs.replace(verdict, looked_at=False)
+            score = scores.get(node.name, NodeScore())
+            return msgspec.structs.replace(verdict, **score._asdict())
+
+        return tuple(map(judged, case.feasibility.nodes))
+
+    def _verdict(self, case: "_Case", node: Node, *, tier: bool) -> NodeAnswer:
+        rejection = case.rejections.get(node.name)
+        tierless = tier and node.tier is None
+        return NodeAnswer(
+            node.name,
+            node.tier,
+            rejection is None,
+            rejection.rule if rejection else None,
+            rejection.reasons if rejection else (),
+            NO_TIER if tierless else None,
+            _change(case.pod, rejection, node, case.snapshot.free[node.name], tierless=tierless),
+        )
+
+    @cached_property
+    def _unseen(self) -> frozenset[NodeName]:
+        if self._looked_at is None:
+            return frozenset()
+        index = self._snapshot.index
+        others = np.flatnonzero(self._looked_at.others(index)).tolist()
+        return frozenset(index.names[position] for position in others)
+
+    def _scores(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
+        pod, snapshot, usable = case.pod, case.snapshot, case.usable
+        share = snapshot.shares().get(pod.workload, Share())
+        promise = self._policy.promises_in(snapshot)(pod.workload)
+        won = self._policy.objective.gain(share, promise) / NANO
+        fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
+        edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
+        added = fragmentation.added(pod.requests, edge, snapshot.free)
+        penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
+        company, loads = self._company(case), self._load_scores(pod, usable)
+        scores = {
+            n.name: NodeScore(won, fragmentation=more / SCALE)
+            for n, more in zip(edge, added, strict=True)
+        }
+        for name in usable:
+            if name not in scores:
+                rank = score_with(pod.requests, snapshot.nodes[name], snapshot.free[name])
+                scores[name] = NodeScore(0.0, least_allocated=rank)
+            scores[name] = scores[name]._replace(
+                penalty=penalties[name], company=company.get(name), load=loads.get(name)
+            )
+        return scores
+
+    def load_score(self, uid: Uid) -> float | None:
+        """The load score of the node that the pod of the snapshot is on, if it is known."""
+        pod, node = self._snapshot.pods[uid], self._snapshot.placed.get(uid)
+        return None if node is None else self._load_scores(pod, [node]).get(node)
+
+    @cached_property
+    def _loads(self) -> Loads | None:
+        goal = self._policy.load
+        if goal is None:
+            return None
+        return Loads.of(attrs.evolve(goal, normalise=False), self._snapshot)
+
+    def _load_scores(self, pod: Pod, names: Sequence[NodeName]) -> dict[NodeName, float]:
+        """Of those of the nodes of which enough is measured."""
+        if self._loads is None:
+            return {}
+        positions = self._loads.nodes.positions
+        at = np.array([positions[name] for name in names], dtype=np.intp)
+        scores = zip(names, self._loads.scores(pod, at).tolist(), strict=True)
+        return {name: score for name, score in scores if not math.isnan(score)}
+
+    def _company(self, case: "_Case") -> dict[NodeName, int]:
+        """Of its replicas, how many the pod would join; of no node if that does not matter.
+
+        Those in its zone are the same for all nodes where there is but one.
+        """
+        workload = case.pod.workload
+        if not (self._policy.default_spread and spreads(case.pod)):
+            return {}
+        spread = ReplicaSpread.of(case.snapshot, {workload})
+        zones = {spread.zones[name] for name in case.usable}
+        there = spread.on_node.get(workload, Counter())
+        if len(zones) == 1:
+            return {name: there[name] for name in case.usable}
+        return {name: spread.company(workload, name) for name in case.usable}
+
+    def _chosen(self, case: "_Case") -> NodeName | None:
+        """Where the pod would go if it were alone, on one of the usable nodes."""
+        snapshot = case.snapshot
+        nodes = snapshot.nodes
+        if not self._tiers:
+            nodes = {name: attrs.evolve(n, tier=Tier.CLOUD) for name, n in nodes.items()}
+        allowed = set(case.usable)
+        free = {n: room if n in allowed else Resources() for n, room in snapshot.free.items()}
+        # Which nodes of a large cloud are looked at next only the running scheduler knows.
+        policy = attrs.evolve(self._policy, cloud_percentage=100)
+        decision = policy.decide(attrs.evolve(snapshot, nodes=nodes, free=free), [case.pod])
+        return decision.bindings[0].node if decision.bindings else None
+
+
+@attrs.frozen(slots=True)
+class _Case:
+    """A pod to be placed as the only one, and the cluster without it."""
+
+    pod: Pod
+    snapshot: Snapshot
+    feasibility: Feasibility
+    #: by kube-scheduler's rules alone
+    rejections: Mapping[NodeName, Rejection]
+    #: nodes that the scheduler may put it on
+    usable: tuple[NodeName, ...]
+
+
+def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
+    """The same with the pod ours, and on no node yet."""
+    waiting = attrs.evolve(
+        pod, node_name=None, phase="Pending", scheduler_name=snapshot.scheduler_name
+    )
+    return attrs.evolve(snapshot.without([pod.uid]), pods={**snapshot.pods, pod.uid: waiting})
+
+
+def _change(
+    pod: Pod, rejection: Rejection | None, node: Node, free: Resources, *, tierless: bool
+) -> str | None:
+    """What would have to change."""
+    if rejection is None:
+        return TIER.advice if tierless else None
+    if any(AWAY_TAINT in reason for reason in rejection.reasons):
+        return "wait until the site has been back for a while: site.settle"
+    if rejection.rule == NODE_RESOURCES_FIT.name and (
+        little := too_little(pod.requests, node.allocatable)
+    ):
+        return f"use a larger node, or request at most {' and '.join(little)}"
+    lacking = [
+        shown(name, amount - max(0, free.amount(name)))
+        for name, amount in pod.requests.items()
+        if amount > max(0, free.amount(name))
+    ]
+    return BY_NAME[rejection.rule].advice.format(lacking=", ".join(lacking))

@@ -1,0 +1,1 @@
+"""Kubernetes client: connections, reflectors, decoding, writes."""

@@ -1,0 +1,116 @@
+"""A cluster that is asked once: what keeps it from answering is told so that it can be mended.
+
+Whoever is patient takes a refusal as it comes, and asks again. Whoever gives up says which right is
+missing and who gives it, or that what answers is no API server.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from http import HTTPStatus
+
+import attrs
+
+from kubedsm.kube.calls.permissions import FEATURES, Right
+from kubedsm.kube.client.api_errors import api_error
+from kubedsm.kube.client.port import (
+    ApiStatusError,
+    Cluster,
+    Forbidden,
+    NotFound,
+    OutcomeUnknown,
+    Request,
+    Response,
+)
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+#: of what is no JSON object: an overloaded server, and what stands before it, say so in plain words
+_MAY_BE_ANYTHING = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.UNAUTHORIZED)
+_SERVER_ERRORS = 500
+
+
+class MissingRightError(Forbidden):
+    """403 for want of a right; its line says which, and where it comes from."""
+
+    def __init__(self, error: ApiStatusError, line: str) -> None:
+        super().__init__(error.status, error.reason, error.message, error.causes)
+        self._line = line
+
+    def __str__(self) -> str:
+        return self._line
+
+
+def missing_right(request: Request, error: ApiStatusError) -> MissingRightError:
+    """What the refusal of a request comes to."""
+    right, where = _right_for(request)
+    of = f"{right.resource}.{right.group}" if right.group else right.resource
+    ours = {attrs.evolve(each, own=False) for feature in FEATURES for each in feature.rights}
+    mend = (
+        "`kubedsm rbac` says what each right is for, and with -o yaml prints roles that give them"
+        if right in ours
+        else "who administers the cluster can give it"
+    )
+    line = f"no right to {right.verb} {of} {where}: {error.message}; {mend}"
+    return MissingRightError(error, line)
+
+
+def _right_for(request: Request) -> tuple[Right, str]:
+    """What is needed for it, and where."""
+    group, parts = "", request.path.strip("/").split("/")
+    match parts:
+        case ["apis", group, _, *parts]:
+            pass
+        case [_, _, *parts]:
+            pass
+    where = "in the whole cluster"
+    match parts:
+        case ["namespaces", namespace, inner, *rest]:
+            where, parts = f"in namespace {namespace}", [inner, *rest]
+    resource, name, subresource = (*parts, "", "", "")[:3]
+    verb = _VERBS.get(request.method, "get" if name else "list")
+    return Right(verb, group, f"{resource}/{subresource}" if subresource else resource), where
+
+
+@attrs.frozen(slots=True)
+class ExplainedCluster:
+    """The `Cluster` behind it, with its refusals explained."""
+
+    cluster: Cluster
+    #: its URL
+    server: str
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """As `Cluster.request`.
+
+        Raises MissingRightError too; NotFound if the server does not know what is to be listed; and
+        OutcomeUnknown if what answers is no API server.
+        """
+        answer = await self.cluster.request(request, timeout=timeout)
+        if not answer.body.lstrip().startswith(b"{") and not (
+            answer.status >= _SERVER_ERRORS or answer.status in _MAY_BE_ANYTHING
+        ):
+            error = api_error(answer.status, answer.body)
+            raise OutcomeUnknown(
+                f"{self.server} does not answer as an API server does ({error}): is the address"
+                " right, and is no login page or proxy in the way?"
+            )
+        if answer.status == HTTPStatus.FORBIDDEN:
+            error = api_error(answer.status, answer.body)
+            # Quotas and admission refuse, too, in other words.
+            if " cannot " in error.message:
+                raise missing_right(request, error)
+        if answer.status == HTTPStatus.NOT_FOUND and request.method == "GET":
+            right, _ = _right_for(request)
+            if right.verb == "list":
+                raise NotFound(
+                    answer.status,
+                    "NotFound",
+                    f"{self.server} serves no {right.resource} at {request.path}:"
+                    " is it a Kubernetes API server?",
+                )
+        return answer
+
+    def stream(
+        self, request: Request, *, timeout: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """As `Cluster.stream`."""
+        return self.cluster.stream(request, timeout=timeout)

@@ -1,0 +1,135 @@
+"""One HTTP/1.1 connection, for one exchange at a time: a request's bytes, an answer's body.
+
+httptools reads the answers. What it leaves to its user is here: an answer has greatest lengths,
+ends with its connection if nothing else says where, and is never one that nobody asked for.
+"""
+
+import asyncio
+import socket
+import struct
+from http import HTTPStatus
+from typing import cast
+
+import httptools
+
+from kubedsm.kube.client.port import Response
+
+#: bytes of an answer: of its status line and headers, and of its body
+HEAD_LIMIT = 64 * 1024
+BODY_LIMIT = 16 * 1024 * 1024
+
+#: SO_LINGER: on, for no time
+NO_LINGERING = struct.pack("ii", 1, 0)
+
+#: what is wrong if an answer ends before it is whole
+CLOSED = "the server closed the connection"
+
+_SAYS_WHERE_IT_ENDS = frozenset({b"content-length", b"transfer-encoding"})
+
+
+class Connection(asyncio.Protocol):
+    """Made by `loop.create_connection`. Closed by `abort` or the server; never used again then."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._answer: asyncio.Future[Response] | None = None
+        self._begin()
+        #: whether there was an exchange; to be reset by whoever wants to know it again
+        self.used = False
+        #: done once nothing is left of it
+        self.gone: asyncio.Future[None] = self._loop.create_future()
+
+    def _begin(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._body: list[bytes] = []
+        self._length = 0
+        self._in_head = True
+        self._ends_with_connection = True
+
+    @property
+    def usable(self) -> bool:
+        """Whether there may be another exchange."""
+        return self._answer is None and not self._transport.is_closing()
+
+    async def exchange(self, sent: bytes) -> Response:
+        """Send a request, and wait for all of its answer; to a HEAD there can be none.
+
+        Raises ConnectionError if what comes is no answer. If it is given up, by whatever
+        exception, the connection is closed, with what was not sent yet.
+        """
+        self._begin()
+        self._answer = self._loop.create_future()
+        self.used = True
+        self._transport.write(sent)
+        try:
+            return await self._answer
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            self._answer = None
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        made: socket.socket = transport.get_extra_info("socket")
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGERING)
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is None or self._answer.done():
+            self.abort()  # nobody asked for it
+            return
+        if self._in_head:
+            self._length += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fail(f"no HTTP: {error}")
+        if self._in_head and self._length > HEAD_LIMIT:
+            self._fail(f"headers of over {HEAD_LIMIT} bytes")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc is None and not self._in_head and self._ends_with_connection:
+            self._answered()
+        self._fail(str(exc or CLOSED))
+        self.gone.set_result(None)
+
+    # what the parser calls
+
+    def on_message_begin(self) -> None:
+        if self._answer is None or self._answer.done():
+            self.abort()  # nobody asked for it
+
+    def on_header(self, name: bytes, _value: bytes) -> None:
+        if name.lower() in _SAYS_WHERE_IT_ENDS:
+            self._ends_with_connection = False
+
+    def on_headers_complete(self) -> None:
+        if self._parser.get_status_code() >= HTTPStatus.OK:
+            self._in_head, self._length = False, 0
+
+    def on_body(self, part: bytes) -> None:
+        self._length += len(part)
+        if self._length > BODY_LIMIT:
+            self._fail(f"a body of over {BODY_LIMIT} bytes")
+        else:
+            self._body.append(part)
+
+    def on_message_complete(self) -> None:
+        if self._in_head:
+            return  # 1xx: the answer itself is still to come
+        self._answered()
+        if not self._parser.should_keep_alive():
+            self.abort()
+
+    def _answered(self) -> None:
+        if self._answer is not None and not self._answer.done():
+            status = self._parser.get_status_code()
+            self._answer.set_result(Response(status, b"".join(self._body)))
+
+    def _fail(self, why: str) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(ConnectionError(why))
+        self.abort()

@@ -1,0 +1,162 @@
+"""The connections to one server: few, and warm.
+
+A burst begins without a handshake, however long it was quiet: what was not used for a while is used
+for something small, before the server, or a load balancer without saying so, lets go of it. When
+all of them are slow to come back there are more, for as long as that lasts: a Lease's renewal must
+not wait behind sixty binds.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager, suppress
+from typing import NoReturn
+
+import aiohappyeyeballs
+import attrs
+from yarl import URL
+
+from kubedsm.kube.client.connection import Connection
+from kubedsm.kube.client.port import ClusterError, Unreachable
+from kubedsm.process.clock import Clock
+
+#: kept open: with half as many a burst takes a tenth longer, with twice as many no less
+FEW = 32
+#: seconds in which one of them comes back if the server is well, however busy this machine is
+SOON = 1.0
+#: seconds between two looks for what was not used since the last one, so that none is idle for the
+#: 35 s after which the first load balancers drop it
+PAUSE = 15.0
+#: seconds for a connection that nobody waits for, and for the answer to something small
+PATIENCE = 5.0
+#: seconds from one address of a name to the next: RFC 8305
+_NEXT_ADDRESS = 0.25
+
+
+@attrs.define(eq=False)
+class Connections:
+    """To be closed with `aclose`."""
+
+    #: of the server: its host and port
+    url: URL
+    tls: ssl.SSLContext | None
+    #: what the certificate must name, if that is not the host
+    server_name: str | None
+    _idle: list[Connection] = attrs.field(factory=list, init=False)
+    _all: set[Connection] = attrs.field(factory=set, init=False)
+    _few: asyncio.Semaphore = attrs.field(factory=lambda: asyncio.Semaphore(FEW), init=False)
+
+    @asynccontextmanager
+    async def one(self, within: float) -> AsyncIterator[Connection]:
+        """One of one's own for a while, there in so many seconds.
+
+        Raises Unreachable if none came about.
+        """
+        is_of_few, connection = False, None
+        try:
+            try:
+                async with asyncio.timeout(within):
+                    is_of_few = await self._turn(min(SOON, within / 2))
+                    connection = self._kept() or await self._opened()
+            except TimeoutError:
+                raise Unreachable(f"{self.url}: no connection within {within:g} s") from None
+            except OSError as error:
+                raise Unreachable(f"{self.url}: {told(error)}") from error
+            yield connection
+        finally:
+            if connection is not None:
+                self._take_back(connection)
+            if is_of_few:
+                self._few.release()
+
+    async def keep_warm(
+        self, something_small: Callable[[], Awaitable[bytes]], clock: Clock
+    ) -> NoReturn:
+        """Have them open and used, until cancelled; what fails is tried again later."""
+        while True:
+            with suppress(OSError, ClusterError):
+                await self._use(await something_small())
+            with suppress(OSError):
+                for _ in range(len(self._all), FEW):
+                    async with self._few, asyncio.timeout(PATIENCE):
+                        self._take_back(await self._opened())
+            await clock.sleep(PAUSE)
+
+    async def aclose(self) -> None:
+        """Close all of them."""
+        await _closed(list(self._all))
+
+    async def _turn(self, within: float) -> bool:
+        """Wait until one of the few is free; False if that takes longer."""
+        try:
+            async with asyncio.timeout(within):
+                return await self._few.acquire()
+        except TimeoutError:
+            return False
+
+    def _kept(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable:
+                return connection
+        return None
+
+    async def _opened(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(
+            self.url.host or "", self.url.port or 0, type=socket.SOCK_STREAM
+        )
+        # asyncio's own race between addresses leaks a socket when it is cancelled.
+        made = await aiohappyeyeballs.start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS)
+        _, connection = await loop.create_connection(
+            Connection,
+            sock=made,
+            ssl=self.tls,
+            server_hostname=(self.server_name or self.url.host) if self.tls else None,
+        )
+        self._all.add(connection)
+        connection.gone.add_done_callback(lambda _: self._forget(connection))
+        return connection
+
+    def _take_back(self, connection: Connection) -> None:
+        if connection.usable and len(self._idle) < FEW:
+            self._idle.append(connection)
+        else:
+            connection.abort()
+
+    def _forget(self, connection: Connection) -> None:
+        self._all.discard(connection)
+        with suppress(ValueError):  # it was not idle
+            self._idle.remove(connection)
+
+    async def _use(self, request: bytes) -> None:
+        """Use each that was not used since last time.
+
+        Raises OSError if one fails; then none that is idle is kept.
+        """
+        unused = [each for each in self._idle if not each.used]
+        for each in self._all:
+            each.used = False
+        for connection in unused:
+            if connection not in self._idle:
+                continue  # somebody else uses it by now
+            self._idle.remove(connection)
+            try:
+                async with self._few, asyncio.timeout(PATIENCE):
+                    await connection.exchange(request)
+            except OSError:
+                await _closed([connection, *self._idle])
+                raise
+            self._take_back(connection)
+
+
+async def _closed(connections: Collection[Connection]) -> None:
+    for connection in connections:
+        connection.abort()
+    await asyncio.gather(*(connection.gone for connection in connections))
+
+
+def told(error: Exception) -> str:
+    """On one line."""
+    return " ".join(str(error).split()) or type(error).__name__

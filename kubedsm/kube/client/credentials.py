@@ -1,0 +1,171 @@
+"""How to be let in by an API server, from a kubeconfig or a pod's service account.
+
+kubernetes_asyncio reads them; here its many ways to fail become one line, and what expires is
+renewed: a service account's token each minute, an exec plugin's shortly before it runs out, and
+whatever it was when the server stops accepting it. Client certificates are read once.
+
+To be imported where credentials are loaded: kubernetes_asyncio takes half a second to.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+import attrs
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config import ConfigException
+from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
+from kubernetes_asyncio.config.kube_config import KubeConfigLoader, load_kube_config
+
+from kubedsm.kube.client import kubeconfig
+from kubedsm.kube.client.port import CredentialsError
+
+#: seconds for reading credentials; an exec plugin may have to ask a cloud for them
+LOAD_TIMEOUT = 30.0
+#: What kubernetes_asyncio lets out for credentials that are not right: its own exception, those of
+#: files, base64, JSON and plugins, and, for values of unexpected types, those of its own code.
+_FAILURES = (
+    ConfigException, OSError, ValueError, RuntimeError, TimeoutError,
+    AssertionError, AttributeError, KeyError, TypeError,
+)  # fmt: skip
+
+# It logs a failing exec plugin and raises as well; unless its log is read, once is enough.
+logging.getLogger("kubernetes_asyncio").addHandler(logging.NullHandler())
+
+
+@attrs.frozen(slots=True)
+class _Loaded:
+    configuration: Configuration
+    kubeconfig: KubeConfigLoader | None = None
+
+
+class Credentials:
+    def __init__(self, source: str, load: Callable[[], Awaitable[_Loaded]]) -> None:
+        self._source = source
+        self._load = load
+        self._loaded = _Loaded(Configuration())
+        self._rejected = True
+        self._renewal = asyncio.Lock()
+        self._header: str | None = None
+
+    @property
+    def server(self) -> str:
+        """Its URL, without a slash at the end."""
+        return str(self._loaded.configuration.host).rstrip("/")
+
+    @property
+    def server_name(self) -> str | None:
+        """What the server's certificate must name, if that is not the URL's host."""
+        return self._loaded.configuration.tls_server_name or None
+
+    @property
+    def proxy(self) -> str | None:
+        return self._loaded.configuration.proxy or None
+
+    def tls(self) -> ssl.SSLContext:
+        """How to speak TLS with the server.
+
+        Raises CredentialsError if a certificate or key cannot be used.
+        """
+        configuration = self._loaded.configuration
+        try:
+            context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+            # Clusters' own CAs often lack extensions that Python 3.13 began to insist on.
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+            if configuration.cert_file:
+                context.load_cert_chain(configuration.cert_file, configuration.key_file)
+        except OSError as error:
+            raise CredentialsError(f"{self._source}: certificates: {error}") from error
+        if not configuration.verify_ssl:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+    async def authorization(self) -> str | None:
+        """The Authorization header as of now, if there is one.
+
+        Raises CredentialsError if it had to be renewed and could not be.
+        """
+        try:
+            loader = self._loaded.kubeconfig
+            if self._rejected or hasattr(loader, "exec_plugin_expiry"):
+                await self._renewed()
+            header = await self._loaded.configuration.get_api_key_with_prefix("BearerToken")
+        except _FAILURES as error:
+            raise CredentialsError(f"{self._source}: {_told(error)}") from error
+        self._header = header.strip() if header else None
+        if self._header and not self._header.isprintable():
+            raise CredentialsError(f"{self._source}: the token has what cannot be in a header")
+        return self._header
+
+    def rejected(self, header: str | None) -> None:
+        """The server did not accept that header: read everything anew before the next request."""
+        if header == self._header:
+            self._rejected = True
+
+    async def _renewed(self) -> None:
+        # One renewal at a time: those who waited for it find it done.
+        async with self._renewal, asyncio.timeout(LOAD_TIMEOUT):
+            if self._rejected:
+                self._loaded = await self._load()
+                self._rejected = False
+                return
+            loader = self._loaded.kubeconfig
+            if loader is not None:
+                await loader.load_from_exec_plugin()  # only if the last token is about to expire
+                self._loaded.configuration.api_key["BearerToken"] = loader.token
+
+
+async def from_kubeconfig(
+    path: Path | None, context: str | None, environ: Mapping[str, str]
+) -> Credentials:
+    """Those of one context: of that file, else of $KUBECONFIG, else of ~/.kube/config.
+
+    Raises CredentialsError.
+    """
+    try:
+        files = kubeconfig.files(path, environ)
+        chosen = kubeconfig.context(files, context)
+    except kubeconfig.KubeconfigError as error:
+        raise CredentialsError(str(error)) from None
+
+    async def load() -> _Loaded:
+        configuration = Configuration()
+        loader = await load_kube_config(
+            kubeconfig.joined(files), chosen, configuration, persist_config=False
+        )
+        return _Loaded(configuration, loader)
+
+    credentials = Credentials(f"kubeconfig {kubeconfig.joined(files)}, context {chosen}", load)
+    await credentials.authorization()
+    return credentials
+
+
+async def in_cluster(environ: Mapping[str, str], service_account: Path) -> Credentials:
+    """Those of the service account of the pod we run in.
+
+    Raises CredentialsError.
+    """
+
+    async def load() -> _Loaded:
+        configuration = Configuration()
+        InClusterConfigLoader(
+            token_filename=str(service_account / "token"),
+            cert_filename=str(service_account / "ca.crt"),
+            environ=dict(environ),
+        ).load_and_set(configuration)
+        return _Loaded(configuration)
+
+    credentials = Credentials("service account", load)
+    await credentials.authorization()
+    return credentials
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {LOAD_TIMEOUT:g} s"
+    text = " ".join(str(error).split())
+    expected = isinstance(error, ConfigException | OSError)
+    return text if text and expected else f"{type(error).__name__} {text}".strip()

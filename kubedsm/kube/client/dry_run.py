@@ -1,0 +1,61 @@
+"""A cluster that is only read: writes are told in the log, and answered as if they were made.
+
+As kubectl's `--dry-run=client`: the API server never hears of them, and so nothing of what would
+follow from them is seen.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+import structlog
+
+from kubedsm.kube.client.paths import EVENTS
+from kubedsm.kube.client.port import Cluster, Request, Response
+from kubedsm.kube.client.write_gate import READS
+
+log = structlog.get_logger()
+
+_BINDING = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/binding")
+#: what made objects are called
+_NOWHERE = "not-written"
+
+
+class DryRun:
+    """A `Cluster` in front of another one."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """As `Cluster.request`."""
+        if request.method in READS:
+            return await self._cluster.request(request, timeout=timeout)
+        _tell(request)
+        given: dict[str, Any] = request.body or {}
+        made = {**given, "metadata": {**given.get("metadata", {}), "name": _NOWHERE}}
+        status = HTTPStatus.CREATED if request.method == "POST" else HTTPStatus.OK
+        return Response(status, msgspec.json.encode(made))
+
+    def stream(
+        self, request: Request, *, timeout: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """As `Cluster.stream`."""
+        return self._cluster.stream(request, timeout=timeout)
+
+
+def _tell(request: Request) -> None:
+    bound = _BINDING.fullmatch(request.path)
+    if bound is not None:
+        pod, node = "/".join(bound.groups()), request.body["target"]["name"]
+        log.info("would bind, and does not: dry run", pod=pod, node=node)
+    elif request.method == "POST" and request.path.startswith(EVENTS):
+        event = request.body
+        about = f"{event['regarding']['namespace']}/{event['regarding']['name']}"
+        told = {"about": about, "reason": event["reason"], "note": event["note"]}
+        log.info("would write an Event, and does not: dry run", **told)
+    else:
+        log.debug("would write, and does not: dry run", method=request.method, path=request.path)

@@ -1,0 +1,339 @@
+"""The Kubernetes API over HTTP, as a `Cluster`.
+
+kubernetes_asyncio finds and renews the credentials; requests go out raw, since its typed calls cost
+five times the CPU. Writes, which come in bursts, have connections of their own, at less than half
+the CPU of aiohttp, which sees to all else: reads, watches, and writes by way of a proxy. Every wait
+has an end: for a connection, for an answer, for a watch's headers; how long a watch may be silent
+is its reader's affair.
+
+A connection that is closed takes what was not sent yet with it, rather than leave that to the
+kernel: nothing of a request that was given up arrives when the network works again.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+from urllib.parse import urlencode
+
+import aiohttp
+import orjson
+from aiohttp.abc import AbstractStreamWriter
+from yarl import URL
+
+import kubedsm
+from kubedsm.kube.client.api_errors import api_error
+from kubedsm.kube.client.connection import CLOSED, NO_LINGERING
+from kubedsm.kube.client.connections import Connections, told
+from kubedsm.kube.client.port import (
+    CredentialsError,
+    OutcomeUnknown,
+    Request,
+    Response,
+    Unreachable,
+    not_sent,
+)
+from kubedsm.kube.client.proxies import proxy_for
+from kubedsm.kube.client.service_account import (
+    SERVICE_ACCOUNT,
+    is_in_cluster,
+    service_account_in,
+)
+from kubedsm.process.clock import Clock
+
+if TYPE_CHECKING:
+    from kubedsm.kube.client.credentials import Credentials
+
+#: of aiohttp's, at once: watches, and all requests by way of a proxy
+CONNECTIONS = 128
+#: seconds an idle connection is kept; API servers keep theirs for longer
+KEEP_ALIVE = 60.0
+#: of the time a request may take, how much its connection may; what is over after it was sent
+CONNECT_SHARE = 0.5
+READ_BUFFER = 256 * 1024
+
+_HEADERS = {"Accept": "application/json", "User-Agent": f"kubedsm/{kubedsm.__version__}"}
+
+#: No connection came about, so nothing was sent. Everything else may have happened later.
+_NOT_SENT = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.ClientHttpProxyError,
+    aiohttp.InvalidURL,
+)
+
+
+def _socket(info: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, *_ = info
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGERING)
+    return made
+
+
+class _Body(aiohttp.BytesPayload):
+    """A request's body, which keeps all of it back if it may not leave when its turn comes.
+
+    The headers leave together with it.
+    """
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(orjson.dumps(request.body), content_type=request.content_type)
+        self._may_leave = request.may_leave
+        self.kept_back = False
+
+    async def write_with_length(
+        self, writer: AbstractStreamWriter, content_length: int | None
+    ) -> None:
+        if not self._may_leave():
+            self.kept_back = True
+            raise aiohttp.ClientConnectionError("kept back")
+        await super().write_with_length(writer, content_length)
+
+
+class KubernetesCluster:
+    """One API server; to be entered with `async with`, which holds its connections."""
+
+    def __init__(
+        self, server: "Credentials", proxy: str | None = None, *, in_pod: bool = False
+    ) -> None:
+        #: whether it is the cluster that we run in
+        self.in_pod = in_pod
+        self._credentials = server
+        self._base = server.server
+        self._url = URL(self._base)
+        self._proxy = server.proxy or proxy
+        self._session: aiohttp.ClientSession | None = None
+        #: for writes; None if they go by way of a proxy
+        self._connections: Connections | None = None
+
+    @classmethod
+    async def from_kubeconfig(
+        cls,
+        path: Path | None = None,
+        context: str | None = None,
+        *,
+        environ: Mapping[str, str] = os.environ,
+    ) -> Self:
+        """The server of a kubeconfig's context; the usual file and the current one by default.
+
+        Raises CredentialsError.
+        """
+        from kubedsm.kube.client import credentials  # noqa: PLC0415  it takes long to load
+
+        server = await credentials.from_kubeconfig(path, context, environ)
+        return cls(server, proxy_for(server.server, environ))
+
+    @classmethod
+    async def in_cluster(
+        cls,
+        *,
+        environ: Mapping[str, str] = os.environ,
+        service_account: Path = SERVICE_ACCOUNT,
+    ) -> Self:
+        """The server of the cluster whose pod we run in.
+
+        Raises CredentialsError.
+        """
+        from kubedsm.kube.client import credentials  # noqa: PLC0415  it takes long to load
+
+        server = await credentials.in_cluster(environ, service_account)
+        return cls(server, proxy_for(server.server, environ), in_pod=True)
+
+    @classmethod
+    async def connect(
+        cls,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        *,
+        environ: Mapping[str, str] = os.environ,
+    ) -> Self:
+        """In a pod its own cluster, unless a kubeconfig or context is given; else a kubeconfig's.
+
+        No request is sent yet. Raises CredentialsError.
+        """
+        service_account = service_account_in(environ)
+        given = kubeconfig or context or environ.get("KUBECONFIG")
+        if not given and is_in_cluster(environ, service_account):
+            return await cls.in_cluster(environ=environ, service_account=service_account)
+        return await cls.from_kubeconfig(kubeconfig, context, environ=environ)
+
+    @property
+    def server(self) -> str:
+        """Its URL, for messages."""
+        return self._base
+
+    @property
+    def host(self) -> str:
+        """Its name and port."""
+        return self._url.authority
+
+    async def __aenter__(self) -> Self:
+        tls = self._credentials.tls() if self._base.startswith("https:") else None
+        if self._proxy is None:
+            self._connections = Connections(self._url, tls, self._credentials.server_name)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=CONNECTIONS,
+                keepalive_timeout=KEEP_ALIVE,
+                ssl=tls or True,
+                socket_factory=_socket,
+            ),
+            headers=_HEADERS,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=READ_BUFFER,
+            trust_env=False,  # see proxies
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._connections is not None:
+            await self._connections.aclose()
+        if self._session is not None:
+            await self._session.close()
+
+    async def keep_warm(self, clock: Clock) -> None:
+        """Have connections open for the next burst of writes, until cancelled."""
+
+        async def version() -> bytes:
+            return self._bytes(Request("GET", "/version"), await self._authorization())
+
+        if self._connections is not None:
+            await self._connections.keep_warm(version, clock)
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """Send one request and read its whole answer; see `Cluster.request`."""
+        if request.body is not None and self._connections is not None:
+            return await self._write(request, self._connections, timeout)
+        limits = aiohttp.ClientTimeout(total=timeout, connect=timeout * CONNECT_SHARE)
+        sent = None if request.body is None else _Body(request)
+        try:
+            response = await self._send(request, limits, sent)
+            async with response:
+                body = await response.read()
+        except _NOT_SENT as error:
+            raise Unreachable(f"{self._base}: {told(error)}") from error
+        except (aiohttp.ClientError, OSError) as error:
+            if sent is not None and sent.kept_back:
+                raise not_sent(request) from error
+            raise self._unknown(request, error, timeout) from error
+        return Response(response.status, body)
+
+    async def _write(self, request: Request, connections: Connections, timeout: float) -> Response:
+        authorization = await self._authorization()
+        sent = self._bytes(request, authorization)
+        try:
+            async with (
+                asyncio.timeout(timeout),
+                connections.one(timeout * CONNECT_SHARE) as connection,
+            ):
+                if not request.may_leave():
+                    raise not_sent(request)
+                response = await connection.exchange(sent)
+        except OSError as error:
+            raise self._unknown(request, error, timeout) from error
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            self._credentials.rejected(authorization)
+        return response
+
+    @asynccontextmanager
+    async def stream(
+        self, request: Request, *, timeout: float
+    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """Open a watch; see `Cluster.stream`. Its lines may be of any length."""
+        limits = aiohttp.ClientTimeout(total=None, connect=timeout * CONNECT_SHARE)
+        refusal = b""
+        try:
+            async with asyncio.timeout(timeout):
+                response = await self._send(request, limits)
+                if response.status != HTTPStatus.OK:
+                    async with response:
+                        refusal = await response.read()
+        except _NOT_SENT as error:
+            raise Unreachable(f"{self._base}: {told(error)}") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._unknown(request, error, timeout) from error
+        if response.status != HTTPStatus.OK:
+            raise api_error(response.status, refusal)
+        try:
+            async with aclosing(self._lines(request, response)) as lines:
+                yield lines
+        finally:
+            # Not released: what is left of it would have to be read first.
+            response.close()
+
+    async def _lines(
+        self, request: Request, response: aiohttp.ClientResponse
+    ) -> AsyncGenerator[bytes, None]:
+        """Split as the chunks come, since aiohttp's own lines have a greatest length.
+
+        A last line without its newline was cut off, and is dropped.
+        """
+        unfinished: list[bytes] = []
+        try:
+            async for chunk in response.content.iter_any():
+                first, *others = chunk.split(b"\n")
+                unfinished.append(first)
+                if not others:
+                    continue
+                whole = b"".join(unfinished)
+                unfinished = [others.pop()]
+                for line in (whole, *others):
+                    if line:
+                        yield line
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._unknown(request, error, None) from error
+
+    async def _send(
+        self, request: Request, limits: aiohttp.ClientTimeout, body: _Body | None = None
+    ) -> aiohttp.ClientResponse:
+        if self._session is None:
+            raise RuntimeError("a KubernetesCluster must be entered with `async with`")
+        authorization = await self._authorization()
+        response = await self._session.request(
+            request.method,
+            URL(f"{self._base}{_target(request)}", encoded=True),
+            data=body,
+            headers={"Authorization": authorization} if authorization else {},
+            timeout=limits,
+            allow_redirects=False,
+            proxy=self._proxy,
+            server_hostname=self._credentials.server_name,
+        )
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            self._credentials.rejected(authorization)
+        return response
+
+    async def _authorization(self) -> str | None:
+        try:
+            return await self._credentials.authorization()
+        except CredentialsError as error:
+            raise Unreachable(str(error)) from error
+
+    def _bytes(self, request: Request, authorization: str | None) -> bytes:
+        """The request as it goes over a connection."""
+        body = b"" if request.body is None else orjson.dumps(request.body)
+        headers = {"Host": self._url.host_port_subcomponent, **_HEADERS}
+        if authorization:
+            headers["Authorization"] = authorization
+        if body:
+            headers |= {"Content-Type": request.content_type, "Content-Length": str(len(body))}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        path = self._url.raw_path.rstrip("/") + _target(request)
+        return f"{request.method} {path} HTTP/1.1\r\n{lines}\r\n".encode() + body
+
+    def _unknown(self, request: Request, error: Exception, timeout: float | None) -> OutcomeUnknown:
+        if timeout and isinstance(error, TimeoutError):
+            what = f"no answer within {timeout:g} s"
+        elif isinstance(error, aiohttp.ClientPayloadError):
+            what = CLOSED  # aiohttp tells how it noticed, in two sentences
+        else:
+            what = told(error)
+        return OutcomeUnknown(f"{request.method} {request.path}: {what}")
+
+
+def _target(request: Request) -> str:
+    return f"{request.path}?{urlencode(request.query)}" if request.query else request.path

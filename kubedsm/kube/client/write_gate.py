@@ -1,0 +1,104 @@
+"""The one place where all writes pass: open until a moment that is put off as long as we lead.
+
+A write that comes later waits a moment, for the answer to a renewal may be there, and not be read
+yet where something held up the event loop; then it is refused before anything is sent. One that
+waits for its connection when the gate shuts keeps its bytes, and one that is under way is given up.
+Reads always pass.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import NoReturn
+
+import attrs
+
+from kubedsm.kube.client.port import Cluster, OutcomeUnknown, Request, Response, not_sent
+from kubedsm.process.clock import Clock
+
+READS = frozenset({"GET", "HEAD"})
+#: seconds; a moment that is nearer has come
+RESOLUTION = 0.001
+#: seconds that a write waits at a shut gate, and between its looks whether it has opened
+PATIENCE, LOOK = 1.0, 0.05
+
+
+class WriteGate:
+    """A `Cluster` in front of another one. Shut until `open_until` is called."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._until = -math.inf
+        self._under_way: set[asyncio.Timeout] = set()
+        self._changed = asyncio.Event()
+        #: until then a write whose sender was cancelled may still arrive
+        self._unsettled_until = -math.inf
+
+    def open_until(self, moment: float) -> None:
+        """Let writes pass until then, by the clock's monotonic time, in place of any earlier time.
+
+        Those under way go on as well.
+        """
+        self._until = moment
+        self._changed.set()
+
+    def shut(self) -> None:
+        """Let no write pass any more."""
+        self.open_until(-math.inf)
+
+    async def settle(self) -> None:
+        """Shut, and return when nothing that has passed can arrive any more."""
+        self.shut()
+        await self._clock.sleep(max(0.0, self._unsettled_until - self._clock.monotonic()))
+
+    @property
+    def is_open(self) -> bool:
+        return self._clock.monotonic() < self._until
+
+    async def watch(self) -> NoReturn:
+        """Give up what is under way at the moment the gate shuts; to be run beside its users."""
+        while True:
+            self._changed.clear()
+            while self.is_open:
+                await self._clock.sleep(max(RESOLUTION, self._until - self._clock.monotonic()))
+            now = asyncio.get_running_loop().time()
+            for write in [w for w in self._under_way if not w.expired()]:
+                write.reschedule(now)
+            await self._changed.wait()
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """As `Cluster.request`."""
+        if request.method in READS:
+            return await self._cluster.request(request, timeout=timeout)
+        if not await self._opens():
+            raise not_sent(request)
+        gated = attrs.evolve(request, may_leave=lambda: self.is_open)
+        given_up = asyncio.timeout(None)
+        try:
+            async with given_up:
+                self._under_way.add(given_up)
+                try:
+                    return await self._cluster.request(gated, timeout=timeout)
+                finally:
+                    self._under_way.discard(given_up)
+        except TimeoutError:
+            what = "given up, since we may not be leading any more"
+            raise OutcomeUnknown(f"{request.method} {request.path}: {what}") from None
+        except asyncio.CancelledError:
+            self._unsettled_until = max(self._until, self._unsettled_until)
+            raise
+
+    async def _opens(self) -> bool:
+        """Whether it is open, or opens within a moment."""
+        until = self._clock.monotonic() + PATIENCE
+        while not self.is_open and self._clock.monotonic() < until:
+            await self._clock.sleep(LOOK)
+        return self.is_open
+
+    def stream(
+        self, request: Request, *, timeout: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """As `Cluster.stream`."""
+        return self._cluster.stream(request, timeout=timeout)

@@ -1,0 +1,269 @@
+"""What `kubectl get nodes,pods,... -A -o json` printed, as the events that build a mirror.
+
+One malformed object spoils only itself: it is named, with the reason, and the rest is read.
+"""
+
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+import orjson
+
+from kubedsm.config.documents import DocumentError, reading
+from kubedsm.config.recognised import DUMP, refuse_others
+from kubedsm.config.yaml_text import FAST, parsed_all
+from kubedsm.kube.wire import decoding
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.model.events import (
+    ClusterEvent,
+    KindKnown,
+    NodeApplied,
+    PodApplied,
+    SurroundingApplied,
+)
+from kubedsm.model.model import SchedulingRules
+from kubedsm.model.surroundings import (
+    NAMESPACE_NAME_LABEL,
+    Claim,
+    CSINode,
+    Namespace,
+    StorageClass,
+    Surrounding,
+    Volume,
+)
+
+AS_IT_SHOULD_BE = "make it with `kubectl get nodes,pods -A -o json > dump.json`"
+#: of these there is hardly a cluster without
+EXPECTED = ("Node", "Pod")
+SURROUNDINGS: Mapping[str, type[Surrounding]] = {
+    "Namespace": Namespace,
+    "PersistentVolumeClaim": Claim,
+    "PersistentVolume": Volume,
+    "StorageClass": StorageClass,
+    "CSINode": CSINode,
+}
+CLUSTER_SCOPED = ("Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode")
+#: bytes of YAML that take a while without libyaml
+_LARGE = 1_000_000
+#: what JSON may begin with, and a byte order mark
+_BEFORE_JSON = b" \t\r\n\xef\xbb\xbf"
+#: lists within lists deeper than this are no dump
+DEEPEST = 8
+
+
+@attrs.frozen(slots=True)
+class Malformed:
+    """An object that could not be read."""
+
+    kind: str
+    #: as kubectl names it: shop/cart-1 for a pod, n2 for a node
+    name: str
+    reason: str
+    scheduler_name: str = ""
+    bound: bool = False
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@attrs.frozen(slots=True)
+class Dump:
+    events: tuple[ClusterEvent, ...]
+    malformed: tuple[Malformed, ...]
+    #: remarks for the reader: what is missing, and what was assumed
+    remarks: tuple[str, ...]
+
+    @property
+    def lacking(self) -> str:
+        """What is not there and nothing can be decided without: nodes, and pods that are read."""
+        for kind, applied in (("Node", NodeApplied), ("Pod", PodApplied)):
+            if any(isinstance(event, applied) for event in self.events):
+                continue
+            broken = [each for each in self.malformed if each.kind == kind]
+            if broken:
+                first = f"the first of {len(broken)}: {broken[0]}" if broken[1:] else str(broken[0])
+                return f"no {kind} in it can be read ({first}); {AS_IT_SHOULD_BE}"
+            if kind == "Node":
+                return f"no Node in it; {AS_IT_SHOULD_BE}"
+        return ""
+
+
+def read(text: bytes, source: str) -> Dump:
+    """Read a dump: JSON, or YAML if it is not JSON.
+
+    Raises DocumentError with one line that names `source`.
+    """
+    with reading(source):
+        said = _parsed(text)
+        refuse_others(said, DUMP, also=(f"a {kind}" for kind in _READERS))
+    dump = of_objects(said, source)
+    if not FAST and len(text) > _LARGE and not _begins_as_json(text):
+        slow = f"{source} is read slowly: JSON is not, nor YAML by a PyYAML with libyaml"
+        dump = attrs.evolve(dump, remarks=(slow, *dump.remarks))
+    return dump
+
+
+def of_objects(said: Any, source: str) -> Dump:
+    """The same of a dump that is parsed already, or of objects that were never text.
+
+    Raises DocumentError.
+    """
+    events: dict[tuple[str, str], ClusterEvent] = {}
+    malformed: list[Malformed] = []
+    remarks: list[str] = []
+    seen: set[str] = set()
+    with reading(source):
+        items = list(_items(said))
+    for item in items:
+        kind = item.get("kind") if isinstance(item, dict) else None
+        if not isinstance(kind, str):
+            malformed.append(
+                Malformed("", "", f"an item is no Kubernetes object: {reprlib.repr(item)}")
+            )
+            continue
+        seen.add(kind)
+        read_item = _READERS.get(kind)
+        if read_item is None:
+            continue
+        try:
+            event = read_item(item)
+        except WireError as error:
+            malformed.append(_malformed(kind, item, str(error)))
+            continue
+        name = _name(item)
+        if (kind, name) in events:
+            remarks.append(f"{kind} {name} is there twice: the last one counts")
+        events[kind, name] = event
+    remarks += [
+        f"no {kind} in {source}: assumed that there is none"
+        for kind in EXPECTED
+        if kind not in seen
+    ]
+    rules = {e.pod.pod_class.rules for e in events.values() if isinstance(e, PodApplied)}
+    remarks += [f"no {kind} in {source}: {what}" for kind, what in _assumed(rules, seen)]
+    known = (KindKnown(SURROUNDINGS[kind]) for kind in sorted(seen & SURROUNDINGS.keys()))
+    return Dump((*known, *events.values()), tuple(malformed), tuple(remarks))
+
+
+def _assumed(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[tuple[str, str]]:
+    """What is assumed where rules of these ask for a kind that is not there."""
+    mounts = looks_at_namespaces = False
+    for each in rules:
+        mounts = mounts or bool(each.claims)
+        looks_at_namespaces = looks_at_namespaces or any(
+            requirement.key != NAMESPACE_NAME_LABEL
+            for term in (*each.affinity, *each.anti_affinity)
+            for requirement in term.namespace_selector or ()
+        )
+    if looks_at_namespaces and "Namespace" not in seen:
+        yield "Namespace", "assumed that none has a label but its name"
+    if not mounts:
+        return
+    if "PersistentVolumeClaim" not in seen:
+        yield "PersistentVolumeClaim", "assumed that all are bound, to volumes every node reaches"
+    elif "PersistentVolume" not in seen:
+        yield "PersistentVolume", "assumed that every node reaches every volume"
+    else:
+        if "StorageClass" not in seen:
+            what = "assumed that unbound claims of a class wait for their first consumer"
+            yield "StorageClass", what
+        if "CSINode" not in seen:
+            yield "CSINode", "assumed that every node takes any number of volumes"
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if not text.strip():
+            raise DocumentError("empty") from None
+        return _parsed_yaml(text, error)
+
+
+def _begins_as_json(text: bytes) -> bool:
+    return text.lstrip(_BEFORE_JSON)[:1] in (b"{", b"[")
+
+
+def _parsed_yaml(text: bytes, no_json: orjson.JSONDecodeError) -> Any:
+    """What JSON could say as well."""
+    try:
+        said = [each for each in parsed_all(text) if each is not None]
+    except DocumentError:
+        if not _begins_as_json(text):
+            raise
+        where = f"line {no_json.lineno}, column {no_json.colno}"
+        raise DocumentError(f"not JSON: {no_json.msg}, {where}") from None
+    try:
+        read: list[Any] = orjson.loads(orjson.dumps(said))
+    except TypeError as error:
+        raise DocumentError(f"not JSON in YAML: {error}") from None
+    return read[0] if len(read) == 1 else read
+
+
+def _items(value: Any, depth: int = 0) -> Iterator[Any]:
+    if isinstance(value, list):
+        value = {"items": value}
+    if not isinstance(value, dict):
+        raise DocumentError(f"{reprlib.repr(value)} is no Kubernetes object, nor a list of them")
+    if "items" not in value:
+        if "kind" not in value:
+            raise DocumentError("no Kubernetes object, for it has neither kind nor items")
+        yield value
+        return
+    items = value["items"]
+    if items is None:
+        return
+    if not isinstance(items, list):
+        raise DocumentError(f"items is {reprlib.repr(items)} where a list should be")
+    # A PodList's items need not say that they are Pods.
+    kind = value.get("kind")
+    kind = kind.removesuffix("List") if isinstance(kind, str) else ""
+    for item in items:
+        if isinstance(item, dict) and isinstance(item.get("items"), list) and depth < DEEPEST:
+            yield from _items(item, depth + 1)
+        elif isinstance(item, dict) and "kind" not in item and kind:
+            yield {**item, "kind": kind}
+        else:
+            yield item
+
+
+def _namespaced(item: dict[str, Any]) -> dict[str, Any]:
+    # A manifest has neither; what is written by hand means what kubectl would make of it.
+    metadata = item.get("metadata")
+    if isinstance(metadata, dict):
+        given = {key: value for key, value in metadata.items() if value is not None}
+        namespace = given.setdefault("namespace", "default")
+        given.setdefault("uid", f"{namespace}/{given.get('name')}")
+        item = {**item, "metadata": given}
+    return item
+
+
+_READERS: Mapping[str, Callable[[dict[str, Any]], ClusterEvent]] = {
+    "Node": lambda item: NodeApplied(decoding.node(item)),
+    "Pod": lambda item: PodApplied(decoding.pod(_namespaced(item))),
+    "Namespace": lambda item: SurroundingApplied(decoding.NAMESPACES.value(item)),
+    "PersistentVolumeClaim": lambda item: SurroundingApplied(
+        decoding.CLAIMS.value(_namespaced(item))
+    ),
+    "PersistentVolume": lambda item: SurroundingApplied(decoding.VOLUMES.value(item)),
+    "StorageClass": lambda item: SurroundingApplied(decoding.STORAGE_CLASSES.value(item)),
+    "CSINode": lambda item: SurroundingApplied(decoding.CSI_NODES.value(item)),
+}
+
+
+def _malformed(kind: str, item: dict[str, Any], reason: str) -> Malformed:
+    spec = item.get("spec")
+    spec = spec if isinstance(spec, dict) else {}
+    return Malformed(
+        kind, _name(item), reason, str(spec.get("schedulerName", "")), bool(spec.get("nodeName"))
+    )
+
+
+def _name(item: dict[str, Any]) -> str:
+    metadata = item.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    name = str(metadata.get("name", "?"))
+    if item.get("kind") in CLUSTER_SCOPED:
+        return name
+    return f"{metadata.get('namespace') or 'default'}/{name}"

@@ -1,0 +1,71 @@
+"""What is wrong with an object the API server sent, in one line that names object and field."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from kubedsm.config.documents import located
+from kubedsm.terminal.problems import Problem
+
+#: JSON as it came, or what a JSON or YAML parser made of it
+Source = bytes | msgspec.Raw | Mapping[str, Any]
+#: what msgspec raises on bad input: not JSON or of the wrong shape, not UTF-8, nested too deep
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class WireError(Problem, ValueError):
+    """An object that is not what the API promises."""
+
+    def __init__(
+        self,
+        kind: str,
+        path: str,
+        reason: str,
+        *,
+        namespace: str = "",
+        name: str = "",
+        uid: str = "",
+    ) -> None:
+        named = "/".join(part for part in (namespace, name) if part)
+        subject = f"{kind} {named}" if named else kind
+        text = ": ".join(part for part in (subject, path, reason) if part)
+        super().__init__(" ".join(text.split()))
+        self.kind = kind
+        self.path = path
+        self.reason = reason
+        #: these three as far as they could be read
+        self.namespace = namespace
+        self.name = name
+        self.uid = uid
+
+
+def unreadable(kind: str, error: Exception, source: Source, inside: str = "") -> WireError:
+    """What msgspec says, "Expected `str`, got `int` - at `$.object.spec`", in our form."""
+    if isinstance(error, RecursionError):
+        return wire_error(kind, "", "nested too deep", source, inside)
+    if not isinstance(error, msgspec.ValidationError):
+        return WireError(kind, "", f"not JSON: {error}")
+    reason, path = located(error)
+    if inside and path.startswith(inside):
+        path = path.removeprefix(inside).removeprefix(".")
+    return wire_error(kind, path, reason, source, inside)
+
+
+def wire_error(kind: str, path: str, reason: str, source: Source, inside: str = "") -> WireError:
+    """A WireError with as much of the object's name as can be made out."""
+    shape: Any = source
+    if isinstance(source, bytes | msgspec.Raw):
+        try:
+            shape = msgspec.json.decode(source)
+        except UNREADABLE:
+            shape = {}
+    if inside:
+        shape = shape.get(inside) if isinstance(shape, Mapping) else {}
+    metadata = shape.get("metadata") if isinstance(shape, Mapping) else {}
+    known = {
+        field: value
+        for field in ("namespace", "name", "uid")
+        if isinstance(metadata, Mapping) and isinstance(value := metadata.get(field), str)
+    }
+    return WireError(kind, path, reason, **known)

@@ -1,0 +1,219 @@
+"""Scheduling rules from the API's JSON, made once for all pods that say the same."""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from kubedsm.config.documents import located
+from kubedsm.kube.wire import rules_schema as schema
+from kubedsm.kube.wire.pod_requests import FieldError
+from kubedsm.model.model import (
+    ClaimReference,
+    Disk,
+    HostPort,
+    PodAffinityTerm,
+    Preferences,
+    SchedulingRules,
+    SpreadConstraint,
+    Toleration,
+)
+from kubedsm.model.selectors import NodeSelectorTerm, Requirement, Selector
+
+T = TypeVar("T")
+Pairs = tuple[tuple[str, str], ...]
+#: key, operator, value, effect
+Tolerated = tuple[str, str, str, str]
+
+_AFFINITY = msgspec.json.Decoder(schema.Affinity)
+_SPREAD = msgspec.json.Decoder(tuple[schema.TopologySpreadConstraint, ...])
+_NO_AFFINITY = schema.PodAffinity()
+_DEFAULT_RBD_POOL = "rbd"
+
+
+class Demands(NamedTuple):
+    """What a pod asks for that most pods do not; the key of a cache."""
+
+    ports: tuple[HostPort, ...] = ()
+    claims: tuple[ClaimReference, ...] = ()
+    disks: tuple[Disk, ...] = ()
+    resource_claims: tuple[str, ...] = ()
+    #: given with affinity or spread
+    namespace: str = ""
+    #: the pod's, given where affinity or spread name label keys
+    labels: Pairs = ()
+    #: spec.affinity and spec.topologySpreadConstraints in JSON; empty without
+    affinity: bytes = b""
+    spread: bytes = b""
+
+
+_NO_DEMANDS = Demands()
+
+
+@lru_cache(maxsize=1024)
+def scheduling_rules(
+    node_selector: Pairs, tolerations: tuple[Tolerated, ...], demands: Demands | None = None
+) -> SchedulingRules:
+    """The rules of a pod.
+
+    Neither order nor repetition means anything in most of this, and what means the same must
+    compare equal.
+
+    Raises FieldError.
+    """
+    demands = demands or _NO_DEMANDS
+    affinity, spread, namespace = demands.affinity, demands.spread, demands.namespace
+    asked = _decoded(_AFFINITY, affinity, "spec.affinity") if affinity else schema.Affinity()
+    own = dict(demands.labels)
+    constraints = _decoded(_SPREAD, spread, "spec.topologySpreadConstraints") if spread else ()
+    near, far = asked.pod_affinity or _NO_AFFINITY, asked.pod_anti_affinity or _NO_AFFINITY
+    hard, soft = (
+        tuple(
+            _spread(constraint, namespace, own)
+            for constraint in constraints
+            if (constraint.when_unsatisfiable == "DoNotSchedule") is required
+        )
+        for required in (True, False)
+    )
+    return SchedulingRules(
+        node_selector=tuple(sorted(node_selector)),
+        tolerations=tuple(Toleration(*given) for given in sorted(set(tolerations))),
+        node_affinity=_node_affinity(asked.node_affinity),
+        ports=tuple(
+            sorted(set(demands.ports), key=lambda port: (port.port, port.protocol, port.ip))
+        ),
+        affinity=tuple(_term(term, namespace, own) for term in near.required or ()),
+        anti_affinity=tuple(_term(term, namespace, own) for term in far.required or ()),
+        spread=hard,
+        claims=demands.claims,
+        disks=demands.disks,
+        resource_claims=demands.resource_claims,
+        preferences=Preferences(
+            tuple(_preferred_nodes(asked.node_affinity)),
+            tuple(_weighted(near, namespace, own)),
+            tuple(_weighted(far, namespace, own)),
+            soft,
+        ),
+    )
+
+
+def _decoded(decoder: "msgspec.json.Decoder[T]", text: bytes, path: str) -> T:
+    try:
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        reason, inner = located(error)
+        separator = "." if inner and not inner.startswith("[") else ""
+        raise FieldError(f"{path}{separator}{inner}", reason) from None
+
+
+def node_selector_terms(selector: schema.NodeSelector) -> tuple[NodeSelectorTerm, ...]:
+    return tuple(_node_selector_term(term) for term in selector.node_selector_terms or ())
+
+
+def _node_selector_term(term: schema.NodeSelectorTerm) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        tuple(_requirements(term.match_expressions or ())),
+        tuple(_requirements(term.match_fields or ())),
+    )
+
+
+def _node_affinity(affinity: schema.NodeAffinity | None) -> tuple[NodeSelectorTerm, ...] | None:
+    if affinity is None or affinity.required is None:
+        return None
+    return node_selector_terms(affinity.required)
+
+
+def _preferred_nodes(
+    affinity: schema.NodeAffinity | None,
+) -> Iterator[tuple[int, NodeSelectorTerm]]:
+    for term in (affinity.preferred if affinity else None) or ():
+        yield term.weight, _node_selector_term(term.preference)
+
+
+def _requirements(given: Iterable[schema.Requirement]) -> Iterator[Requirement]:
+    for requirement in given:
+        values = tuple(sorted(set(requirement.values or ())))
+        yield Requirement(requirement.key, requirement.operator, values)
+
+
+def selector_of(given: schema.LabelSelector | None, more: Iterable[Requirement] = ()) -> Selector:
+    if given is None:
+        return None
+    pairs = (given.match_labels or {}).items()
+    requirements = {Requirement(key, "In", (value,)) for key, value in pairs}
+    requirements.update(_requirements(given.match_expressions or ()), more)
+    return tuple(sorted(requirements))
+
+
+def _same(keys: tuple[str, ...] | None, operator: str, own: dict[str, str]) -> list[Requirement]:
+    """The pod's own value of each label, as a condition; labels it does not have are no matter."""
+    return [Requirement(key, operator, (own[key],)) for key in keys or () if key in own]
+
+
+def _term(term: schema.PodAffinityTerm, namespace: str, own: dict[str, str]) -> PodAffinityTerm:
+    keys = _same(term.match_label_keys, "In", own)
+    keys += _same(term.mismatch_label_keys, "NotIn", own)
+    namespaces = term.namespaces or ()
+    if not namespaces and term.namespace_selector is None:
+        namespaces = (namespace,)
+    return PodAffinityTerm(
+        term.topology_key,
+        selector_of(term.label_selector, keys),
+        tuple(sorted(set(namespaces))),
+        selector_of(term.namespace_selector),
+    )
+
+
+def _weighted(
+    affinity: schema.PodAffinity, namespace: str, own: dict[str, str]
+) -> Iterator[tuple[int, PodAffinityTerm]]:
+    for preferred in affinity.preferred or ():
+        yield preferred.weight, _term(preferred.pod_affinity_term, namespace, own)
+
+
+def _spread(
+    constraint: schema.TopologySpreadConstraint, namespace: str, own: dict[str, str]
+) -> SpreadConstraint:
+    return SpreadConstraint(
+        topology_key=constraint.topology_key,
+        max_skew=constraint.max_skew,
+        selector=selector_of(
+            constraint.label_selector, _same(constraint.match_label_keys, "In", own)
+        ),
+        namespace=namespace,
+        min_domains=constraint.min_domains or 1,
+        honor_affinity=constraint.node_affinity_policy != "Ignore",
+        honor_taints=constraint.node_taints_policy == "Honor",
+    )
+
+
+def claims(
+    volumes: Iterable[schema.Volume], namespace: str, pod_name: str
+) -> Iterator[ClaimReference]:
+    """The claims that these volumes of a pod are."""
+    for volume in volumes:
+        if volume.persistent_volume_claim is not None:
+            yield ClaimReference(namespace, volume.persistent_volume_claim.claim_name)
+        elif volume.ephemeral is not None:
+            yield ClaimReference(namespace, f"{pod_name}-{volume.name}", ephemeral=True)
+
+
+def disks(volumes: Iterable[schema.Volume]) -> Iterator[Disk]:
+    """The network disks that volumes of a pod name themselves."""
+    for volume in volumes:
+        if (gce := volume.gce_persistent_disk) is not None:
+            yield _disk("gcePersistentDisk", gce, gce.get("pdName"))
+        if (ebs := volume.aws_elastic_block_store) is not None:
+            yield _disk("awsElasticBlockStore", ebs, ebs.get("volumeID"))
+        if (iscsi := volume.iscsi) is not None:
+            yield _disk("iscsi", iscsi, iscsi.get("iqn"))
+        if (rbd := volume.rbd) is not None:
+            # Images are the same if one monitor is.
+            pool, image = rbd.get("pool") or _DEFAULT_RBD_POOL, rbd.get("image")
+            for monitor in rbd.get("monitors") or ():
+                yield _disk("rbd", rbd, monitor, pool, image)
+
+
+def _disk(kind: str, source: schema.Unread, *identity: Any) -> Disk:
+    return Disk(kind, tuple(map(str, identity)), read_only=source.get("readOnly") is True)

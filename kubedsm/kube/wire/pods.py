@@ -1,0 +1,319 @@
+"""Pods from their JSON: what is read of each, and what many of them share."""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from sys import intern
+
+import msgspec
+
+from kubedsm.kube.wire import schema
+from kubedsm.kube.wire.move_mark import MoveMark, mark_of
+from kubedsm.kube.wire.pod_requests import Amounts, FieldError, Reported, Reports, pod_requests
+from kubedsm.kube.wire.pod_rules import (
+    Demands,
+    Pairs,
+    claims,
+    disks,
+    scheduling_rules,
+)
+from kubedsm.kube.wire.rules_schema import Volume
+from kubedsm.kube.wire.wishes import wishes_of
+from kubedsm.model.model import (
+    DO_NOT_DISRUPT_ANNOTATION,
+    EVERY_ADDRESS,
+    MIGRATING_LABEL,
+    TEMPLATE_HASH_LABEL,
+    HostPort,
+    NodeName,
+    Pod,
+    PodClass,
+    Uid,
+    Workload,
+)
+from kubedsm.model.wishes import Wishes
+
+#: in the JSON of a rule that depends on labels of the pod whose rule it is
+_LABEL_KEYS = b"abelKeys"
+_RESIZE_PENDING, _INFEASIBLE = "PodResizePending", "Infeasible"
+_NO_STATUS = schema.PodStatus()
+
+
+def made(shape: schema.Pod) -> Pod:
+    """The pod of that shape.
+
+    Raises FieldError.
+    """
+    metadata, spec = shape.metadata, shape.spec
+    if not metadata.uid:
+        raise FieldError("metadata.uid", "missing")
+    namespace = metadata.namespace
+    if not namespace:
+        raise FieldError("metadata.namespace", "missing")
+    labels, status = metadata.labels or {}, shape.status or _NO_STATUS
+    owner = controller_of(metadata)
+    mark = mark_on(metadata) if MIGRATING_LABEL in labels else None
+    return Pod(
+        uid=Uid(metadata.uid),
+        namespace=intern(namespace),
+        name=metadata.name,
+        workload=_workload(metadata, namespace, labels, owner, mark),
+        pod_class=_pod_class(
+            tuple(map(_requests, spec.containers)) if spec.containers else (),
+            tuple(map(_init_requests, spec.init_containers)) if spec.init_containers else (),
+            tuple(spec.overhead.items()) if spec.overhead else (),
+            _requests(spec) if spec.resources else (),
+            _reports(spec, status),
+            tuple(spec.node_selector.items()) if spec.node_selector else (),
+            spec.tolerations or (),
+            _demands(metadata, spec, namespace, labels),
+            spec.priority or 0,
+            spec.preemption_policy != "Never",
+        ),
+        scheduler_name=intern(spec.scheduler_name or "default-scheduler"),
+        node_name=NodeName(intern(spec.node_name)) if spec.node_name else None,
+        phase=intern(status.phase or "Pending"),
+        ready=bool(status.conditions and _ready(status.conditions)),
+        terminating=metadata.deletion_timestamp is not None,
+        detached=mark is not None,
+        gated=bool(spec.scheduling_gates),
+        created=metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0,
+        labels=_shared(tuple(labels.items())),
+        resource_version=metadata.resource_version or "",
+        gates=_gates(spec.scheduling_gates) if spec.scheduling_gates else (),
+        pinned=_pinned(metadata, spec) if metadata.annotations or spec.volumes else "",
+        untouchable=bool(metadata.annotations and _untouchable(metadata.annotations)),
+        deletion_cost=metadata.annotations.deletion_cost if metadata.annotations else None,
+        wishes=_wishes(metadata.annotations) if metadata.annotations else None,
+        images=_images(tuple([c.image or "" for c in _containers(spec)])),
+    )
+
+
+def _containers(spec: schema.PodSpec) -> list[schema.Container]:
+    containers = spec.containers or []
+    return [*spec.init_containers, *containers] if spec.init_containers else containers
+
+
+@lru_cache(maxsize=4096)
+def _images(images: tuple[str, ...]) -> tuple[str, ...]:
+    """With the tag that they have if none is given."""
+    return tuple(
+        intern(image if image.rfind(":") > image.rfind("/") else f"{image}:latest")
+        for image in images
+    )
+
+
+@lru_cache(maxsize=4096)
+def _shared(labels: Pairs) -> Mapping[str, str]:
+    """One object for all pods that have the same."""
+    return dict(labels)
+
+
+def _wishes(annotations: schema.Annotations) -> Wishes | None:
+    return wishes_of(annotations.qos, annotations.migration, annotations.rate)
+
+
+def _untouchable(annotations: schema.Annotations) -> str:
+    """Why the pod may not be taken from its node."""
+    if annotations.do_not_disrupt == "true":
+        return f"it is annotated {DO_NOT_DISRUPT_ANNOTATION}"
+    if annotations.mirror is not None:
+        return "it is a static pod of its node"
+    return ""
+
+
+def _pinned(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
+    """Why the pod must be left where it is: it may not be taken, or would leave files behind."""
+    if metadata.annotations and (why := _untouchable(metadata.annotations)):
+        return why
+    for volume in spec.volumes or ():
+        if volume.host_path is not None or volume.empty_dir is not None:
+            return "it has a volume on its node (hostPath or emptyDir)"
+    return ""
+
+
+def _gates(gates: Iterable[schema.Named]) -> tuple[str, ...]:
+    return tuple(gate.name or "" for gate in gates)
+
+
+def _ready(conditions: Iterable[schema.Condition]) -> bool:
+    for condition in conditions:
+        if condition.type == "Ready":
+            return condition.status == "True"
+    return False
+
+
+def _infeasible(conditions: Iterable[schema.Condition]) -> bool:
+    for condition in conditions:
+        if condition.type == _RESIZE_PENDING:
+            return condition.reason == _INFEASIBLE
+    return False
+
+
+def _requests(asking: schema.Container | schema.PodSpec) -> Amounts:
+    resources = asking.resources
+    return tuple(resources.requests.items()) if resources and resources.requests else ()
+
+
+def _init_requests(container: schema.Container) -> tuple[Amounts, bool]:
+    return _requests(container), container.restart_policy == "Always"
+
+
+def _reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
+    """What the kubelet reports; None if that is what was asked for."""
+    if not (
+        _differs(spec.containers, status.container_statuses)
+        or _differs(spec.init_containers, status.init_container_statuses)
+        or status.allocated_resources
+        or status.resources
+    ):
+        return None
+    return Reports(
+        _all_reported(spec.containers, status.container_statuses),
+        _all_reported(spec.init_containers, status.init_container_statuses),
+        _reported(status),
+        _infeasible(status.conditions or ()),
+    )
+
+
+def _differs(
+    containers: list[schema.Container] | None, statuses: list[schema.ContainerStatus] | None
+) -> bool:
+    """Whether a closer look is needed; a kubelet reports in the order of the containers, mostly."""
+    if not containers or not statuses:
+        return False
+    if len(containers) != len(statuses):
+        return True
+    for container, status in zip(containers, statuses):  # noqa: B905 - equally long, see above
+        requests = container.resources.requests if container.resources else None
+        if (
+            status.name != container.name
+            or (status.allocated_resources and status.allocated_resources != requests)
+            or (status.resources is not None and status.resources.requests != requests)
+        ):
+            return True
+    return False
+
+
+def _reported(status: schema.ContainerStatus | schema.PodStatus) -> Reported:
+    reported: Reported = ()
+    if status.allocated_resources:
+        reported = (tuple(status.allocated_resources.items()),)
+    if status.resources and status.resources.requests:
+        reported += (tuple(status.resources.requests.items()),)
+    return reported
+
+
+def _all_reported(
+    containers: list[schema.Container] | None, statuses: list[schema.ContainerStatus] | None
+) -> tuple[Reported, ...]:
+    by_name = {status.name: _reported(status) for status in statuses or ()}
+    return tuple(by_name.get(container.name, ()) for container in containers or ())
+
+
+@lru_cache(maxsize=1024)
+def _pod_class(
+    containers: tuple[Amounts, ...],
+    init_containers: tuple[tuple[Amounts, bool], ...],
+    overhead: Amounts,
+    pod_level: Amounts,
+    reports: Reports | None,
+    node_selector: Pairs,
+    tolerations: tuple[schema.Toleration, ...],
+    demands: Demands | None,
+    priority: int,
+    preempts: bool,
+) -> PodClass:
+    requests = pod_requests(containers, init_containers, overhead, pod_level, reports)
+    tolerated = tuple(
+        (t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in tolerations
+    )
+    rules = scheduling_rules(node_selector, tolerated, demands)
+    return PodClass(requests, rules, priority, preempts)
+
+
+def _demands(
+    metadata: schema.Metadata, spec: schema.PodSpec, namespace: str, labels: Mapping[str, str]
+) -> Demands | None:
+    """What few pods ask for, beside what all do; None for the others."""
+    ports = _host_ports(spec)
+    volumes = [volume for volume in spec.volumes or () if _is_claim_or_disk(volume)]
+    affinity, spread = spec.affinity, spec.topology_spread_constraints
+    if not (ports or volumes or affinity or spread or spec.resource_claims):
+        return None
+    affinity_json = msgspec.json.encode(affinity) if affinity else b""
+    spread_json = msgspec.json.encode(spread) if spread else b""
+    by_label = _LABEL_KEYS in affinity_json or _LABEL_KEYS in spread_json
+    return Demands(
+        ports,
+        tuple(claims(volumes, namespace, metadata.name)),
+        tuple(disks(volumes)),
+        tuple(claim.name or "" for claim in spec.resource_claims or ()),
+        namespace if affinity or spread else "",
+        tuple(labels.items()) if by_label else (),
+        affinity_json,
+        spread_json,
+    )
+
+
+def _is_claim_or_disk(volume: Volume) -> bool:
+    return (
+        volume.persistent_volume_claim is not None
+        or volume.ephemeral is not None
+        or volume.gce_persistent_disk is not None
+        or volume.aws_elastic_block_store is not None
+        or volume.rbd is not None
+        or volume.iscsi is not None
+    )
+
+
+def _host_ports(spec: schema.PodSpec) -> tuple[HostPort, ...]:
+    ports = [port for c in spec.containers or () if c.ports for port in c.ports if port.host_port]
+    for container in spec.init_containers or ():
+        if container.restart_policy == "Always" and container.ports:
+            ports += [port for port in container.ports if port.host_port]
+    return (
+        tuple(
+            HostPort(port.host_port or 0, port.protocol or "TCP", port.host_ip or EVERY_ADDRESS)
+            for port in ports
+        )
+        if ports
+        else ()
+    )
+
+
+def controller_of(metadata: schema.Metadata) -> schema.Owner | None:
+    return next((owner for owner in metadata.owner_references or () if owner.controller), None)
+
+
+def mark_on(metadata: schema.Metadata) -> MoveMark | None:
+    """The mark of a move on that pod, if it has a whole one."""
+    owner = controller_of(metadata)
+    annotation = metadata.annotations.move if metadata.annotations else None
+    controller = (owner.kind, owner.name, owner.uid or "") if owner else None
+    return mark_of(metadata.labels or {}, annotation, controller)
+
+
+def _workload(
+    metadata: schema.Metadata,
+    namespace: str,
+    labels: Mapping[str, str],
+    owner: schema.Owner | None,
+    mark: MoveMark | None,
+) -> Workload:
+    """Whose pod it is: while a migration detaches it, too.
+
+    The template hash is in one label before a pod is detached and in the other one after it.
+    """
+    if mark is not None:
+        return _owner(namespace, "ReplicaSet", mark.replica_set, labels[MIGRATING_LABEL])
+    if owner is not None:
+        return _owner(namespace, owner.kind, owner.name, labels.get(TEMPLATE_HASH_LABEL) or "")
+    return Workload(namespace, "Pod", metadata.name)
+
+
+@lru_cache(maxsize=1024)
+def _owner(namespace: str, kind: str, name: str, template: str) -> Workload:
+    deployment = name.removesuffix(f"-{template}")
+    if template and kind == "ReplicaSet" and deployment not in ("", name):
+        return Workload(namespace, "Deployment", deployment)
+    return Workload(namespace, kind, name)

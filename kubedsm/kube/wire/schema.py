@@ -1,0 +1,279 @@
+"""The shapes of the API's JSON, as little of them as we read, under its own field names.
+
+Every field a server may leave out or set to null is optional here; what a missing one means is
+decided where the values are made, in `decoding`. Unknown fields are skipped by the decoder.
+"""
+
+from datetime import datetime
+from typing import Annotated, Generic, TypeVar
+
+import msgspec
+
+from kubedsm.kube.client.api_errors import Status
+from kubedsm.kube.wire import rules_schema as rules
+from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
+from kubedsm.kube.wire.move_request import REQUEST_ANNOTATION
+from kubedsm.kube.wire.rules_schema import Wire
+from kubedsm.model.model import DELETION_COST_ANNOTATION, DO_NOT_DISRUPT_ANNOTATION
+from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
+
+T = TypeVar("T")
+
+Name = Annotated[str, msgspec.Meta(min_length=1)]
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Quantities = dict[str, str | int | float]
+
+
+class Owner(Wire, frozen=True):
+    kind: str
+    name: str
+    uid: str | None = None
+    controller: bool | None = None
+
+
+class Annotations(Wire, frozen=True):
+    """Of the many that an object may have, those that we read."""
+
+    do_not_disrupt: str | None = msgspec.field(default=None, name=DO_NOT_DISRUPT_ANNOTATION)
+    deletion_cost: str | None = msgspec.field(default=None, name=DELETION_COST_ANNOTATION)
+    move: str | None = msgspec.field(default=None, name=MOVE_ANNOTATION)
+    requested_moves: str | None = msgspec.field(default=None, name=REQUEST_ANNOTATION)
+    qos: str | None = msgspec.field(default=None, name=QOS_ANNOTATION)
+    migration: str | None = msgspec.field(default=None, name=MIGRATION_ANNOTATION)
+    rate: str | None = msgspec.field(default=None, name=RATE_ANNOTATION)
+    mirror: str | None = msgspec.field(default=None, name="kubernetes.io/config.mirror")
+    bind_completed: str | None = msgspec.field(default=None, name="pv.kubernetes.io/bind-completed")
+    storage_class: str | None = msgspec.field(
+        default=None, name="volume.beta.kubernetes.io/storage-class"
+    )
+
+
+class Metadata(Wire, frozen=True):
+    name: Name
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+    labels: dict[str, str] | None = None
+    annotations: Annotations | None = None
+    owner_references: list[Owner] | None = None
+
+
+class Requirements(Wire, frozen=True):
+    requests: Quantities | None = None
+
+
+class Container(Wire, frozen=True):
+    name: str | None = None
+    image: str | None = None
+    resources: Requirements | None = None
+    restart_policy: str | None = None
+    ports: tuple[rules.ContainerPort, ...] | None = None
+
+
+class Toleration(Wire, frozen=True):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class Named(Wire, frozen=True):
+    name: str | None = None
+
+
+class PodSpec(Wire, frozen=True):
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    overhead: Quantities | None = None
+    resources: Requirements | None = None
+    node_name: str | None = None
+    node_selector: dict[str, str] | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    scheduler_name: str | None = None
+    scheduling_gates: list[Named] | None = None
+    priority: int | None = None
+    preemption_policy: str | None = None
+    affinity: rules.Unread | None = None
+    topology_spread_constraints: list[rules.Unread] | None = None
+    volumes: tuple[rules.Volume, ...] | None = None
+    resource_claims: tuple[Named, ...] | None = None
+
+
+class Condition(Wire, frozen=True):
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+
+
+class ContainerStatus(Wire, frozen=True):
+    name: str | None = None
+    resources: Requirements | None = None
+    allocated_resources: Quantities | None = None
+
+
+class PodStatus(Wire, frozen=True):
+    phase: str | None = None
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: Requirements | None = None
+    allocated_resources: Quantities | None = None
+
+
+class Pod(Wire, frozen=True):
+    metadata: Metadata
+    spec: PodSpec
+    status: PodStatus | None = None
+
+
+class Taint(Wire, frozen=True):
+    key: str
+    effect: str
+    value: str | None = None
+
+
+class NodeSpec(Wire, frozen=True):
+    taints: tuple[Taint, ...] | None = None
+    unschedulable: bool | None = None
+
+
+class NodeAddress(Wire, frozen=True):
+    address: str | None = None
+
+
+class ContainerImage(Wire, frozen=True):
+    names: tuple[str, ...] | None = None
+    size_bytes: int | None = None
+
+
+class NodeStatus(Wire, frozen=True):
+    allocatable: Quantities | None = None
+    addresses: tuple[NodeAddress, ...] | None = None
+    images: tuple[ContainerImage, ...] | None = None
+
+
+class Node(Wire, frozen=True):
+    metadata: Metadata
+    spec: NodeSpec | None = None
+    status: NodeStatus | None = None
+
+
+class NamespaceStatus(Wire, frozen=True):
+    phase: str | None = None
+
+
+class Namespace(Wire, frozen=True):
+    metadata: Metadata
+    status: NamespaceStatus | None = None
+
+
+class ClaimSpec(Wire, frozen=True):
+    access_modes: tuple[str, ...] | None = None
+    volume_name: str | None = None
+    storage_class_name: str | None = None
+
+
+class ClaimStatus(Wire, frozen=True):
+    phase: str | None = None
+
+
+class Claim(Wire, frozen=True):
+    metadata: Metadata
+    spec: ClaimSpec | None = None
+    status: ClaimStatus | None = None
+
+
+class CSISource(Wire, frozen=True):
+    driver: str | None = None
+    volume_handle: str | None = None
+
+
+class VolumeSpec(Wire, frozen=True):
+    node_affinity: rules.VolumeNodeAffinity | None = None
+    csi: CSISource | None = None
+
+
+class Volume(Wire, frozen=True):
+    metadata: Metadata
+    spec: VolumeSpec | None = None
+
+
+class StorageClass(Wire, frozen=True):
+    metadata: Metadata
+    volume_binding_mode: str | None = None
+
+
+class CSINodeAllocatable(Wire, frozen=True):
+    count: Count | None = None
+
+
+class CSINodeDriver(Wire, frozen=True):
+    name: str
+    allocatable: CSINodeAllocatable | None = None
+
+
+class CSINodeSpec(Wire, frozen=True):
+    drivers: tuple[CSINodeDriver, ...] | None = None
+
+
+class CSINode(Wire, frozen=True):
+    metadata: Metadata
+    spec: CSINodeSpec | None = None
+
+
+class AnyObject(Wire, frozen=True):
+    metadata: Metadata
+
+
+class Version(Wire, frozen=True):
+    resource_version: str
+
+
+class Versioned(Wire, frozen=True):
+    metadata: Version
+
+
+class _Event(msgspec.Struct, Generic[T], frozen=True, gc=False, tag_field="type"):
+    object: T
+
+
+class Added(_Event[T], Generic[T], frozen=True, gc=False, tag="ADDED"):
+    pass
+
+
+class Modified(_Event[T], Generic[T], frozen=True, gc=False, tag="MODIFIED"):
+    pass
+
+
+class Deleted(_Event[AnyObject], frozen=True, gc=False, tag="DELETED"):
+    pass
+
+
+class Bookmarked(_Event[Versioned], frozen=True, gc=False, tag="BOOKMARK"):
+    pass
+
+
+class Erred(_Event[Status], frozen=True, gc=False, tag="ERROR"):
+    pass
+
+
+class ListMetadata(Wire, frozen=True):
+    resource_version: Name
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class List(Wire, frozen=True):
+    metadata: ListMetadata
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+class ConfigMap(Wire, frozen=True):
+    metadata: Metadata
+    data: dict[str, str] | None = None
+
+
+class ServerVersion(Wire, frozen=True):
+    git_version: str

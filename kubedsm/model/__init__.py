@@ -1,0 +1,1 @@
+"""Cluster values: Pod, Node, Resources, Workload, Snapshot, and the mirror that follows them."""

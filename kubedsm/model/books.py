@@ -1,0 +1,277 @@
+"""Nodes and pods, the room they leave, where pods count, and what they add up to.
+
+Kept along with every change, so that a decision begins with a look at them, however many there are.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+import attrs
+from immutables import Map
+
+from kubedsm.model.census import Tally, counts_alike
+from kubedsm.model.change import Freed
+from kubedsm.model.measured import NOTHING_MEASURED, Measured
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Uid
+from kubedsm.model.node_index import NodeIndex
+from kubedsm.model.residents import Residents, Step, ordered, seen_alike, standing
+from kubedsm.model.room import Room
+from kubedsm.model.snapshot import Counted, Snapshot
+from kubedsm.model.surroundings import Surroundings
+
+_NOTHING = Resources()
+#: changes of pods after which all are looked at again: nobody has asked for long
+_MANY = 1000
+#: a pod, and where it counts
+_Place = tuple[Pod | None, NodeName | None]
+
+
+@attrs.define(eq=False)
+class Books:
+    scheduler_name: str
+    # What is lent out is never changed: another takes its place, which shares what is the same.
+    nodes: Mapping[NodeName, Node] = attrs.field(factory=dict, init=False)
+    pods: Map[Uid, Pod] = attrs.field(factory=Map, init=False)
+    #: the room that no pod holds; below zero on a node that is over-committed
+    free: Map[NodeName, Resources] = attrs.field(factory=Map, init=False)
+    #: where each pod counts, and the other way round; nodes that are not there included
+    _placed: Map[Uid, NodeName] = attrs.field(factory=Map, init=False)
+    _here: dict[NodeName, set[Uid]] = attrs.field(factory=lambda: defaultdict(set), init=False)
+    #: per node, what pods take up there, and what is held for others
+    _used: dict[NodeName, Resources] = attrs.field(factory=dict, init=False)
+    _reserved: dict[NodeName, Resources] = attrs.field(factory=dict, init=False)
+    _tally: Tally = attrs.field(init=False)
+    #: None once a node has changed; the room as it was last lent out, and what changed since
+    _index: NodeIndex | None = attrs.field(default=None, init=False)
+    _room: Room | None = attrs.field(default=None, init=False)
+    _refilled: set[NodeName] = attrs.field(factory=set, init=False)
+    #: as they were last lent out, and what was true then of those that changed since
+    _residents: Residents | None = attrs.field(default=None, init=False)
+    _touched: dict[Uid, _Place] = attrs.field(factory=dict, init=False)
+
+    @_tally.default
+    def _nothing_counted(self) -> Tally:
+        return Tally(self.scheduler_name)
+
+    def put_node(self, node: Node) -> bool:
+        """Take the node as it is now; whether anything is different, as after no heartbeat."""
+        known = self.nodes.get(node.name)
+        if known == node:
+            return False
+        self.nodes = {**self.nodes, node.name: node}
+        self._index = None
+        self._refill(node.name)
+        self._retier(known, node)
+        return True
+
+    def drop_node(self, name: NodeName) -> Node | None:
+        known = self.nodes.get(name)
+        if known is not None:
+            self.nodes = {n: node for n, node in self.nodes.items() if n != name}
+            self.free = self.free.delete(name)
+            self._index = None
+            self._retier(known, None)
+        return known
+
+    def put_pod(self, pod: Pod, counts_at: NodeName | None) -> Freed | None:
+        """Take the pod as it is now; what came free by that."""
+        self._touch(pod.uid)
+        before = self.pods.get(pod.uid)
+        self.pods = self.pods.set(pod.uid, pod)
+        if before is not None and counts_alike(before, pod):
+            self.move_to(pod.uid, counts_at)
+            return self._rebook(before, pod)
+        if before is not None:
+            self._count(before, times=-1)
+        self._stand(pod.uid, counts_at)
+        self._count(pod)
+        return self._rebook(before, pod)
+
+    def drop_pod(self, uid: Uid) -> Freed | None:
+        self._touch(uid)
+        pod = self.pods[uid]
+        self._count(pod, times=-1)
+        self._stand(uid, None)
+        self.pods = self.pods.delete(uid)
+        return self._rebook(pod, None)
+
+    def pods_at(self, name: NodeName) -> Iterator[Pod]:
+        """The pods that count there."""
+        return map(self.pods.__getitem__, self._here.get(name, ()))
+
+    def forget_versions(self) -> None:
+        """No state of a pod that comes is older than the one that is known."""
+        self.pods = self.pods.update(
+            {uid: attrs.evolve(pod, resource_version="") for uid, pod in self.pods.items()}
+        )
+
+    def move_to(self, uid: Uid, counts_at: NodeName | None) -> None:
+        """Let the pod, if it is there, count somewhere else."""
+        if uid not in self.pods or self._placed.get(uid) == counts_at:
+            return
+        self._touch(uid)
+        pod, source, before = self.pods[uid], self._placed.get(uid), self._on_edge(uid)
+        self._stand(uid, counts_at)
+        self._tally.move(pod, source, counts_at)
+        after = self._on_edge(uid)
+        if before != after:
+            self._tally.retier(pod, to_edge=after)
+
+    def hold(self, node: NodeName, amount: Resources, sign: int = 1) -> None:
+        """Hold room there, or give it back."""
+        _book(self._reserved, node, amount, sign)
+        self._refill(node)
+
+    @property
+    def placed(self) -> Mapping[Uid, NodeName]:
+        """Where each pod counts, as it is now and will have been."""
+        return self._placed
+
+    def snapshot(
+        self,
+        surroundings: Surroundings,
+        at: float,
+        measured: Measured = NOTHING_MEASURED,
+        instead: Mapping[Uid, Pod] | None = None,
+    ) -> Snapshot:
+        """`instead`: pods that are to be looked at differently."""
+        instead = instead or {}
+        pods = self.pods.update(instead) if instead else self.pods
+        for uid, pod in instead.items():
+            self._recount(self.pods[uid], pod)
+        census = self._tally.census()
+        index, room = self._columns()
+        residents = self._residents_now(census.looked_at, index, surroundings)
+        for uid, pod in instead.items():
+            self._recount(pod, self.pods[uid])
+        return Snapshot(
+            nodes=self.nodes,
+            pods=pods,
+            free=self.free,
+            placed=self._placed,
+            scheduler_name=self.scheduler_name,
+            surroundings=surroundings,
+            measured=measured,
+            at=at,
+            counted=Counted(
+                census, index, room, residents, self.nodes, pods, self._placed, self.free
+            ),
+        )
+
+    def _columns(self) -> tuple[NodeIndex, Room]:
+        if self._index is None or self._room is None:
+            self._index = NodeIndex(self.nodes)
+            self._room = Room(self._index, self.free)
+        elif self._refilled:
+            self._room = self._room.now(self.free, self._refilled)
+        self._refilled.clear()
+        return self._index, self._room
+
+    def _touch(self, uid: Uid) -> None:
+        """The pod is about to change, or where it counts."""
+        if self._residents is not None and uid not in self._touched:
+            self._touched[uid] = self._place(uid)
+            if len(self._touched) > 2 * len(self.pods) + _MANY:
+                self._residents = None
+
+    def _place(self, uid: Uid) -> _Place:
+        return self.pods.get(uid), self._placed.get(uid)
+
+    def _residents_now(
+        self, keys: frozenset[str] | None, index: NodeIndex, surroundings: Surroundings
+    ) -> Residents:
+        known = self._residents
+        if known is None or known.keys != ordered(keys):
+            placed = standing(self.pods, self._placed)
+            known = Residents.of(index, surroundings, keys, placed)
+        else:
+            known = known.amid(index, surroundings)
+            if self._touched:
+                known = known.after(self._steps())
+        self._touched.clear()
+        self._residents = known
+        return known
+
+    def _steps(self) -> Iterator[Step]:
+        for uid, (was, source) in self._touched.items():
+            pod, node = self._place(uid)
+            if source == node and was is not None and pod is not None and seen_alike(was, pod):
+                continue
+            if was is not None and source is not None and not was.finished:
+                yield was, source, -1
+            if pod is not None and node is not None and not pod.finished:
+                yield pod, node, 1
+
+    def _recount(self, before: Pod, after: Pod) -> None:
+        self._count(before, times=-1)
+        self._count(after)
+
+    def _count(self, pod: Pod, times: int = 1) -> None:
+        node = self._placed.get(pod.uid)
+        self._tally.count(pod, node, on_edge=self._on_edge(pod.uid), times=times)
+
+    def _on_edge(self, uid: Uid) -> bool:
+        name = self._placed.get(uid)
+        node = None if name is None else self.nodes.get(name)
+        return node is not None and node.tier is Tier.EDGE
+
+    def _stand(self, uid: Uid, node: NodeName | None) -> None:
+        before = self._placed.get(uid)
+        if before == node:
+            return
+        if before is not None:
+            self._here[before].discard(uid)
+            if not self._here[before]:
+                del self._here[before]
+        if node is None:
+            self._placed = self._placed.delete(uid)
+        else:
+            self._placed = self._placed.set(uid, node)
+            self._here[node].add(uid)
+
+    def _retier(self, before: Node | None, after: Node | None) -> None:
+        was, is_ = (node is not None and node.tier is Tier.EDGE for node in (before, after))
+        named = after or before
+        if was == is_ or named is None:
+            return
+        for uid in self._here.get(named.name, ()):
+            self._tally.retier(self.pods[uid], to_edge=is_)
+
+    def _rebook(self, before: Pod | None, after: Pod | None) -> Freed | None:
+        """Count the room that the pod holds now for what it held; what came free by that."""
+        held = before.held if before else None
+        holds = after.held if after else None
+        if held == holds:
+            return None
+        if held:
+            _book(self._used, *held, sign=-1)
+            self._refill(held[0])
+        if holds:
+            _book(self._used, *holds)
+            self._refill(holds[0])
+        if held is None:
+            return None
+        node, amount = held
+        return Freed(node, amount - holds[1] if holds and holds[0] == node else amount)
+
+    def _refill(self, name: NodeName) -> None:
+        node = self.nodes.get(name)
+        if node is None:
+            return
+        free = node.allocatable
+        for booked in (self._used, self._reserved):
+            if name in booked:
+                free -= booked[name]
+        self.free = self.free.set(name, free)
+        self._refilled.add(name)
+
+
+def _book(
+    books: dict[NodeName, Resources], node: NodeName, amount: Resources, sign: int = 1
+) -> None:
+    booked = books.get(node, _NOTHING)
+    booked = booked + amount if sign > 0 else booked - amount
+    if booked == _NOTHING:
+        books.pop(node, None)
+    else:
+        books[node] = booked

@@ -1,0 +1,159 @@
+"""What the pods of a snapshot add up to: what decisions ask for at every turn.
+
+Counted from scratch for a snapshot that somebody made; the mirror counts along, event by event.
+"""
+
+from collections import Counter
+from collections.abc import Container, Hashable, Iterable, Mapping
+from typing import TypeVar
+
+import attrs
+
+from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Share, Workload
+from kubedsm.model.residents import keys_looked_at
+
+K = TypeVar("K", bound=Hashable)
+
+
+@attrs.frozen
+class Census:
+    """Of pods of our scheduler that count for QoS, but where it says otherwise."""
+
+    #: by name; workloads with such a pod
+    shares: Mapping[Workload, Share]
+    #: how many pods request what
+    requests: Mapping[Resources, int]
+    #: how many pods a workload has of each priority
+    priorities: Mapping[tuple[Workload, int], int]
+    #: of all pods, of other schedulers, too
+    classes: Mapping[PodClass, int]
+    #: the labels of pods that rules of these about pods look at; None if they have no such rule
+    looked_at: frozenset[str] | None
+    #: of all pods of our scheduler: how many of each workload have wishes of their tenant's
+    wishing: Mapping[Workload, int]
+    #: of every scheduler's pods that count: how many of a workload are where
+    standing: Mapping[Workload, Mapping[NodeName, int]]
+
+    @property
+    def levels(self) -> dict[Workload, int] | None:
+        """The level of each workload; None if all pods are of one priority."""
+        if len({priority for _, priority in self.priorities}) <= 1:
+            return None
+        levels: dict[Workload, int] = {}
+        for workload, priority in self.priorities:
+            levels[workload] = max(priority, levels.get(workload, priority))
+        return levels
+
+
+@attrs.define(eq=False)
+class Tally:
+    """A census under way."""
+
+    scheduler_name: str
+    _shares: dict[Workload, Share] = attrs.field(factory=dict, init=False)
+    _in_order: bool = attrs.field(default=True, init=False)
+    _requests: Counter[Resources] = attrs.field(factory=Counter, init=False)
+    _priorities: Counter[tuple[Workload, int]] = attrs.field(factory=Counter, init=False)
+    _classes: Counter[PodClass] = attrs.field(factory=Counter, init=False)
+    #: how many of the classes look at pods, and at that label of theirs
+    _looking: int = attrs.field(default=0, init=False)
+    _looked_at: Counter[str] = attrs.field(factory=Counter, init=False)
+    _wishing: Counter[Workload] = attrs.field(factory=Counter, init=False)
+    #: what is inside is lent out, and replaced
+    _standing: dict[Workload, Mapping[NodeName, int]] = attrs.field(factory=dict, init=False)
+
+    def count(self, pod: Pod, node: NodeName | None, *, on_edge: bool, times: int = 1) -> None:
+        """Count the pod in where it is, or, times -1, out again."""
+        known = pod.pod_class in self._classes
+        _add(self._classes, pod.pod_class, times)
+        if known is not (pod.pod_class in self._classes):
+            self._look(pod.pod_class, times)
+        self._stand(pod, node, times)
+        if pod.scheduler_name != self.scheduler_name:
+            return
+        if pod.wishes is not None:
+            _add(self._wishing, pod.workload, times)
+        if not pod.counts_for_qos:
+            return
+        self._share(pod.workload, times * on_edge, times)
+        _add(self._requests, pod.requests, times)
+        _add(self._priorities, (pod.workload, pod.pod_class.priority), times)
+
+    def _look(self, pod_class: PodClass, times: int) -> None:
+        keys = keys_looked_at((pod_class,))
+        if keys is not None:
+            self._looking += times
+            for key in keys:
+                _add(self._looked_at, key, times)
+
+    def move(self, pod: Pod, source: NodeName | None, target: NodeName | None) -> None:
+        """A pod that was counted is somewhere else."""
+        self._stand(pod, source, -1)
+        self._stand(pod, target, 1)
+
+    def retier(self, pod: Pod, *, to_edge: bool) -> None:
+        """A pod that was counted has come to the edge, or left it."""
+        if pod.scheduler_name == self.scheduler_name and pod.counts_for_qos:
+            self._share(pod.workload, 1 if to_edge else -1, 0)
+
+    def _stand(self, pod: Pod, node: NodeName | None, times: int) -> None:
+        if node is None or not pod.counts_for_qos:
+            return
+        there = dict(self._standing.get(pod.workload, {}))
+        _add(there, node, times)
+        if there:
+            self._standing[pod.workload] = there
+        else:
+            del self._standing[pod.workload]
+
+    def _share(self, workload: Workload, edge: int, total: int) -> None:
+        known = self._shares.get(workload)
+        if known is None:
+            known, self._in_order = Share(), False
+        changed = Share(known.edge + edge, known.total + total)
+        if changed.total:
+            self._shares[workload] = changed
+        else:
+            del self._shares[workload]
+
+    def census(self) -> Census:
+        """As it is now."""
+        if not self._in_order:
+            self._shares = {workload: self._shares[workload] for workload in sorted(self._shares)}
+            self._in_order = True
+        return Census(
+            dict(self._shares),
+            dict(self._requests),
+            dict(self._priorities),
+            dict(self._classes),
+            frozenset(self._looked_at) if self._looking else None,
+            dict(self._wishing),
+            dict(self._standing),
+        )
+
+
+def counts_alike(one: Pod, other: Pod) -> bool:
+    """Whether the two states of a pod count for the same, wherever it is."""
+    return (
+        one.counts_for_qos is other.counts_for_qos
+        and (one.pod_class is other.pod_class or one.pod_class == other.pod_class)
+        and one.workload == other.workload
+        and one.scheduler_name == other.scheduler_name
+        and (one.wishes is None) is (other.wishes is None)
+    )
+
+
+def census_of(
+    scheduler_name: str, pods: Iterable[tuple[Pod, NodeName | None]], edge: Container[NodeName]
+) -> Census:
+    """Of these pods, each with its node; `edge`: the nodes that are of that tier."""
+    tally = Tally(scheduler_name)
+    for pod, node in pods:
+        tally.count(pod, node, on_edge=node in edge)
+    return tally.census()
+
+
+def _add(counts: dict[K, int], key: K, times: int) -> None:
+    counts[key] = counts.get(key, 0) + times
+    if not counts[key]:
+        del counts[key]

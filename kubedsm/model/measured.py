@@ -1,0 +1,157 @@
+"""What was measured of the cluster: what its nodes and workloads use, and what they answer in.
+
+A sample is a value like everything else that is known of the cluster: whoever measures says when
+nothing is known any more, and decisions use what is there.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from kubedsm.model.model import NodeName, Tier, Uid, Workload
+
+#: by which part of what it was something may differ, to be about the same
+STEADY = 0.1
+#: by which part the edge must be slower than the cloud to count as slower
+MARGIN = 0.1
+#: of a workload in a tier, within the window: the mean of fewer is left to chance
+ENOUGH_REQUESTS = 100
+
+
+@attrs.frozen(slots=True)
+class Usage:
+    """Of a node in all, or of a pod of a workload, as the mean over those that run.
+
+    Millicores, bytes, and bytes a second over the network and of disks, both ways together; None
+    where it is not known.
+    """
+
+    cpu: float | None = None
+    memory: float | None = None
+    net: float | None = None
+    disk: float | None = None
+
+
+@attrs.frozen(slots=True)
+class Answers:
+    """What the pods of a workload that are in one tier answer."""
+
+    #: requests/s, all of them together
+    rate: float
+    #: seconds, of a request, as the mean
+    seconds: float
+
+    def steadied(self, before: "Answers | None") -> "Answers":
+        """These, but for what is about what it was before."""
+        if before is None:
+            return self
+        return Answers(_held(before.rate, self.rate), _held(before.seconds, self.seconds))
+
+
+def _held(before: float, now: float) -> float:
+    return before if abs(now - before) <= STEADY * before else now
+
+
+@attrs.frozen(slots=True)
+class Measured:
+    """One sample."""
+
+    #: seconds since the epoch
+    at: float = 0.0
+    nodes: Mapping[NodeName, Usage] = attrs.field(factory=dict)
+    workloads: Mapping[Workload, Usage] = attrs.field(factory=dict)
+    answers: Mapping[Workload, Mapping[Tier, Answers]] = attrs.field(factory=dict)
+    #: the answers as promises go by them: what is about what it was stays what it was
+    steady: Mapping[Workload, Mapping[Tier, Answers]] = attrs.field(factory=dict)
+    #: where pods counted when it was taken: those that have come since are in no node's usage
+    placed: Mapping[Uid, NodeName] = attrs.field(factory=dict, repr=False)
+    #: seconds, up to `at`, over which it was taken
+    window: float = 300.0
+    #: the sample before, which knows of none before it
+    before: "Measured | None" = None
+    #: pods that came within the window, nodes that others left, as far as samples tell, and when:
+    #: a mean over the window has a part of the first, and still a part of what has left
+    came: Mapping[Uid, float] = attrs.field(factory=dict, repr=False)
+    left: Mapping[NodeName, float] = attrs.field(factory=dict, repr=False)
+    #: workloads that the edge serves more slowly than the cloud, by this sample and those before
+    slower: frozenset[Workload] = frozenset()
+    #: when the answers were measured: those of a sample before stand in for what is missing
+    answered: float = attrs.field()
+
+    @answered.default
+    def _answered(self) -> float:
+        return self.at
+
+    def after(self, before: "Measured", placed: Mapping[Uid, NodeName]) -> "Measured":
+        """The same, taken with pods where they are now, as the one that follows another.
+
+        Nothing measured stays that, and nothing follows on it.
+        """
+        if not self.at:
+            return self
+        known = attrs.evolve(before, before=None) if before.at else None
+        steady = {
+            workload: {
+                tier: answers.steadied(before.steady.get(workload, {}).get(tier))
+                for tier, answers in by_tier.items()
+            }
+            for workload, by_tier in self.answers.items()
+        }
+        news = self.answered > before.answered
+        slower = frozenset(_slower(self, before)) if news else before.slower
+        since = self.at - self.window
+        came = {uid: at for uid, at in before.came.items() if at > since and uid in placed}
+        left = {node: at for node, at in before.left.items() if at > since}
+        if known is not None:
+            came |= {uid: self.at for uid, _ in only_in(placed, before.placed)}
+            left |= {node: self.at for _, node in only_in(before.placed, placed)}
+        return attrs.evolve(
+            self,
+            steady=steady,
+            placed=placed,
+            before=known,
+            came=came,
+            left=left,
+            slower=slower,
+        )
+
+    def enough(self, rate: float) -> bool:
+        """Whether so many requests/s tell anything."""
+        return rate * self.window >= ENOUGH_REQUESTS
+
+    def believed(self, answers: Mapping[Tier, Answers]) -> dict[Tier, float]:
+        """Seconds of a request, as the mean, at each tier that answers enough of them."""
+        return {tier: each.seconds for tier, each in answers.items() if self.enough(each.rate)}
+
+    def edge_is_slower(self, workload: Workload) -> bool | None:
+        """Whether the edge serves it more slowly, by this sample alone; None if it cannot be said.
+
+        It is if its answers take longer by more than a tenth, and is not if they take less long, or
+        if nothing is asked of it that is worth comparing. If only one tier answers enough, or all
+        of its pods are in one, there is nothing to compare.
+        """
+        told = self.believed(self.answers.get(workload, {}))
+        if not told:
+            return False
+        if len(told) < len(Tier):
+            return None
+        edge, cloud = told[Tier.EDGE], told[Tier.CLOUD]
+        return True if edge > cloud * (1 + MARGIN) else False if edge < cloud else None
+
+
+def only_in(
+    placed: Mapping[Uid, NodeName], other: Mapping[Uid, NodeName]
+) -> Iterator[tuple[Uid, NodeName]]:
+    """The pods, and where they are, that are not there in the other."""
+    return ((uid, node) for uid, node in placed.items() if other.get(uid) != node)
+
+
+def _slower(sample: Measured, before: Measured) -> Iterator[Workload]:
+    """It takes two successive samples that say so to become one of these, and to be one no more."""
+    for workload in sample.answers.keys() | before.slower:
+        said = {sample.edge_is_slower(workload), before.edge_is_slower(workload)}
+        if said == {True} or (workload in before.slower and said != {False}):
+            yield workload
+
+
+NOTHING_MEASURED = Measured()

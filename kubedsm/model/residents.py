@@ -1,0 +1,329 @@
+"""The pods on the nodes, as the rules about other pods need to know them.
+
+All that is bound or reserved and has not finished is there, terminating pods included. Pods are
+counted by what can be told of them: by namespace and those labels that some selector looks at.
+
+Counts are by the name of the node, so that nodes may come and go. What is there after some pods
+came or went is made of what was there before: a decision need not look at all pods.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Generic, NamedTuple, Self, TypeVar
+
+import attrs
+import numpy as np
+
+from kubedsm.model.model import (
+    Disk,
+    HostPort,
+    NodeName,
+    Pod,
+    PodAffinityTerm,
+    PodClass,
+    SchedulingRules,
+    Uid,
+)
+from kubedsm.model.node_index import Ints, NodeIndex, Positions
+from kubedsm.model.selectors import Selector, keys_of, selects
+from kubedsm.model.surroundings import CSIVolume, Surroundings
+
+K = TypeVar("K", bound=Hashable)
+#: how many there are, by node; no zeros
+Counts = Mapping[NodeName, int]
+#: a pod that came to a node (1), or left it (-1)
+Step = tuple[Pod, NodeName, int]
+#: of how many selections it is remembered what they select, from one decision to the next
+_REMEMBERED = 64
+#: kube-scheduler's default
+HARD_POD_AFFINITY_WEIGHT = 1
+
+
+@attrs.frozen(slots=True, cache_hash=True)
+class Selection:
+    """Pods that are selected, in these namespaces or the selected ones."""
+
+    selector: Selector
+    namespaces: tuple[str, ...]
+    namespace_selector: Selector = None
+    #: terminating pods do not count
+    living: bool = False
+
+    @classmethod
+    def of(cls, term: PodAffinityTerm) -> Self:
+        return cls(term.selector, term.namespaces, term.namespace_selector)
+
+    def covers(self, namespace: str, labels: Mapping[str, str], surroundings: Surroundings) -> bool:
+        return selects(self.selector, labels) and (
+            namespace in self.namespaces
+            or surroundings.namespace_selected(self.namespace_selector, namespace)
+        )
+
+
+class Peer(NamedTuple):
+    """What selectors see of a pod."""
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+    terminating: bool
+
+
+class Keeper(NamedTuple):
+    """What is told of a pod whose rules others may break by coming or by leaving."""
+
+    pod_class: PodClass
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+
+
+def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
+    """What pods with these rules like to have near them, and how much; below zero, how little.
+
+    What they demand counts a little, as by kube-scheduler's hardPodAffinityWeight.
+    """
+    for term in rules.affinity:
+        yield HARD_POD_AFFINITY_WEIGHT, term
+    if rules.preferences:
+        yield from rules.preferences.affinity
+        for weight, term in rules.preferences.anti_affinity:
+            yield -weight, term
+
+
+def keys_looked_at(classes: Iterable[PodClass]) -> frozenset[str] | None:
+    """The labels that rules of these about pods look at; None if they have no such rule."""
+    keys: set[str] = set()
+    found = False
+    for pod_class in classes:
+        rules = pod_class.rules
+        selectors = [term.selector for term in (*rules.affinity, *rules.anti_affinity)]
+        selectors += [constraint.selector for constraint in rules.spread]
+        if liked := rules.preferences:
+            selectors += [term.selector for _, term in (*liked.affinity, *liked.anti_affinity)]
+            selectors += [constraint.selector for constraint in liked.spread]
+        found = found or bool(selectors)
+        keys.update(*map(keys_of, selectors))
+    return frozenset(keys) if found else None
+
+
+def ordered(keys: frozenset[str] | None) -> tuple[str, ...] | None:
+    return None if keys is None else tuple(sorted(keys))
+
+
+def seen_alike(one: Pod, other: Pod) -> bool:
+    """Whether rules see the same of the two states of a pod, if it is where it was."""
+    return (
+        one.terminating is other.terminating
+        and one.finished is other.finished
+        and (one.pod_class is other.pod_class or one.pod_class == other.pod_class)
+        and one.labels == other.labels
+    )
+
+
+def standing(
+    pods: Mapping[Uid, Pod], placed: Mapping[Uid, NodeName]
+) -> Iterator[tuple[Pod, NodeName]]:
+    """Those of the pods that are on a node, each with it."""
+    for uid, node in placed.items():
+        pod = pods.get(uid)
+        if pod is not None and not pod.finished:
+            yield pod, node
+
+
+@attrs.frozen(slots=True, eq=False)
+class Residents:
+    """It never changes: a pod that comes or goes makes another. What is asked is remembered."""
+
+    nodes: NodeIndex
+    surroundings: Surroundings
+    #: the labels that are told apart, in order; None if no rule looks at pods
+    keys: tuple[str, ...] | None
+    peers: Mapping[Peer, Counts] = attrs.field(factory=dict)
+    #: pods with that anti-affinity term
+    holders: Mapping[PodAffinityTerm, Counts] = attrs.field(factory=dict)
+    #: pods that stay, and require affinity or an even spread
+    keepers: Mapping[Keeper, Counts] = attrs.field(factory=dict)
+    #: pods with that wish
+    wishes: Mapping[tuple[int, PodAffinityTerm], Counts] = attrs.field(factory=dict)
+    #: pods that occupy that port
+    ports: Mapping[HostPort, Counts] = attrs.field(factory=dict)
+    #: pods that mount a claim, by its namespace and name
+    claims: Mapping[tuple[str, str], Counts] = attrs.field(factory=dict)
+    #: pods that use that disk
+    disks: Mapping[Disk, Counts] = attrs.field(factory=dict)
+    #: claims of pods, each as often as it is mounted, that are bound to that volume
+    volumes: Mapping[CSIVolume, Counts] = attrs.field(factory=dict)
+    #: how many volumes a CSI driver has attached, each once a node
+    attached: Mapping[str, Counts] = attrs.field(factory=dict)
+    _known: dict[tuple[Selection, ...], Ints] = attrs.field(factory=dict)
+    #: what covers which is the same for all that are made of each other
+    _covering: dict[Peer, dict[tuple[Selection, ...], bool]] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        nodes: NodeIndex,
+        surroundings: Surroundings,
+        keys: frozenset[str] | None,
+        placed: Iterable[tuple[Pod, NodeName]],
+    ) -> Self:
+        nobody = cls(nodes, surroundings, ordered(keys))
+        return nobody.after((pod, node, 1) for pod, node in placed)
+
+    def amid(self, nodes: NodeIndex, surroundings: Surroundings) -> Self:
+        """The same pods, with nodes and all else as they are now."""
+        before, afresh = self.surroundings, len(self._known) > _REMEMBERED
+        if nodes is self.nodes and surroundings is before and not afresh:
+            return self
+        same = attrs.evolve(self, nodes=nodes, surroundings=surroundings, known={}, covering={})
+        if surroundings.claims is before.claims and surroundings.volumes is before.volumes:
+            return same
+        drafts = _Draft[CSIVolume]({}), _Draft[str]({})
+        for claim, counts in self.claims.items():
+            for node, number in counts.items():
+                _attach(drafts, surroundings.csi_volumes_at((claim,)), node, number)
+        volumes, attached = drafts
+        return attrs.evolve(same, volumes=volumes.books, attached=attached.books)
+
+    def visible(self, pod: Pod) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Namespace and labels of the pod, as far as any rule looks at them."""
+        if self.keys is None:
+            return "", ()
+        labels = pod.labels
+        return pod.namespace, tuple([(key, labels[key]) for key in self.keys if key in labels])
+
+    def after(self, steps: Iterable[Step]) -> Self:
+        """The same once these pods have come and gone."""
+        peers, holders, keepers = _Draft(self.peers), _Draft(self.holders), _Draft(self.keepers)
+        wishes, ports = _Draft(self.wishes), _Draft(self.ports)
+        claims, disks = _Draft(self.claims), _Draft(self.disks)
+        volumes, attached = _Draft(self.volumes), _Draft(self.attached)
+        known = _Columns(self, dict(self._known))
+        for pod, node, by in steps:
+            rules = pod.pod_class.rules
+            if self.keys is not None:
+                peer = Peer(*self.visible(pod), pod.terminating)
+                peers.count((peer,), node, by)
+                if self._known:
+                    known.count(peer, node, by)
+                if rules.anti_affinity:
+                    holders.count(rules.anti_affinity, node, by)
+                if (rules.affinity or rules.spread) and not pod.terminating:
+                    keepers.count((Keeper(pod.pod_class, *self.visible(pod)),), node, by)
+                if rules.affinity or rules.preferences:
+                    wishes.count(wishes_of(rules), node, by)
+            if not (rules.ports or rules.claims or rules.disks):
+                continue
+            ports.count(rules.ports, node, by)
+            disks.count(rules.disks, node, by)
+            for claim in rules.claim_keys:
+                claims.count((claim,), node, by)
+                bound = self.surroundings.csi_volumes_at((claim,))
+                _attach((volumes, attached), bound, node, by)
+        return attrs.evolve(
+            self,
+            peers=peers.books,
+            holders=holders.books,
+            keepers=keepers.books,
+            wishes=wishes.books,
+            ports=ports.books,
+            claims=claims.books,
+            disks=disks.books,
+            volumes=volumes.books,
+            attached=attached.books,
+            known=known.columns,
+        )
+
+    def counts(self, selections: tuple[Selection, ...]) -> Ints:
+        """On each node, how many pods are covered by all of these."""
+        known = self._known.get(selections)
+        if known is None:
+            known = np.zeros(len(self.nodes), dtype=np.int64)
+            for peer, counts in self.peers.items():
+                if self.covered(selections, peer):
+                    self._add(known, counts)
+            self._known[selections] = known
+        return known
+
+    def column(self, counts: Counts) -> Ints:
+        """The same by position of the node."""
+        column = np.zeros(len(self.nodes), dtype=np.int64)
+        self._add(column, counts)
+        return column
+
+    def _add(self, column: Ints, counts: Counts) -> None:
+        positions = self.nodes.positions
+        for node, number in counts.items():
+            if node in positions:
+                column[positions[node]] += number
+
+    def where(self, counts: Counts) -> Positions:
+        """The positions of these nodes."""
+        positions = self.nodes.positions
+        return np.array([positions[name] for name in counts if name in positions], dtype=np.intp)
+
+    def covered(self, selections: tuple[Selection, ...], peer: Peer) -> bool:
+        known = self._covering.setdefault(peer, {})
+        if selections not in known:
+            labels = dict(peer.labels)
+            known[selections] = all(
+                not (selection.living and peer.terminating)
+                and selection.covers(peer.namespace, labels, self.surroundings)
+                for selection in selections
+            )
+        return known[selections]
+
+
+class _Draft(Generic[K]):
+    """Books that share with others all that does not change."""
+
+    def __init__(self, books: Mapping[K, Counts]) -> None:
+        self.books = books
+        self._own: dict[K, dict[NodeName, int]] = {}
+
+    def count(self, keys: Iterable[K], node: NodeName, by: int) -> None:
+        for key in keys:
+            counts = self._own.get(key)
+            if counts is None:
+                if not self._own:
+                    self._books = dict(self.books)
+                    self.books = self._books
+                counts = self._own[key] = dict(self.books.get(key, ()))
+            counts[node] = counts.get(node, 0) + by
+            if not counts[node]:
+                del counts[node]
+            if counts:
+                self._books[key] = counts
+            else:
+                self._books.pop(key, None)
+
+
+def _attach(
+    drafts: tuple[_Draft[CSIVolume], _Draft[str]],
+    bound: Iterable[CSIVolume],
+    node: NodeName,
+    by: int,
+) -> None:
+    volumes, attached = drafts
+    for volume in bound:
+        there = node in volumes.books.get(volume, ())
+        volumes.count((volume,), node, by)
+        came = (node in volumes.books.get(volume, ())) - there
+        if came:
+            attached.count((volume.driver,), node, came)
+
+
+class _Columns:
+    """What residents remember to have counted, as pods come and go."""
+
+    def __init__(self, residents: Residents, known: dict[tuple[Selection, ...], Ints]) -> None:
+        self._residents = residents
+        self._own: set[tuple[Selection, ...]] = set()
+        self.columns = known
+
+    def count(self, peer: Peer, node: NodeName, by: int) -> None:
+        position = self._residents.nodes.positions.get(node)
+        for selections in self.columns if position is not None else ():
+            if self._residents.covered(selections, peer):
+                if selections not in self._own:
+                    self._own.add(selections)
+                    self.columns[selections] = self.columns[selections].copy()
+                self.columns[selections][position] += by

@@ -1,0 +1,140 @@
+"""Sites: edge nodes that one link joins to the control plane, and what is away when it is cut.
+
+All of a site becoming unreachable together is no proof that anything there has died: a kubelet
+that cannot be heard goes on running its pods. One lost node is nothing like that, nor is a site of
+one node; and a node that says itself that it is not ready (Ready False) is heard.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    Taint,
+    Tier,
+    Workload,
+    shares_after,
+)
+from kubedsm.model.snapshot import Snapshot
+
+#: tried in turn; the first one that an edge node carries names its site
+SITE_LABELS = ("kubedsm.io/site", "topology.kubernetes.io/zone")
+#: what Kubernetes puts on a node whose Ready condition has become Unknown
+_UNREACHABLE = "node.kubernetes.io/unreachable"
+#: of a taint that only decisions see: the rule of taints then keeps pods away, and says why
+AWAY_TAINT = "kubedsm.io/site"
+#: a site of fewer nodes cannot be told from a lost node
+_FEWEST = 2
+
+
+def site_of(node: Node, labels: Sequence[str]) -> str:
+    """The site of an edge node; empty if it is at none."""
+    if node.tier is not Tier.EDGE:
+        return ""
+    return next((node.labels[label] for label in labels if label in node.labels), "")
+
+
+def sites_of(nodes: Iterable[Node], labels: Sequence[str]) -> dict[str, list[Node]]:
+    """The nodes of each site."""
+    sites = defaultdict[str, list[Node]](list)
+    for node in nodes:
+        if site := site_of(node, labels):
+            sites[site].append(node)
+    return dict(sites)
+
+
+def is_cut_off(nodes: Sequence[Node]) -> bool:
+    """Whether all nodes of a site are unreachable together."""
+    return len(nodes) >= _FEWEST and all(map(_unreachable, nodes))
+
+
+def _unreachable(node: Node) -> bool:
+    return any(taint.key == _UNREACHABLE for taint in node.taints)
+
+
+@attrs.frozen(slots=True)
+class Away:
+    """What is left alone: sites that are cut off, and those that are back and not steady yet."""
+
+    #: each with its nodes
+    cut: Mapping[str, frozenset[NodeName]] = attrs.field(factory=dict)
+    unsteady: Mapping[str, frozenset[NodeName]] = attrs.field(factory=dict)
+    #: those that have pods there, or had when the site was cut off
+    workloads: frozenset[Workload] = frozenset()
+    #: how many pods of each are being deleted at sites that are cut off. They go on serving there,
+    #: for nobody can tell their kubelets to stop them
+    serving: Mapping[Workload, int] = attrs.field(factory=dict)
+
+    @classmethod
+    def seen(cls, snapshot: Snapshot, labels: Sequence[str]) -> "Away":
+        """What is away by the snapshot alone: what was before is not known."""
+        sites = sites_of(snapshot.nodes.values(), labels)
+        cut = {
+            s: frozenset(n.name for n in there) for s, there in sites.items() if is_cut_off(there)
+        }
+        names = frozenset[NodeName]().union(*cut.values())
+        return cls.of(cut, {}, (pod for pod in snapshot.pods.values() if pod.node_name in names))
+
+    @classmethod
+    def of(
+        cls,
+        cut: Mapping[str, frozenset[NodeName]],
+        unsteady: Mapping[str, frozenset[NodeName]],
+        at_cut: Iterable[Pod],
+        workloads: Iterable[Workload] = (),
+    ) -> "Away":
+        """at_cut: the pods on the nodes of sites that are cut off."""
+        serving = defaultdict[Workload, int](int)
+        there = set(workloads)
+        for pod in at_cut:
+            there.add(pod.workload)
+            if pod.terminating and not pod.finished:
+                serving[pod.workload] += 1
+        return cls(cut, unsteady, frozenset(there), dict(serving))
+
+    def __bool__(self) -> bool:
+        return bool(self.cut or self.unsteady)
+
+    @property
+    def cut_nodes(self) -> frozenset[NodeName]:
+        return frozenset[NodeName]().union(*self.cut.values())
+
+    @property
+    def nodes(self) -> frozenset[NodeName]:
+        return self.cut_nodes.union(*self.unsteady.values())
+
+    def apart(self, snapshot: Snapshot) -> Snapshot:
+        """The same with nothing to be put there, and what goes on serving there counted."""
+        why = {
+            name: f"{site} {state}"
+            for sites, state in ((self.cut, "is cut off"), (self.unsteady, "is not steady yet"))
+            for site, names in sites.items()
+            for name in names
+        }
+        return self._closed(snapshot, why)
+
+    def in_cloud(self, snapshot: Snapshot) -> Snapshot:
+        """The same with the cloud alone to put anything."""
+        why = f"{', '.join(self.cut)} cut off, its pods are replaced in the cloud"
+        return self._closed(snapshot, {node.name: why for node in snapshot.of_tier(Tier.EDGE)})
+
+    def _closed(self, snapshot: Snapshot, why: Mapping[NodeName, str]) -> Snapshot:
+        taints = {name: Taint(AWAY_TAINT, said, "NoSchedule") for name, said in why.items()}
+        counted = shares_after(snapshot.shares(), self.serving)
+        return snapshot.tainted(taints).sharing(counted)
+
+    def left_alone(self, snapshot: Snapshot) -> Snapshot:
+        """As `apart`, and no room is to be made for what waits on account of it."""
+        waiting = {
+            uid: attrs.evolve(pod, gated=True)
+            for uid, pod in snapshot.pods.items()
+            if pod.waits_for_node and pod.workload in self.workloads
+        }
+        return self.apart(snapshot).instead(waiting)
+
+
+NOTHING_AWAY = Away()

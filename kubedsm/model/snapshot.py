@@ -1,0 +1,228 @@
+"""The cluster as decisions see it."""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+import attrs
+import numpy as np
+
+from kubedsm.model.census import Census, census_of
+from kubedsm.model.measured import NOTHING_MEASURED, Measured
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    Resources,
+    Share,
+    Taint,
+    Tier,
+    Uid,
+    Workload,
+)
+from kubedsm.model.node_index import NodeIndex
+from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.residents import Residents, standing
+from kubedsm.model.room import Room
+from kubedsm.model.surroundings import Surroundings
+
+
+@attrs.frozen(slots=True, eq=False)
+class Counted:
+    """What exactly these nodes, pods and placements add up to, and this room."""
+
+    census: Census
+    index: NodeIndex
+    room: Room
+    residents: Residents
+    nodes: Mapping[NodeName, Node]
+    pods: Mapping[Uid, Pod]
+    placed: Mapping[Uid, NodeName]
+    free: Mapping[NodeName, Resources]
+
+
+@attrs.frozen(slots=True)
+class Snapshot:
+    """An immutable view of the cluster, net of everything in flight.
+
+    `free` is allocatable less the requests of every pod bound to, terminating on, or reserved on
+    the node. `placed` says where each pod counts: its node, or the one reserved for it.
+    """
+
+    nodes: Mapping[NodeName, Node]
+    pods: Mapping[Uid, Pod]
+    free: Mapping[NodeName, Resources]
+    placed: Mapping[Uid, NodeName]
+    #: pods of this scheduler only; pods that count for QoS, pending ones included
+    scheduler_name: str = "kubedsm"
+    surroundings: Surroundings = attrs.field(factory=Surroundings)
+    measured: Measured = NOTHING_MEASURED
+    #: when this was so, in seconds since the epoch; 0 if nobody says
+    at: float = 0.0
+
+    #: by whoever counts along; a snapshot that is changed is counted anew
+    counted: Counted | None = attrs.field(default=None, eq=False, repr=False)
+
+    @cached_property
+    def census(self) -> Census:
+        known = self.counted
+        if (
+            known is not None
+            and known.pods is self.pods
+            and known.placed is self.placed
+            and known.nodes is self.nodes
+        ):
+            return known.census
+        edge = {name for name, node in self.nodes.items() if node.tier is Tier.EDGE}
+        pods = ((pod, self.placed.get(uid)) for uid, pod in self.pods.items())
+        return census_of(self.scheduler_name, pods, edge)
+
+    @cached_property
+    def index(self) -> NodeIndex:
+        known = self.counted
+        return known.index if known and known.nodes is self.nodes else NodeIndex(self.nodes)
+
+    @cached_property
+    def room(self) -> Room:
+        known = self.counted
+        if known and known.nodes is self.nodes and known.free is self.free:
+            return known.room
+        return Room(self.index, self.free)
+
+    @cached_property
+    def residents(self) -> Residents:
+        known = self.counted
+        if known and known.pods is self.pods and known.placed is self.placed:
+            return known.residents.amid(self.index, self.surroundings)
+        keys = self.census.looked_at
+        return Residents.of(self.index, self.surroundings, keys, standing(self.pods, self.placed))
+
+    def in_turn(self, tier: Tier, room: Room | None = None, more: int = 0) -> NodeRows:
+        """The tier's nodes, zones interleaved, beginning with another one after each pod placed.
+
+        kube-scheduler goes on after the node that it looked at last; here the start follows from
+        the snapshot, so that equal ones give equal decisions. In the cloud those with the fewest
+        pods come first: of pods that request nothing, that is all there is to tell nodes apart.
+        room, more: what is free, once so many more pods are placed.
+        """
+        room = self.room if room is None else room
+        positions = self.index.of_tier(tier)
+        start = (len(self.placed) + more) % max(1, len(positions))
+        positions = np.roll(positions, -start)
+        if tier is Tier.CLOUD:
+            pods = (self.index.size("pods") - room.column("pods"))[positions]
+            positions = positions[np.argsort(pods, kind="stable")]
+        return NodeRows(self.index, room, positions)
+
+    def of_tier(self, tier: Tier) -> list[Node]:
+        """The tier's nodes in name order."""
+        return [node for node in self.index.nodes if node.tier is tier]
+
+    def shares(self) -> Mapping[Workload, Share]:
+        """Per opted-in workload, in name order: pods on the edge, pods in all."""
+        return self.census.shares
+
+    def schedulable(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Those of the pods that are ours to place and wait for a node, oldest first.
+
+        None of a namespace that is being deleted: it would be refused, and will go.
+        """
+        return sorted(
+            (
+                pod
+                for pod in pods
+                if pod.scheduler_name == self.scheduler_name
+                and pod.waits_for_node
+                and pod.uid not in self.placed
+                and not self.surroundings.namespace_terminating(pod.namespace)
+            ),
+            key=lambda pod: (pod.created, pod.namespace, pod.name),
+        )
+
+    def with_placed(self, targets: Mapping[Uid, NodeName]) -> "Snapshot":
+        """The same with these pods on those nodes, whether they fit or not."""
+        left = self.without(targets)
+        pods, free, placed = dict(self.pods), dict(left.free), dict(left.placed)
+        for uid, node in targets.items():
+            if uid in pods and node in free:
+                free[node] -= pods[uid].requests
+                placed[uid] = node
+                pods[uid] = attrs.evolve(pods[uid], node_name=node)
+        return attrs.evolve(self, pods=pods, free=free, placed=placed)
+
+    def using(self, amounts: Mapping[NodeName, Resources]) -> "Snapshot":
+        """Return the same with so much less free capacity on these nodes."""
+        here = amounts.keys() & self.free.keys()
+        if not here:
+            return self
+        free = {**self.free, **{name: self.free[name] - amounts[name] for name in here}}
+        known = Counted(
+            self.census,
+            self.index,
+            self.room.now(free, here),
+            self.residents,
+            self.nodes,
+            self.pods,
+            self.placed,
+            free,
+        )
+        return attrs.evolve(self, free=free, counted=known)
+
+    def tainted(self, taints: Mapping[NodeName, Taint]) -> "Snapshot":
+        """The same with a taint more on these nodes, before all others."""
+        nodes = dict(self.nodes)
+        for name in taints.keys() & nodes.keys():
+            node = nodes[name]
+            nodes[name] = attrs.evolve(node, taints=(taints[name], *node.taints))
+        return self._counting(nodes=nodes)
+
+    def instead(self, pods: Mapping[Uid, Pod]) -> "Snapshot":
+        """The same with these pods in place of their namesakes, which count for as much."""
+        return self._counting(pods={**self.pods, **pods}) if pods else self
+
+    def sharing(self, shares: Mapping[Workload, Share]) -> "Snapshot":
+        """The same with other shares."""
+        return self._counting(census=attrs.evolve(self.census, shares=shares))
+
+    def _counting(
+        self,
+        nodes: Mapping[NodeName, Node] | None = None,
+        pods: Mapping[Uid, Pod] | None = None,
+        census: Census | None = None,
+    ) -> "Snapshot":
+        """The same with these, all of which adds up to what it did, or to this census."""
+        nodes, pods, index = nodes or self.nodes, pods or self.pods, self.index
+        room, residents = self.room, self.residents
+        if nodes is not self.nodes:
+            index = NodeIndex(nodes)
+            room, residents = Room(index, self.free), residents.amid(index, self.surroundings)
+        counted = Counted(
+            census or self.census, index, room, residents, nodes, pods, self.placed, self.free
+        )
+        return attrs.evolve(self, nodes=nodes, pods=pods, counted=counted)
+
+    def without(self, uids: Iterable[Uid]) -> "Snapshot":
+        """The same with these pods on no node, and their room free."""
+        free, placed = dict(self.free), dict(self.placed)
+        gone = {uid: source for uid in uids if (source := placed.pop(uid, None)) is not None}
+        counting = False
+        for uid, source in gone.items():
+            pod = self.pods.get(uid)
+            counting |= pod is not None and pod.counts_for_qos
+            if source in free and pod is not None and not pod.finished:
+                free[source] += pod.requests
+        if counting:
+            return attrs.evolve(self, free=free, placed=placed)
+        # Where the others are, nobody counts.
+        room = self.room.now(free, free.keys() & gone.values())
+        left = ((pod, source, -1) for pod, source in standing(self.pods, gone))
+        counted = Counted(
+            self.census,
+            self.index,
+            room,
+            self.residents.after(left),
+            self.nodes,
+            self.pods,
+            placed,
+            free,
+        )
+        return attrs.evolve(self, free=free, placed=placed, counted=counted)

@@ -1,0 +1,1 @@
+"""Objective: QoS targets, edge shares, fairness, gains, fragmentation."""

@@ -1,0 +1,171 @@
+"""How much of the free room of a node is of no use to any pod.
+
+Two measures, both a number from 0 to 1 a node, summed over nodes:
+
+`unusable`: the mean, over what the workloads request, of the part of the node that is left when
+as many pods of that workload as fit have been put there ("Beware of Fragmentation", ATC'23).
+`product`: 1 - used cpu/allocatable * used memory/allocatable, and 0.9 for an empty node (the
+KubeDSM authors' program).
+
+Costs are round(2^32 * measure), so that sums are exact whatever their order. The number of pods
+bounds how many fit, but free pod slots are no waste.
+"""
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.model.model import MOST_OF_A_NODE, Node, NodeName, Resources
+from kubedsm.model.snapshot import Snapshot
+
+SCALE = 2**32
+EMPTY_NODE = 0.9
+BASIC_AXES = ("cpu", "memory", "pods")
+
+Ints = NDArray[np.int64]
+Mix = tuple[tuple[Resources, int], ...]
+
+
+class Measure(enum.StrEnum):
+    UNUSABLE = "unusable"
+    PRODUCT = "product"
+
+
+def request_mix(snapshot: Snapshot) -> Mix:
+    """What the opted-in pods request, and how many request it; in a canonical order.
+
+    Without what no node can ever hold: however room is left, it is of no use to that.
+
+    The weight of a workload is its number of pods; one in the middle of a rollout has two request
+    vectors, and each gets the weight of its pods.
+    """
+    held = (entry for entry in snapshot.census.requests.items() if not entry[0].beyond_any_node)
+    return tuple(sorted(held, key=lambda entry: canonical(entry[0])))
+
+
+def canonical(requests: Resources) -> tuple[int, int, int, tuple[tuple[str, int], ...]]:
+    """A sort key."""
+    return requests.cpu, requests.memory, requests.pods, requests.other
+
+
+def axes_of(requests: Iterable[Resources]) -> tuple[str, ...]:
+    """The names of all resources that are requested, as columns of an array."""
+    return (*BASIC_AXES, *sorted({name for vector in requests for name, _ in vector.other}))
+
+
+def row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
+    """The amounts as a row of an array; what is missing, or below zero, is none at all.
+
+    Pods that ask for more than any node has are to be set aside before.
+    """
+    basic = (amounts.cpu, amounts.memory, amounts.pods)
+    other = dict(amounts.other)
+    values = (*basic, *(other.get(name, 0) for name in axes[len(BASIC_AXES) :]))
+    return [min(max(value, 0), MOST_OF_A_NODE) for value in values]
+
+
+def rows(amounts: Iterable[Resources], axes: tuple[str, ...]) -> Ints:
+    """Such a row of each: T x R."""
+    listed = [row(each, axes) for each in amounts]
+    return np.array(listed, dtype=np.int64).reshape(len(listed), len(axes))
+
+
+@attrs.frozen(eq=False)
+class _Asked:
+    """What one vector of a mix asks for, as nodes are measured by it."""
+
+    #: of all pods of the mix
+    part: float
+    #: what it asks for any of, as columns; and how much, a row each
+    axes: tuple[int, ...]
+    amounts: Ints
+    #: the same without pods
+    measured: tuple[int, ...]
+    measured_amounts: Ints
+
+
+@lru_cache(maxsize=256)
+def _asked(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
+    """Without vectors that ask for pods only."""
+    pods = sum(count for _, count in mix)
+    found = []
+    for vector, count in mix:
+        amounts = np.array([row(vector, axes)], dtype=np.int64).T
+        asked = tuple(np.flatnonzero(amounts).tolist())
+        measured = tuple(r for r in asked if axes[r] != "pods")
+        if measured:
+            found.append(
+                _Asked(count / pods, asked, amounts[[*asked]], measured, amounts[[*measured]])
+            )
+    return tuple(found)
+
+
+@attrs.frozen
+class Fragmentation:
+    """A measure, and what it measures by."""
+
+    measure: Measure = Measure.UNUSABLE
+    mix: Mix = ()
+
+    def costs(self, axes: tuple[str, ...], allocatable: Ints, free: Ints) -> Ints:
+        """The cost of each of T nodes, as T integers.
+
+        allocatable, free: T x R, none below zero; the columns are the `axes`, which begin with
+        BASIC_AXES and name every resource of the mix.
+        """
+        size = np.maximum(allocatable.T, 1)
+        exists = allocatable.T > 0
+        measured = self._unusable if self.measure is Measure.UNUSABLE else self._product
+        return np.rint(SCALE * measured(axes, free.T, size, exists)).astype(np.int64)
+
+    def of(self, nodes: Iterable[Node], free: Mapping[NodeName, Resources]) -> int:
+        """The cost of these nodes together."""
+        listed = list(nodes)
+        if not listed:
+            return 0
+        axes = axes_of(vector for vector, _ in self.mix)
+        allocatable = rows([node.allocatable for node in listed], axes)
+        room = rows([free[node.name] for node in listed], axes)
+        return int(self.costs(axes, allocatable, room).sum())
+
+    def added(
+        self, requests: Resources, nodes: Sequence[Node], free: Mapping[NodeName, Resources]
+    ) -> list[int]:
+        """What a pod with these requests would add to the cost of each of the nodes."""
+        axes = axes_of([requests, *(vector for vector, _ in self.mix)])
+        size = rows([node.allocatable for node in nodes], axes)
+        room = [free[node.name] for node in nodes]
+        before = self.costs(axes, size, rows(room, axes))
+        after = self.costs(axes, size, rows([left - requests for left in room], axes))
+        added: list[int] = (after - before).tolist()
+        return added
+
+    def _unusable(
+        self, axes: tuple[str, ...], room: Ints, size: Ints, exists: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        total = np.zeros(room.shape[1])
+        there: dict[tuple[int, ...], tuple[Ints, NDArray[np.bool_], Ints]] = {}
+        for asked in _asked(self.mix, axes):
+            measured = asked.measured
+            if measured not in there:
+                present = exists.take(measured, axis=0)
+                number = np.maximum(present.sum(axis=0), 1)
+                there[measured] = size.take(measured, axis=0), present, number
+            whole, present, number = there[measured]
+            fitting = (room.take(asked.axes, axis=0) // asked.amounts).min(axis=0)
+            unused = (room.take(measured, axis=0) - fitting * asked.measured_amounts) / whole
+            # Sums run down the rows one by one, so that the literal form gives the same bits.
+            total += asked.part * ((unused * present).sum(axis=0) / number)
+        return total
+
+    def _product(
+        self, _: tuple[str, ...], room: Ints, size: Ints, exists: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        used = [np.maximum(np.where(exists[r], size[r], 0) - room[r], 0) for r in (0, 1)]
+        ratio = [np.where(exists[r], used[r] / size[r], 1.0) for r in (0, 1)]
+        empty = (used[0] == 0) & (used[1] == 0)
+        return np.where(empty, EMPTY_NODE, 1.0 - ratio[0] * ratio[1])

@@ -1,0 +1,118 @@
+"""How the QoS changes when pods come to the edge or leave it.
+
+By priority: what workloads of a higher priority gain or lose comes before all that those of a
+lower one do, however much that is. A workload's priority is the greatest of its pods that count.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.model.model import Share, Workload
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.objective.objective import NANO, Objective, Promises
+
+#: Nano-units of QoS by level, the highest priority first: tuples compare as gains should.
+Gain = tuple[int, ...]
+
+#: Points of QoS a move. Less is no gain.
+LEAST_GAIN = 1e-6
+
+
+class Gains:
+    """QoS as a function of changes, in nano-units; no workload loses by having more on the edge."""
+
+    def __init__(
+        self,
+        shares: Mapping[Workload, Share],
+        promises: Promises,
+        objective: Objective,
+        priorities: Mapping[Workload, int] | None = None,
+    ) -> None:
+        """Without priorities all workloads are of one level."""
+        self.shares = shares
+        self.promises = promises
+        self.objective = objective
+        self.priorities = priorities
+        self._known: dict[tuple[Workload, int], int] = {}
+        of = dict.fromkeys(shares, 0) | dict(priorities or {})
+        levels = {p: at for at, p in enumerate(sorted(set(of.values()), reverse=True))}
+        #: of each workload, 0 for the highest priority
+        self.level = {workload: levels[priority] for workload, priority in of.items()}
+        self._nothing = [0] * max(1, len(levels))
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, promises: Promises, objective: Objective) -> Self:
+        shares = snapshot.shares()
+        return cls(shares, promises, objective, snapshot.census.levels)
+
+    def of_workload(self, workload: Workload, change: int) -> int:
+        """What it adds that so many more (or fewer) of the workload's pods are on the edge."""
+        key = (workload, change)
+        if key not in self._known:
+            share, promise = self.shares[workload], self.promises(workload)
+            self._known[key] = self.objective.gain(share, promise, change)
+        return self._known[key]
+
+    def of_changes(self, changes: Mapping[Workload, int]) -> Gain:
+        total = list(self._nothing)
+        for workload, change in changes.items():
+            total[self.level[workload]] += self.of_workload(workload, change)
+        return tuple(total)
+
+    def of_vectors(self, workloads: Sequence[Workload], vectors: Ints) -> Ints:
+        """Of each of X changes: X x I, one column for pods of each of these workloads.
+
+        The answer is X x L, a column for each level that these workloads are of.
+        """
+        levels = sorted({self.level[workload] for workload in workloads}) or [0]
+        total = np.zeros((len(vectors), len(levels)), dtype=np.int64)
+        for workload in dict.fromkeys(workloads):
+            columns = [i for i, other in enumerate(workloads) if other == workload]
+            change = vectors[:, columns].sum(axis=1)
+            lowest, highest = int(change.min(initial=0)), int(change.max(initial=0))
+            values = [self.of_workload(workload, n) for n in range(lowest, highest + 1)]
+            level = levels.index(self.level[workload])
+            total[:, level] += np.array(values, dtype=np.int64)[change - lowest]
+        return total
+
+    @property
+    def possible(self) -> bool:
+        """Whether any workload would gain, were all its pods on the edge."""
+        left = ((workload, share.total - share.edge) for workload, share in self.shares.items())
+        return any(more and self.of_workload(workload, more) > 0 for workload, more in left)
+
+    def urgency(self, workload: Workload) -> tuple[int, float]:
+        """Sorts by priority, then by how far the edge share is above the promise, the least first.
+
+        That is below zero if the promise is broken.
+        """
+        return self.level[workload], self.shares[workload].ratio - self.promises(workload).qos
+
+
+def leading(gain: Iterable[float]) -> float:
+    """The gain at the highest level at which anything changes."""
+    return next((amount for amount in gain if amount), 0)
+
+
+def leads(gains: Ints) -> Ints:
+    """Of each of the gains, X x L, the highest level at which it is not zero; 0 if it is none."""
+    found: Ints = (gains != 0).argmax(axis=1)
+    return found
+
+
+def standing(gains: Ints) -> Ints:
+    """Numbers, X, that compare as those gains, X x L, do, level by level."""
+    if gains.shape[1] == 1:
+        return gains[:, 0]
+    _, inverse = np.unique(gains, axis=0, return_inverse=True)
+    return np.asarray(inverse, dtype=np.int64).reshape(len(gains))
+
+
+def worthwhile(gains: Ints) -> NDArray[np.bool_]:
+    """Which of the gains, X x L, are above zero at the highest level at which they are not zero."""
+    kept: NDArray[np.bool_] = gains[np.arange(len(gains)), leads(gains)] > LEAST_GAIN * NANO
+    return kept

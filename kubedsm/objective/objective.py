@@ -1,0 +1,188 @@
+"""How good a placement is: a sum over workloads, of their weight times what their share is worth.
+
+Four kinds, for a workload with that share of its pods on the edge and the promise Q:
+
+- `share`: F(share - Q) of the second KubeDSM paper (arXiv 2501.07130v2), eq. 1-5.
+- `proportional`: 2 alpha (sqrt(share / Q) - 1) below the promise, beta (share - Q) + gamma from it
+  on: concave, so that the lower a share is, the more it counts. At the promise it rises as `share`
+  does, divided by Q.
+- `latency`: of its first version, the seconds by which the mean response time exceeds its target,
+  below zero: -ReLU((1 - share)(tC - tE) - (target - tE)), which is -(tC - tE) ReLU(Q - share).
+- `ecmus`: of its authors' program: 0.8 sqrt(share / Q) below the promise, 0.99 at it and from there
+  on evenly up to 1, and 1 without one.
+
+Where a promise says how many pods are wanted on the edge at most, each beyond that is as much of a
+loss as a pod can be a gain: it comes to the edge only if there is no room for it elsewhere.
+
+Scores are integers, in thousand-millionths of a point: sums of floats differ by their order, and a
+gain of 1e-16 makes pods wander for ever.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Literal, get_args
+
+import attrs
+import numpy as np
+from attrs import validators
+from numpy.typing import NDArray
+
+from kubedsm.model.model import Share, Workload
+
+NANO = 1e9
+#: As floats, 7 % of 100 pods is a little more than 7, and that must not ask for an eighth.
+_SLACK = 1e-9
+#: Keeps the score of thousands of workloads inside 64 bits.
+GREATEST = 1000.0
+_ECMUS_BELOW, _ECMUS_KEPT = 0.8, 0.99
+
+Kind = Literal["share", "proportional", "latency", "ecmus"]
+
+
+@attrs.frozen(slots=True)
+class Promise:
+    """What a workload was promised: its edge share (QoS factor), and how much that weighs."""
+
+    qos: float = attrs.field(default=1.0, validator=[validators.ge(0.0), validators.le(1.0)])
+    weight: float = attrs.field(
+        default=1.0, validator=[validators.ge(0.0), validators.le(GREATEST)]
+    )
+    #: pods on the edge, beyond which each more is a loss; None: more are never one
+    most: int | None = attrs.field(default=None, validator=validators.optional(validators.ge(0)))
+
+    def wanted(self, total: int) -> int:
+        """How many of that many pods are wanted on the edge."""
+        promised = promised_pods(self.qos, total)
+        return promised if self.most is None else min(promised, self.most)
+
+
+#: Every workload has one: a workload that is not configured has the default.
+Promises = Callable[[Workload], Promise]
+
+
+def promised_pods(qos: float, total: int) -> int:
+    """How many of that many pods must be on the edge for the promise to be kept."""
+    return math.ceil(qos * total - _SLACK)
+
+
+@attrs.frozen(slots=True, cache_hash=True)
+class Objective:
+    """`share`: F(x) = alpha x below the promise, beta x + gamma from it on; `proportional` alike.
+
+    0 <= beta < alpha, and 0 <= gamma. The paper has gamma far above alpha: promises kept count
+    first, and shares only between placements that keep as many. With none, every share counts.
+    `latency`: by how many seconds the cloud's response time is longer.
+    """
+
+    kind: Kind = attrs.field(default="share", validator=validators.in_(get_args(Kind)))
+    alpha: float = 1.0
+    beta: float = 0.1
+    gamma: float = 0.0
+    #: seconds, tC - tE
+    tier_gap: float = attrs.field(
+        default=0.06, validator=[validators.gt(0.0), validators.le(GREATEST)]
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if not (0 <= self.beta < self.alpha <= GREATEST and 0 <= self.gamma <= GREATEST):
+            raise ValueError(
+                f"objective: 0 <= beta < alpha <= {GREATEST:g} and 0 <= gamma <= {GREATEST:g} "
+                f"must hold, not beta {self.beta:g}, alpha {self.alpha:g}, gamma {self.gamma:g}"
+            )
+
+    def score(self, edge: int, total: int, qos: float, weight: float) -> int:
+        """One workload's part of the QoS, in nano-units; 0 for a workload without pods."""
+        return _score(self, edge, total, qos, weight)
+
+    def gain(self, share: Share, promise: Promise, more: int = 1) -> int:
+        """What it adds that so many more (or fewer) of a workload's pods are on the edge."""
+        before, after = (
+            self.worth(edge, share.total, promise) for edge in (share.edge, share.edge + more)
+        )
+        return after - before
+
+    def worth(self, edge: int, total: int, promise: Promise) -> int:
+        """`score`, less what is lost by pods beyond the most that are wanted."""
+        most = edge if promise.most is None else min(edge, promise.most)
+        score = self.score(most, total, promise.qos, promise.weight)
+        if edge == most or not total:
+            return score
+        return score - round(NANO * promise.weight * self.most * ((edge - most) / total))
+
+    def value(self, share: float, qos: float, *, kept: bool) -> float:
+        match self.kind:
+            case "share" | "proportional" if kept:
+                return self.beta * (share - qos) + self.gamma
+            case "share":
+                return self.alpha * (share - qos)
+            case "proportional":
+                return 2 * self.alpha * (math.sqrt(share / qos) - 1)
+            case "latency":
+                return 0.0 if kept else -self.tier_gap * (qos - share)
+            case "ecmus":
+                return _ecmus(share, qos, kept=kept)
+
+    @property
+    def most(self) -> float:
+        """How far the value of a share can be from 0, for a weight of 1."""
+        match self.kind:
+            case "share":
+                return max(self.alpha, self.beta + self.gamma)
+            case "proportional":
+                return max(2 * self.alpha, self.beta + self.gamma)
+            case "latency":
+                return self.tier_gap
+            case "ecmus":
+                return 1.0
+
+    def scores(
+        self, edge: NDArray[np.int64], total: int, promise: Promise, unit: float = NANO
+    ) -> NDArray[np.int64]:
+        """`worth` for each of many numbers of edge pods, to the last unit.
+
+        unit: how many make a point.
+        """
+        if not total:
+            return np.zeros_like(edge)
+        if promise.most is not None:
+            within = np.minimum(edge, promise.most)
+            lost = unit * promise.weight * self.most * ((edge - within) / total)
+            unlimited = attrs.evolve(promise, most=None)
+            return self.scores(within, total, unlimited, unit) - np.rint(lost).astype(np.int64)
+        kept = edge >= promised_pods(promise.qos, total)
+        share = edge / total
+        if self.kind == "share":
+            excess = share - promise.qos
+            value = np.where(kept, self.beta * excess + self.gamma, self.alpha * excess)
+        else:
+            listed = zip(share.ravel().tolist(), kept.ravel().tolist(), strict=True)
+            values = [self.value(part, promise.qos, kept=enough) for part, enough in listed]
+            value = np.array(values, dtype=np.float64).reshape(edge.shape)
+        return np.rint(unit * promise.weight * value).astype(np.int64)
+
+
+@lru_cache(2**13)
+def _score(objective: Objective, edge: int, total: int, qos: float, weight: float) -> int:
+    # Of thousands of workloads most have one of a few shares.
+    if not total:
+        return 0
+    kept = edge >= promised_pods(qos, total)
+    return round(NANO * weight * objective.value(edge / total, qos, kept=kept))
+
+
+def _ecmus(share: float, qos: float, *, kept: bool) -> float:
+    if qos == 0:
+        return 1.0
+    if not kept:
+        return _ECMUS_BELOW * math.sqrt(share / qos)
+    beyond = max(0.0, share - qos) / (1 - qos) if qos < 1 else 0.0
+    return _ECMUS_KEPT + (1 - _ECMUS_KEPT) * beyond
+
+
+def quality(shares: Mapping[Workload, Share], promises: Promises, objective: Objective) -> int:
+    """QoS(u) of those shares, in nano-units."""
+    return sum(
+        objective.worth(share.edge, share.total, promises(workload))
+        for workload, share in shares.items()
+    )

@@ -1,0 +1,1 @@
+"""Metrics, health checks and their HTTP server."""

@@ -1,0 +1,102 @@
+"""A cluster that counts what is asked of it, and what it answers."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from http import HTTPStatus
+
+import attrs
+
+from kubedsm.kube.client.port import ApiStatusError, Cluster, ClusterError, Request, Response
+from kubedsm.process.clock import Clock
+
+#: client-go's code of a request without an answer
+NO_ANSWER = "<error>"
+
+_VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
+
+
+@attrs.frozen(slots=True)
+class Answered:
+    """A request that is over. A watch is when its headers have come."""
+
+    request: Request
+    #: the status, or NO_ANSWER
+    code: str
+    seconds: float
+
+    @property
+    def resource(self) -> str:
+        """What was asked for, as RBAC names it: `pods`, `pods/binding`."""
+        return _resource(self.request.path)
+
+    @property
+    def verb(self) -> str:
+        """As RBAC names it."""
+        if self.request.method != "GET":
+            return _VERBS.get(self.request.method, self.request.method.lower())
+        if "watch" in self.request.query:
+            return "watch"
+        return "get" if _names_one(self.request.path) else "list"
+
+
+def _below_group(path: str) -> list[str]:
+    """The path's parts from the resource on; none of what is no resource, such as /version."""
+    parts = path.strip("/").split("/")
+    groups = {"api": 2, "apis": 3}.get(parts[0], len(parts))
+    below = parts[groups:]
+    return below[2:] if below[:1] == ["namespaces"] and len(below) > 2 else below  # noqa: PLR2004
+
+
+def _resource(path: str) -> str:
+    below = _below_group(path)
+    return "/".join(below[::2][:2]) or path
+
+
+def _names_one(path: str) -> bool:
+    return len(_below_group(path)) != 1
+
+
+@attrs.frozen
+class MeasuredCluster:
+    """The same cluster; `on_answered` hears of each request."""
+
+    cluster: Cluster
+    clock: Clock
+    on_answered: Callable[[Answered], None]
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """As `Cluster.request`."""
+        began, code = self.clock.monotonic(), NO_ANSWER
+        try:
+            response = await self.cluster.request(request, timeout=timeout)
+            code = str(response.status)
+        except ClusterError:
+            self._answered(request, code, began)
+            raise
+        self._answered(request, code, began)
+        return response
+
+    def stream(
+        self, request: Request, *, timeout: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """As `Cluster.stream`."""
+        return self._stream(request, timeout)
+
+    @asynccontextmanager
+    async def _stream(
+        self, request: Request, timeout: float
+    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        began, opened = self.clock.monotonic(), False
+        try:
+            async with self.cluster.stream(request, timeout=timeout) as lines:
+                opened = True
+                self._answered(request, str(HTTPStatus.OK.value), began)
+                yield lines
+        except ClusterError as error:
+            if not opened:
+                status = error.status if isinstance(error, ApiStatusError) else NO_ANSWER
+                self._answered(request, str(status), began)
+            raise
+
+    def _answered(self, request: Request, code: str, began: float) -> None:
+        self.on_answered(Answered(request, code, self.clock.monotonic() - began))

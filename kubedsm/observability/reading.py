@@ -1,0 +1,83 @@
+"""How things stand at a moment, as a value: what gauges are worked out from.
+
+It is taken at one go on the event loop; what is made of it may take its time elsewhere.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from kubedsm.app.assembly import Runtime
+from kubedsm.app.leader_election import host_of
+from kubedsm.kube.watching.reflector import ReflectorStatistics
+from kubedsm.model.sites import Away
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from kubedsm.scheduling.scheduling_queue import QueueStatistics
+
+
+@attrs.frozen(slots=True)
+class Leadership:
+    """Who decides; without an election it is always we."""
+
+    leading: bool = True
+    #: the identity of who does; empty if that is not known
+    holder: str = ""
+    #: namespace of the Lease
+    namespace: str = "kubedsm"
+
+    @property
+    def leader(self) -> str:
+        """Host that leads, in a cluster a pod; empty if this process leads or none is known."""
+        return "" if self.leading else host_of(self.holder)
+
+    @property
+    def known(self) -> bool:
+        return self.leading or bool(self.holder)
+
+
+@attrs.frozen
+class Reading:
+    snapshot: Snapshot
+    policy: KubeDSM
+    queue: QueueStatistics
+    #: unschedulable pods by the rules that keep them so; a pod counts for each of its rules
+    rejected_by: Mapping[str, int]
+    watches: Mapping[str, ReflectorStatistics]
+    caught: Mapping[str, int]
+    events_lost: int
+    #: whether the pause switch is set, or unknown
+    paused: bool
+    away: Away
+    plans: int
+    moves: int
+    leadership: Leadership
+    #: the configuration in force: how many there were, and since when, in seconds since the epoch
+    generation: int
+    configured_at: float
+    #: whether it is the one that was given last
+    configuration_valid: bool
+    #: seconds since the epoch
+    now: float
+
+
+def read(runtime: Runtime, leadership: Leadership, now: float) -> Reading:
+    configuration = runtime.configuration
+    return Reading(
+        snapshot=runtime.mirror.snapshot(),
+        policy=configuration.current.policy,
+        queue=runtime.queue.statistics,
+        rejected_by=runtime.queue.rejected_by(),
+        watches=runtime.watches,
+        caught=dict.fromkeys(runtime.supervisor.parts(), 0) | runtime.supervisor.caught,
+        events_lost=runtime.events_lost,
+        paused=runtime.paused,
+        away=runtime.sites.away(),
+        plans=runtime.manager.under_way,
+        moves=len(runtime.manager.move_limits),
+        leadership=leadership,
+        generation=configuration.generation,
+        configured_at=configuration.since,
+        configuration_valid=configuration.valid,
+        now=now,
+    )

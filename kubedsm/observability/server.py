@@ -1,0 +1,135 @@
+"""Where a kubelet and Prometheus ask: /healthz, /livez, /readyz and /metrics.
+
+Metrics are worked out in a thread of their own, from a value: placing pods must not wait for that.
+One scrape at a time, and what is read of the cluster serves all those of a second.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Self
+
+from aiohttp import web
+from prometheus_client import PlatformCollector, ProcessCollector
+
+from kubedsm.app.assembly import Runtime
+from kubedsm.observability.gauges import families
+from kubedsm.observability.health import Health, alive, joining, readiness
+from kubedsm.observability.instruments import Instruments
+from kubedsm.observability.reading import Leadership, read
+from kubedsm.observability.registry import CONTENT_TYPE, Families, written
+from kubedsm.process.clock import Clock
+from kubedsm.process.http_limits import METRICS, AddressUnavailableError, listen
+
+ADDRESS = ("127.0.0.1", 10271)
+#: seconds that requests in progress are given when it ends
+GRACE = 1.0
+#: seconds that a reading is good for
+FRESH = 1.0
+
+
+@asynccontextmanager
+async def probes_answered(address: tuple[str, int] | None) -> AsyncIterator[None]:
+    """Answer that we live and are not ready, while there is no runtime to ask.
+
+    Raises AddressUnavailableError as `Monitoring` does.
+    """
+
+    runner = _probed(lambda: alive({}), joining)
+    try:
+        await _listen(runner, address)
+        yield
+    finally:
+        await runner.cleanup()
+
+
+class Monitoring:
+    """Serves from entering until leaving its context; `url` says where.
+
+    Entering raises AddressUnavailableError. Without an address it is `ADDRESS`, if that is free.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        instruments: Instruments,
+        clock: Clock,
+        address: tuple[str, int] | None = None,
+        leadership: Callable[[], Leadership] = Leadership,
+    ) -> None:
+        self._runtime = runtime
+        self._instruments = instruments
+        self._clock = clock
+        self._address = address
+        self._leadership = leadership
+        self._scraping = asyncio.Semaphore()
+        self._last: tuple[float, bytes] | None = None
+        ProcessCollector(registry=instruments.registry)
+        PlatformCollector(registry=instruments.registry)
+        self._runner = _probed(
+            lambda: alive(runtime.supervisor.failing()),
+            lambda: readiness(runtime, leadership()),
+            self._metrics,
+        )
+        self.url = ""
+        #: why it does not serve; empty if it does
+        self.unavailable = ""
+
+    async def __aenter__(self) -> Self:
+        self.url, self.unavailable = await _listen(self._runner, self._address)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=await self.scrape(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def scrape(self) -> bytes:
+        """All metrics, in Prometheus' text format."""
+        async with self._scraping:
+            gauges = await self._gauges()
+            return written(self._instruments.registry) + gauges
+
+    async def _gauges(self) -> bytes:
+        now = self._clock.monotonic()
+        if self._last is None or now - self._last[0] >= FRESH:
+            reading = read(self._runtime, self._leadership(), self._clock.wall())
+            text = await asyncio.to_thread(lambda: written(Families(tuple(families(reading)))))
+            self._last = now, text
+        return self._last[1]
+
+
+def _said(health: Health, request: web.Request) -> web.Response:
+    text = health.text(verbose="verbose" in request.query)
+    return web.Response(text=text, status=200 if health.well else 503)
+
+
+def _probed(
+    live: Callable[[], Health],
+    ready: Callable[[], Health],
+    metrics: Callable[[web.Request], Awaitable[web.Response]] | None = None,
+) -> web.AppRunner:
+    async def say_live(request: web.Request) -> web.Response:
+        return _said(live(), request)
+
+    async def say_ready(request: web.Request) -> web.Response:
+        return _said(ready(), request)
+
+    app = web.Application()
+    app.router.add_get("/healthz", say_live)
+    app.router.add_get("/livez", say_live)
+    app.router.add_get("/readyz", say_ready)
+    if metrics is not None:
+        app.router.add_get("/metrics", metrics)
+    return web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
+
+
+async def _listen(runner: web.AppRunner, address: tuple[str, int] | None) -> tuple[str, str]:
+    """The URL; or why there is none, unless the address was asked for: then it raises."""
+    try:
+        return await listen(runner, *(address or ADDRESS), METRICS), ""
+    except AddressUnavailableError as error:
+        if address is not None:
+            raise
+        return "", str(error)

@@ -1,0 +1,188 @@
+"""The loads that are worth trying on each node, and what they cost.
+
+Of n pods, those that are not of a load are on n - |load| nodes at most. So if the load is not on
+one of the n - |load| + 1 nodes where it costs least (beyond what they cost empty; of equal ones the
+first), one of these is empty: there it costs no more, and leaves more to the first nodes. What
+`match` chooses has no load anywhere else, and other nodes are as good as not there.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+
+from kubedsm.objective.fragmentation import Fragmentation, Ints
+from kubedsm.optimizer.matching.cost_digits import Digits
+from kubedsm.optimizer.matching.ladders import alike
+from kubedsm.optimizer.matching.problem import Packing
+
+
+@attrs.frozen(eq=False)
+class NodeLoads:
+    """Of U nodes the loads worth trying, in lexicographic order, the empty one first."""
+
+    #: U, in order; on all others no load but the empty one is worth trying
+    nodes: Ints
+    #: U + 1, where the loads of each begin, and where those of the last end
+    begins: Ints
+    #: K x S
+    loads: Ints
+    #: what the node costs with that load on it; K
+    costs: Ints
+    #: what all other nodes cost together
+    elsewhere: int
+
+    @property
+    def caps(self) -> Ints:
+        """U x S, the greatest count of each kind."""
+        if not len(self.nodes):
+            return np.zeros((0, self.loads.shape[1]), dtype=np.int64)
+        caps: Ints = np.maximum.reduceat(self.loads, self.begins[:-1], axis=0)
+        return caps
+
+
+def most_on_nodes(packing: Packing, digits: Digits) -> Ints:
+    """N x S, how many pods of each kind may be worth having on a node, as far as they find room.
+
+    The other pods of n, and the node where one is, leave one of any n nodes empty. So no pod costs
+    more, fragmentation aside, than a first one does on the n-th cheapest of the nodes that take it.
+    """
+    most = packing.fitting
+    number, ladders = int(packing.counts.sum()), packing.ladders
+    charging = ladders is not None or bool(packing.penalties.any())
+    for kind in range(len(packing.kinds)):
+        open_to = np.flatnonzero(most[:, kind])
+        if charging and 0 < number <= len(open_to):
+            nth = np.arange(most[:, kind].max())
+            costs = digits.penalty * packing.penalties[:, [kind]] + 0 * nth
+            if ladders:
+                costs += digits.charge * ladders.steps[ladders.which[:, [kind]], nth]
+            dearest = np.partition(costs[open_to, 0], number - 1)[number - 1]
+            most[:, kind] = np.minimum(most[:, kind], (costs <= dearest).sum(axis=1))
+    return most
+
+
+def loads_worth_trying(
+    packing: Packing,
+    most: Ints,
+    fragmentation: Fragmentation | None,
+    digits: Digits,
+    most_loads: int,
+    most_sorted: int,
+) -> NodeLoads | None:
+    """`most`: as `most_on_nodes` has it, or more.
+
+    None if there are more than `most_loads` of distinct nodes, or `most_sorted` to choose from.
+    """
+    groups = _groups(packing, most, fragmentation, digits, most_loads)
+    if groups is None:
+        return None
+    sums = groups.loads.sum(axis=1)
+    number = np.where(sums, int(packing.counts.sum()) + 1 - sums, len(packing.free))
+    sizes = np.bincount(groups.of_nodes, minlength=len(groups.empty))
+    copies = np.minimum(sizes[groups.of_loads], number)
+    if int(copies.sum()) > most_sorted:
+        return None
+    load = np.repeat(np.arange(len(sums)), copies)
+    members = np.argsort(groups.of_nodes, kind="stable")
+    node = members[_ranges((sizes.cumsum() - sizes)[groups.of_loads], copies)]
+    beyond = groups.costs - groups.empty[groups.of_loads]
+    code = groups.loads @ places((most.max(axis=0, initial=0) + 1).tolist())
+    order = np.lexsort((node, beyond[load], code[load]))
+    first = np.searchsorted(code[load][order], code[load][order])
+    kept = order[np.arange(len(order)) - first < number[load][order]]
+    used = np.zeros(len(packing.free), dtype=np.bool_)
+    used[node[kept][sums[load[kept]] > 0]] = True
+    kept = kept[used[node[kept]]]
+    kept = kept[np.lexsort((load[kept], node[kept]))]
+    nodes = np.flatnonzero(used)
+    begins = np.searchsorted(node[kept], [*nodes.tolist(), len(used)])
+    elsewhere = int(groups.empty[groups.of_nodes[~used]].sum())
+    load = load[kept]
+    return NodeLoads(nodes, begins, groups.loads[load], groups.costs[load], elsewhere)
+
+
+class _Groups(NamedTuple):
+    """Nodes on which the same loads cost the same, and these loads, in lexicographic order."""
+
+    #: N, the group of each node
+    of_nodes: Ints
+    #: K, the group of each load
+    of_loads: Ints
+    #: K x S
+    loads: Ints
+    #: K
+    costs: Ints
+    #: of each group, what one of its nodes costs empty
+    empty: Ints
+
+
+def _groups(
+    packing: Packing,
+    most: Ints,
+    fragmentation: Fragmentation | None,
+    digits: Digits,
+    most_loads: int,
+) -> _Groups | None:
+    first, look_of = alike(packing.free, packing.allocatable, most)
+    enumerated = _enumerate(packing, first, most[first], most_loads)
+    if enumerated is None:
+        return None
+    look, loads, room = enumerated
+    costs = np.zeros(len(look), dtype=np.int64)
+    if fragmentation is not None:
+        size = packing.allocatable[first[look]]
+        costs = fragmentation.costs(packing.axes, size, room) >> digits.lost
+    ladders, penalties = packing.ladders, packing.penalties
+    charging = [ladders.which] if ladders else []
+    heads, group_of = alike(look_of[:, None], *charging, *([penalties] if penalties.any() else []))
+    begins = np.searchsorted(look, np.arange(len(first) + 1))
+    lengths = np.diff(begins)[look_of[heads]]
+    group = np.repeat(np.arange(len(heads)), lengths)
+    rows = _ranges(begins[look_of[heads]], lengths)
+    loads, costs, empty = loads[rows], costs[rows], costs[begins[look_of[heads]]]
+    if ladders:
+        costs += digits.charge * ladders.of(heads[group], loads)
+    if penalties.any():
+        costs += digits.penalty * (loads * penalties[heads[group]]).sum(axis=1)
+    return _Groups(group_of, group, loads, costs, empty)
+
+
+def _enumerate(
+    packing: Packing, nodes: Ints, most: Ints, most_loads: int
+) -> tuple[Ints, Ints, Ints] | None:
+    """Every load that fits on these nodes: which of them it is, its counts, the room it leaves.
+
+    most: of each of these nodes. None if there are more than `most_loads`. Grows the loads kind by
+    kind out of the room that is left, so that no sum of requests is ever formed that could
+    overflow.
+    """
+    owner, room = np.arange(len(nodes)), packing.free[nodes]
+    loads = np.zeros((len(nodes), 0), dtype=np.int64)
+    for kind, requests in enumerate(packing.requests):
+        asked = np.flatnonzero(requests)
+        repeats = most[owner, kind]
+        if len(asked):
+            repeats = np.minimum(repeats, (room[:, asked] // requests[asked]).min(axis=1))
+        repeats += 1
+        if int(repeats.sum()) > most_loads:
+            return None
+        parent = np.repeat(np.arange(len(owner)), repeats)
+        number = _ranges(np.zeros_like(repeats), repeats)
+        room = room[parent] - number[:, None] * requests
+        loads = np.column_stack((loads[parent], number))
+        owner = owner[parent]
+    return owner, loads, room
+
+
+def places(sizes: Sequence[int]) -> Ints:
+    """What each digit of a flat index counts; the last one 1."""
+    return np.array([math.prod(sizes[at + 1 :]) for at in range(len(sizes))], dtype=np.int64)
+
+
+def _ranges(begins: Ints, lengths: Ints) -> Ints:
+    """The numbers from each beginning on, so many of each."""
+    before = lengths.cumsum() - lengths
+    return np.arange(int(lengths.sum())) + np.repeat(begins - before, lengths)

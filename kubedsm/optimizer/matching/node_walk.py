@@ -1,0 +1,135 @@
+"""The cheapest way to every state, node by node: the DP that `suggest` and `reorder_edge` share.
+
+A state is a vector of integers, and on each node one of several options adds a vector to it at a
+cost. States are given as a list, and any that is not listed is never passed through; that is how
+the callers prune. Vectors are looked up by a mixed-radix code whose digits have room for every
+option, so that none borrows from its neighbour.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
+
+#: Cells of the table by which states are found; beyond that they are searched for.
+_TABLE = 2**22
+#: Pairs of option and state looked at by one numpy call.
+_BLOCK = 2**17
+_LARGEST_CODE = 2**62
+
+
+@attrs.frozen(eq=False)
+class Options:
+    """What may be done on one node, beside nothing."""
+
+    #: K x D
+    vectors: Ints
+    #: K
+    costs: Ints
+
+
+class _Codes:
+    """Finds states by vector."""
+
+    def __init__(self, states: Ints, options: Sequence[Options]) -> None:
+        none = np.zeros(states.shape[1], dtype=np.int64)
+        extents = np.vstack((none, *(option.vectors for option in options)))
+        low, high = extents.min(axis=0), extents.max(axis=0)
+        self._origin = states.min(axis=0) + low
+        places, total = [], 1
+        for width in reversed((states.max(axis=0) + high - self._origin + 1).tolist()):
+            places.append(total)
+            total *= width
+        # Distinct codes are all that is asked for; past 64 bits they would not be.
+        self.fit = total < _LARGEST_CODE
+        self.places = np.array(places[::-1] if self.fit else none, dtype=np.int64)
+        self.codes = (states - self._origin) @ self.places
+        self._table: Ints | None = None
+        if total <= _TABLE:
+            self._table = np.full(total, -1, dtype=np.int64)
+            self._table[self.codes] = np.arange(len(states))
+        else:
+            self._order = np.argsort(self.codes, kind="stable")
+            self._sorted = self.codes[self._order]
+
+    def find(self, codes: Ints) -> Ints:
+        """The indices of the states with these codes; -1 where there is none."""
+        if self._table is not None:
+            return self._table[codes]
+        at = np.minimum(np.searchsorted(self._sorted, codes), len(self._sorted) - 1)
+        return np.where(self._sorted[at] == codes, self._order[at], -1)
+
+
+@attrs.frozen(eq=False)
+class Walk:
+    """Made by `walk`. `layers[n]` is the least cost of each state after the first n nodes."""
+
+    states: Ints
+    options: tuple[Options, ...]
+    layers: tuple[Ints, ...]
+
+    @property
+    def costs(self) -> Ints:
+        return self.layers[-1]
+
+    def choices(self, state: int) -> list[Ints | None]:
+        """Which vector each node adds on the way to that state; None where nothing is done."""
+        found: list[Ints | None] = []
+        index = {vector.tobytes(): at for at, vector in enumerate(self.states)}
+        for node in range(len(self.options) - 1, -1, -1):
+            here, before = self.layers[node + 1][state], self.layers[node]
+            choice = None
+            if before[state] != here:
+                option = self.options[node]
+                for vector, cost in zip(option.vectors, option.costs.tolist(), strict=True):
+                    source = index.get((self.states[state] - vector).tobytes())
+                    if source is not None and before[source] + cost == here:
+                        choice, state = vector, source
+                        break
+            found.append(choice)
+        return found[::-1]
+
+
+def walk(states: Ints, ceilings: Ints, options: Sequence[Options], bounds: Bounds) -> Walk | None:
+    """The least cost of every state, or None beyond the bounds.
+
+    states: X x D, the zero vector among them. ceilings: X, greatest cost worth pursuing. Of equal
+    ways the one that does least on the last nodes.
+    """
+    codes = _Codes(states, options)
+    if not codes.fit:
+        return None
+    layer = np.full(len(states), UNREACHABLE, dtype=np.int64)
+    layer[np.flatnonzero(~states.any(axis=1))[0]] = 0
+    layers = [layer]
+    steps = bounds.steps
+    for option in options:
+        if not len(option.costs):
+            layers.append(layer)
+            continue
+        alive = np.flatnonzero(layer < UNREACHABLE)
+        steps -= len(alive) * len(option.costs)
+        if steps < 0 or bounds.deadline.passed:
+            return None
+        layer = _step(layer, alive, option, codes, ceilings)
+        layers.append(layer)
+    return Walk(states, tuple(options), tuple(layers))
+
+
+def _step(layer: Ints, alive: Ints, option: Options, codes: _Codes, ceilings: Ints) -> Ints:
+    following = layer.copy()
+    offsets = option.vectors @ codes.places
+    at, reached = codes.codes[alive], layer[alive]
+    at_once = max(1, _BLOCK // max(1, len(alive)))
+    for start in range(0, len(offsets), at_once):
+        block = slice(start, start + at_once)
+        target = codes.find(at + offsets[block, None])
+        cost = reached + option.costs[block, None]
+        kept = target >= 0
+        target, cost = target[kept], cost[kept]
+        worth = cost <= ceilings[target]
+        np.minimum.at(following, target[worth], cost[worth])
+    return following

@@ -1,0 +1,138 @@
+"""Places dealt out to groups, so that those of a group are as far apart as can be.
+
+A transportation problem, at costs that only grow with the number of a group in one place: first one
+group after the other, each where it has least company, then exchanges along circles of places that
+make the cost less, until there are none (cycle canceling). With one zone that is the least there
+is; with several, each circle is only judged as if it passed through a zone once.
+"""
+
+from functools import cached_property
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.objective.fragmentation import Ints
+
+_FAR = 2**40
+
+
+@attrs.frozen(eq=False)
+class Transport:
+    """G groups and N places. What one more of a group costs in a place, and how places are zoned.
+
+    It costs as many as the group has there, and in its zone.
+    """
+
+    #: G x N, what of each group is there already, in the place and in its zone
+    crowds: Ints
+    #: N, numbers of zones
+    zones: NDArray[np.intp]
+    #: G: groups that it costs nothing
+    indifferent: NDArray[np.bool_]
+
+    @cached_property
+    def _zoned(self) -> Ints:
+        """N x Z: 1 for a place and its zone. Nothing if there is but one: it tells none apart."""
+        zones = np.unique(self.zones)
+        zoned: Ints = ((self.zones[:, None] == zones) & (len(zones) > 1)).astype(np.int64)
+        return zoned
+
+    def _in_zones(self, shares: Ints) -> Ints:
+        """Of each place how many there are in its zone, as the shares are, a row a group or one."""
+        in_zones: Ints = shares @ self._zoned @ self._zoned.T
+        return in_zones
+
+    def dealt(self, sizes: Ints, slots: Ints) -> Ints:
+        """G x N: how many of each group come to each place; as many as there are slots."""
+        shares = self._in_turn(sizes, slots)
+        cost = self._cost(shares)
+        while cost and (circled := self._circled(shares)) is not None:
+            less = self._cost(circled)
+            if less >= cost:
+                break
+            shares, cost = circled, less
+        return shares
+
+    def _in_turn(self, sizes: Ints, slots: Ints) -> Ints:
+        shares = np.zeros_like(self.crowds)
+        left = slots.copy()
+        # Of places that cost the same one that has the most slots left; the first, for one alone.
+        unit = int(slots.max()) + 1
+        for group in np.lexsort((np.arange(len(sizes)), -sizes, self.indifferent)).tolist():
+            rated = self._company(shares, group) * unit - left * (sizes[group] > 1)
+            rated = np.where(left > 0, rated, _FAR)
+            for _ in range(int(sizes[group])):
+                place = int(rated.argmin())
+                shares[group, place] += 1
+                left[place] -= 1
+                if not self.indifferent[group]:
+                    rated += unit * (self._zoned @ self._zoned[place])
+                    rated[place] += unit
+                rated[place] = rated[place] + 1 if left[place] > 0 else _FAR
+        return shares
+
+    def _company(self, shares: Ints, group: int) -> Ints:
+        """What one more of the group would cost in each place."""
+        if self.indifferent[group]:
+            return np.zeros_like(shares[group])
+        company: Ints = self.crowds[group] + shares[group] + self._in_zones(shares[group])
+        return company
+
+    def _cost(self, shares: Ints) -> int:
+        own = shares[~self.indifferent]
+        joined = (own * self.crowds[~self.indifferent]).sum()
+        beside = self._in_zones(own) - self._zoned.sum(axis=1)
+        pairs = (own * (own - 1) + own * beside).sum() // 2
+        return int(joined + pairs)
+
+    def _circled(self, shares: Ints) -> Ints | None:
+        """The shares after the first exchange along a circle that looks as if it costs less."""
+        shape = len(self.zones), len(self.zones)
+        cheapest = np.full(shape, _FAR, dtype=np.int64)
+        who = np.zeros(shape, dtype=np.int64)
+        for group, share in enumerate(shares):
+            there, company = np.flatnonzero(share), self._company(shares, group)
+            cost = company - company[there, None]
+            if not self.indifferent[group]:
+                # It leaves itself behind in the place, and in the zone if it leaves that.
+                zoned = self._zoned[there]
+                cost = cost + 1 + zoned.sum(axis=1, keepdims=True) - zoned @ self._zoned.T
+            who[there] = np.where(cost < cheapest[there], group, who[there])
+            cheapest[there] = np.minimum(cost, cheapest[there])
+        circle = _circle(cheapest)
+        if circle is None:
+            return None
+        circled = shares.copy()
+        for source, target in zip(circle, [*circle[1:], circle[0]], strict=True):
+            circled[who[source, target], source] -= 1
+            circled[who[source, target], target] += 1
+        return circled
+
+
+def _circle(costs: Ints) -> list[int] | None:
+    """A circle of places along which the costs, N x N, add up to less than nothing (Bellman-Ford).
+
+    None if there is none.
+    """
+    number = len(costs)
+    reached = np.zeros(number, dtype=np.int64)
+    # From where each was reached; beyond the last place is the beginning.
+    source = np.full(number + 1, number, dtype=np.int64)
+    while True:
+        through = reached[:, None] + costs
+        nearer = through.min(axis=0)
+        changed = nearer < reached
+        if not changed.any():
+            return None
+        source[:-1] = np.where(changed, through.argmin(axis=0), source[:-1])
+        reached = np.minimum(reached, nearer)
+        far_back = source
+        for _ in range(number.bit_length()):
+            far_back = far_back[far_back]
+        if (far_back[:-1] < number).any():
+            break
+    circle = [int(far_back[:-1].min())]
+    while (before := int(source[circle[-1]])) != circle[0]:
+        circle.append(before)
+    return circle[::-1]

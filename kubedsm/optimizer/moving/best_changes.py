@@ -1,0 +1,354 @@
+"""The best change of the edge there is: the DP of the exact form of `suggest`.
+
+Of an item, R pods leave their edge nodes and C come to edge nodes. Those are max(R, C) moves:
+min(R, C) inside the edge, and the surplus C - R from the cloud, or R - C to it. So the number of
+moves is half of (touched + |C - R|) summed over items, where a pod that comes or leaves is a
+touch; and QoS depends on the differences C - R only. One DP over the nodes, with a state for each
+vector of differences and the fewest touches as its cost, hence knows the best of all suggestions:
+the greatest net worth, which is what the QoS gained is worth less the price of the moves; then
+fewest moves, then (in a second DP over what is left) the least that replicas of a workload stand
+together, then least fragmentation.
+
+No workload gains by leaving the edge, so a pod only leaves a node where its room is needed, there
+or, with headroom to be left, anywhere.
+
+A difference takes as many moves as there are pods in it, or more. Differences are tried in order of
+the net worth that leaves them at most, a batch at a time, and a DP only passes through states from
+which one of its batch can still be reached within the limits.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.objective.gains import Gain, standing, worthwhile
+from kubedsm.objective.worths import less_price
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
+from kubedsm.optimizer.matching.node_walk import Options, walk
+from kubedsm.optimizer.moving.cost_digits import Digits
+from kubedsm.optimizer.moving.edge_changes import (
+    Changes,
+    changes_within,
+    cheapest,
+    fragmentation_changes,
+    options_of,
+)
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.proposal import Question
+from kubedsm.optimizer.moving.relaxation import most_added, reachable, weights
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
+
+#: How many differences are tried at once; the last batch takes all that are left.
+_BATCHES = (6, 48, 384)
+#: Comparing vectors is so much quicker than a step of the DP.
+_DISTANCES_A_STEP = 50
+#: With more moves the relaxation takes longer than what it saves.
+_MOST_RELAXED = 16
+
+
+class TooManyError(Exception):
+    """The bounds were exceeded."""
+
+
+@attrs.frozen(eq=False)
+class Solution:
+    #: N x I
+    changes: Ints
+    #: net worth, moves, spread and fragmentation added: what counts, in this order
+    net: Gain
+    moves: int
+    spread: int
+    fragmentation: int
+    #: how many differences there are
+    states: int
+
+    @property
+    def rank(self) -> tuple[Gain, int, int, int]:
+        """Greater is better."""
+        return self.net, -self.moves, -self.spread, -self.fragmentation
+
+
+@attrs.frozen
+class _Solved:
+    """A difference that can be reached."""
+
+    net: Gain
+    moves: int
+    #: its index
+    target: int
+    #: touches
+    spent: int
+
+    def alike(self, other: "_Solved") -> bool:
+        return (self.net, self.moves) == (other.net, other.moves)
+
+
+@attrs.frozen(eq=False)
+class _Search:
+    problem: EdgeProblem
+    limits: SuggestLimits
+    bounds: Bounds
+    changes: Changes
+    #: X x L
+    gains: Ints
+    #: X x L, in what the price is in
+    worths: Ints
+    #: nano-units a move
+    price: int
+    #: X: pods among those that come which have no node yet
+    awaited: Ints
+
+    def net(self, differences: Ints, moves: Ints) -> Ints:
+        """What is left of the worth of these, given by index, after so many moves: T x L.
+
+        A pod that gets its first node is none. Room for it is made at any price.
+        """
+        awaited = self.awaited[differences]
+        cost = self.price * (moves - awaited * (1 + self.limits.max_moves))
+        return less_price(self.worths[differences], cost)
+
+    def allowed(self, differences: Ints) -> Ints:
+        """How many touches there may be when one of these, given by index, is reached."""
+        touched = self.changes.touched[differences]
+        limits = self.limits
+        return np.minimum(2 * limits.max_moves - touched, 2 * limits.max_edge_reorder + touched)
+
+    @cached_property
+    def worthwhile(self) -> NDArray[np.bool_]:
+        """Which changes of each of the K changeable nodes are worth considering, K x X."""
+        problem = self.problem
+        possible = self.changes.possible(problem, problem.changeable, problem.present, problem.free)
+        # To keep room free on the edge as a whole a pod may leave any node.
+        return possible if self.limits.headroom else self.changes.needed(possible)
+
+    def options(self, states: Ints, most: int) -> list[Options]:
+        """What each changeable node can do on a way through these states, at a cost in touches.
+
+        most: no way takes more touches. What no way through the states could begin with is no part
+        of one that comes to it later.
+        """
+        touched, kept = self.changes.touched[states], self._kept(states)
+        kept &= cheapest(np.where(kept, 0, UNREACHABLE), most - touched + 1)
+        return options_of(kept, self.changes.vectors[states], touched[kept.nonzero()[1]])
+
+    def measured_options(self, states: Ints, most: int, digits: Digits) -> list[Options]:
+        """The same, at a cost in touches, then in spread, then in fragmentation."""
+        problem, vectors = self.problem, self.changes.vectors[states]
+        touched, kept = self.changes.touched[states], self._kept(states)
+        rows, which = kept.nonzero()
+        nodes = problem.changeable[rows]
+        added = problem.spread.added(nodes, vectors[which])
+        spread = np.sign(added) * (np.abs(added) // digits.pairs)
+        costs = np.full(kept.shape, UNREACHABLE, dtype=np.int64)
+        costs[kept] = (
+            touched[which] * digits.touch
+            + spread * digits.spread
+            + fragmentation_changes(problem, nodes, problem.free, vectors[which])
+        )
+        kept &= cheapest(costs, most - touched + 1)
+        return options_of(kept, vectors, costs[kept])
+
+    def _kept(self, states: Ints) -> NDArray[np.bool_]:
+        """K x S: which of these changes are worth considering, beside doing nothing."""
+        kept: NDArray[np.bool_] = self.worthwhile[:, states] & (self.changes.touched[states] > 0)
+        return kept
+
+
+def best_changes(question: Question) -> Iterator[Solution]:
+    """The changes of the edge that give more QoS, best first.
+
+    Of those that have the same difference only the one with the fewest moves, then the least spread
+    cost, then the least fragmentation. Raises TooManyError beyond the bounds.
+    """
+    problem, limits = question.problem, question.limits
+    if question.bounds.deadline.passed:
+        raise TooManyError
+    if not problem.items or not problem.supply.any() or not limits.max_moves:
+        return
+    search = _search(question)
+    vectors = search.changes.vectors
+    ranked, most = _candidates(search)
+    solved: list[_Solved] = []
+    start = 0
+    for size in (*_BATCHES, len(ranked)):
+        end = min(start + size, len(ranked))
+        while 0 < end < len(ranked) and (most[end] == most[end - 1]).all():
+            end += 1
+        held = [at for at in ranked[start:end].tolist() if _cloud_holds(question, vectors[at])]
+        if held:
+            solved += _solved(search, np.array(held, dtype=np.int64))
+            solved.sort(key=lambda each: (each.net, -each.moves), reverse=True)
+        start = end
+        # What comes later is worth no more than this.
+        bound = tuple(most[end].tolist()) if end < len(ranked) else None
+        while solved and (bound is None or solved[0].net > bound):
+            same = [each for each in solved if each.alike(solved[0])]
+            del solved[: len(same)]
+            yield from _cheapest(search, same)
+
+
+def _search(question: Question) -> _Search:
+    problem, limits, bounds = question.problem, question.limits, question.bounds
+    most = limits.max_moves
+    staying = problem.staying
+    reordered = np.minimum(staying, limits.max_edge_reorder)
+    vectors = changes_within(
+        -np.minimum(staying, most),
+        np.minimum(problem.supply + reordered, most),
+        most,
+        min(bounds.loads, bounds.states // (len(problem.nodes) + 1)),
+    )
+    if vectors is None:
+        raise TooManyError
+    changes = Changes.of(vectors)
+    workloads = [item.workload for item in problem.items]
+    gains = question.gains.of_vectors(workloads, vectors)
+    worths = question.worths.of_vectors(workloads, vectors) if question.price else gains
+    waiting = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
+    awaited = np.clip(vectors, 0, waiting).sum(axis=1)
+    # Asked first, since then there is mostly nothing more to ask.
+    problem.cloud.holds(np.minimum(problem.cloud.packing.counts, most))
+    return _Search(problem, limits, bounds, changes, gains, worths, question.price, awaited)
+
+
+def _candidates(search: _Search) -> tuple[Ints, Ints]:
+    """The differences, T, that might be possible, give more QoS, and pay for their moves.
+
+    And the greatest net worth each can have, T x L, by which they are in order, the greatest first.
+    """
+    problem, vectors = search.problem, search.changes.vectors
+    awaited = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
+    fetched = np.maximum(vectors - awaited, 0)
+    # Those that wait are new pods: they may use what is kept free.
+    brought = np.minimum(vectors, 0) + fetched
+    room = np.maximum(problem.free, 0).sum(axis=0)
+    to_fill = problem.to_fill(search.limits.headroom)
+    kept = (
+        worthwhile(search.gains)
+        & (vectors <= problem.supply).all(axis=1)
+        & (fetched.sum(axis=1) <= search.limits.max_cloud_to_edge)
+        & (vectors @ problem.requests <= room).all(axis=1)
+        & (brought @ problem.requests <= to_fill).all(axis=1)
+    )
+    found = np.flatnonzero(kept)
+    found = found[worthwhile(search.net(found, search.changes.touched[found]))]
+    if len(found) and search.limits.max_moves <= _MOST_RELAXED:
+        weighing = weights(problem)
+        added = most_added(vectors, search.worthwhile, weighing, search.limits.max_moves)
+        touches = search.allowed(found)
+        found = found[reachable(vectors[found], touches, added, weighing)]
+    touched = search.changes.touched[found]
+    most = search.net(found, touched)
+    order = np.lexsort((found, touched, -standing(most)))
+    return found[order], most[order]
+
+
+def _cloud_holds(question: Question, difference: Ints) -> bool:
+    """Whether what leaves the edge finds room in the cloud, as far as can be told so early.
+
+    Perhaps only in the room of pods that leave the cloud: whichever they will be.
+    """
+    problem = question.problem
+    counts = problem.cloud_counts(np.maximum(-difference, 0))
+    if counts is None or problem.cloud.holds(counts):
+        return counts is not None
+    if not question.vacating:
+        return False
+    fetched = [
+        pod
+        for item, number in zip(problem.items, difference.tolist(), strict=True)
+        for pod in item.fetchable(number)
+    ]
+    if not _may_begin(problem, difference, counts):
+        return False
+    vacated = problem.cloud_room(fetched)
+    packing = problem.cloud.packing
+    free = np.maximum(packing.free, 0).sum(axis=0) + vacated.sum(axis=0)
+    possible = bool((counts @ packing.requests <= free).all())
+    return possible and problem.cloud.vacated(vacated).holds(counts)
+
+
+def _may_begin(problem: EdgeProblem, difference: Ints, counts: Ints) -> bool:
+    """Whether some pod might leave the edge, or come to it, before all others.
+
+    Moves within the edge leave its room what it is in all.
+    """
+    leaving = np.flatnonzero(counts).tolist()
+    room = np.maximum(problem.free, 0).sum(axis=0)
+    fits = ((problem.requests <= room) | (problem.requests == 0)).all(axis=1)
+    return any(map(problem.cloud.takes, leaving)) or bool((fits & (difference > 0)).any())
+
+
+def _solved(search: _Search, batch: Ints) -> list[_Solved]:
+    """Those of the batch that can be reached, and still pay, in any order."""
+    touched = search.changes.touched
+    allowed = search.allowed(batch)
+    ceilings = _reach(search, batch, allowed)
+    states = np.flatnonzero(ceilings >= touched)
+    walked = walk(
+        search.changes.vectors[states],
+        ceilings[states],
+        search.options(states, int(allowed.max())),
+        search.bounds,
+    )
+    if walked is None:
+        raise TooManyError
+    costs = np.full(len(touched), UNREACHABLE, dtype=np.int64)
+    costs[states] = walked.costs
+    reached = costs[batch] <= allowed
+    batch, spent = batch[reached], costs[batch[reached]]
+    moves = (spent + touched[batch]) // 2
+    net = search.net(batch, moves)
+    pays = worthwhile(net)
+    rows = zip(net[pays].tolist(), *(x[pays].tolist() for x in (moves, batch, spent)), strict=True)
+    return [_Solved(tuple(row), *numbers) for row, *numbers in rows]
+
+
+def _reach(search: _Search, targets: Ints, allowed: Ints) -> Ints:
+    """How many touches each state may have cost if one of the targets is to be reached.
+
+    allowed: how many there may be at each target.
+    """
+    vectors = search.changes.columns
+    if len(targets) * vectors.size > _DISTANCES_A_STEP * search.bounds.steps:
+        raise TooManyError
+    ceilings = np.full(vectors.shape[1], -1, dtype=np.int16)
+    for target, most in zip(targets.tolist(), allowed.tolist(), strict=True):
+        if search.bounds.deadline.passed:
+            raise TooManyError
+        distance = np.abs(vectors - vectors[:, target, None]).sum(axis=0, dtype=np.int16)
+        np.maximum(ceilings, most - distance, out=ceilings)
+    return ceilings.astype(np.int64)
+
+
+def _cheapest(search: _Search, alike: list[_Solved]) -> Iterator[Solution]:
+    """These, of as many moves each, with the least spread and fragmentation; the least first."""
+    targets = np.array([each.target for each in alike], dtype=np.int64)
+    spent = np.array([each.spent for each in alike], dtype=np.int64)
+    problem = search.problem
+    digits = Digits.of(problem, search.limits)
+    scale = digits.touch
+    ceilings = _reach(search, targets, spent)
+    states = np.flatnonzero(ceilings >= search.changes.touched)
+    walked = walk(
+        search.changes.vectors[states],
+        ceilings[states] * scale + scale // 2,
+        search.measured_options(states, int(spent.max()), digits),
+        search.bounds,
+    )
+    if walked is None:
+        raise TooManyError
+    place = np.searchsorted(states, targets)
+    added = walked.costs[place] - spent * scale
+    for at in np.lexsort((targets, added)).tolist():
+        changes = np.zeros_like(problem.present)
+        choices = walked.choices(int(place[at]))
+        for node, vector in zip(problem.changeable.tolist(), choices, strict=True):
+            if vector is not None:
+                changes[node] = vector
+        chosen, every = alike[at], len(search.changes.vectors)
+        yield Solution(changes, chosen.net, chosen.moves, *digits.parts(int(added[at])), every)

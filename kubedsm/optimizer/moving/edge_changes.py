@@ -1,0 +1,129 @@
+"""Which changes of one edge node are possible, and which of them are worth considering."""
+
+from itertools import pairwise
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.optimizer.matching.node_walk import Options
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+
+#: Changes measured by one call: enough to hide what a call costs, few enough for the cache.
+_BLOCK = 2**14
+
+
+def changes_within(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | None:
+    """Every vector between the two with at most so many pods in it, in lexicographic order.
+
+    None if there are more than `limit`. The zero vector is always one of them.
+    """
+    vectors = np.zeros((1, 0), dtype=np.int64)
+    number = np.zeros(1, dtype=np.int64)
+    for low, high in zip(lowest.tolist(), highest.tolist(), strict=True):
+        digits = np.arange(low, high + 1)
+        following = (number[:, None] + np.abs(digits)).reshape(-1)
+        kept = np.flatnonzero(following <= most)
+        if len(kept) > limit:
+            return None
+        vectors = np.column_stack((vectors[kept // len(digits)], digits[kept % len(digits)]))
+        number = following[kept]
+    return vectors
+
+
+@attrs.frozen(eq=False)
+class Changes:
+    """The changes, X x I, that some node might undergo; made by `changes_within`."""
+
+    vectors: Ints
+    #: the same turned round and narrow, I x X, for quick comparing
+    columns: NDArray[np.int16]
+    #: X: pods that come or leave
+    touched: Ints
+    #: X x I: the index of the vector with one pod less leaving; -1 where none leaves
+    relieved: Ints
+
+    @classmethod
+    def of(cls, vectors: Ints) -> "Changes":
+        width = vectors.max(axis=0) - vectors.min(axis=0) + 1
+        places = np.array([int(np.prod(width[i + 1 :])) for i in range(len(width))], dtype=np.int64)
+        codes = (vectors - vectors.min(axis=0)) @ places  # sorted, since the vectors are
+        relieved = np.full(vectors.shape, -1, dtype=np.int64)
+        for item in range(vectors.shape[1]):
+            leaving = np.flatnonzero(vectors[:, item] < 0)
+            relieved[leaving, item] = np.searchsorted(codes, codes[leaving] + places[item])
+        columns = np.ascontiguousarray(vectors.T, dtype=np.int16)
+        return cls(vectors, columns, np.abs(vectors).sum(axis=1), relieved)
+
+    def possible(
+        self, problem: EdgeProblem, nodes: Ints, present: Ints, free: Ints
+    ) -> NDArray[np.bool_]:
+        """Which changes these K of the N nodes can undergo: enough pods there, and room; K x X.
+
+        present: N x I. free: N x R.
+        """
+        present, most = present[nodes], problem.most[nodes]
+        demand = self.vectors @ problem.requests
+        # What asks for nothing of a resource fits even where there is less than none of it.
+        asking = np.maximum(self.vectors, 0) @ (problem.requests > 0).astype(np.int64)
+        fits = np.ones((len(nodes), len(self.vectors)), dtype=np.bool_)
+        for column, there, highest in zip(self.columns, present.T, most.T, strict=True):
+            # No narrower than the vectors are: so that these are compared as they are.
+            fits &= column >= np.maximum(-there, column.min()).astype(column.dtype)[:, None]
+            fits &= column <= np.minimum(highest, column.max()).astype(column.dtype)[:, None]
+        for needed, room, asked in zip(demand.T, free[nodes].T, asking.T, strict=True):
+            fits &= (needed <= room[:, None]) | (asked == 0)
+        for on, coming, there in problem.clashes:
+            # None of the one may come while there is any of the other, itself aside.
+            rows = np.flatnonzero(on[nodes])
+            left = self.columns[there] + present[rows, there, None] - (coming == there)
+            fits[rows] &= (self.columns[coming] <= 0) | (left <= 0)
+        return fits
+
+    def needed(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Without those in which a pod leaves that could as well stay."""
+        kept = possible.copy()
+        for item in range(self.vectors.shape[1]):
+            leaving = np.flatnonzero(self.relieved[:, item] >= 0)
+            kept[:, leaving] &= ~possible[:, self.relieved[leaving, item]]
+        return kept
+
+
+def fragmentation_changes(problem: EdgeProblem, nodes: Ints, free: Ints, vectors: Ints) -> Ints:
+    """What each of K changes, K x I, adds to the fragmentation of its node, K; free: N x R."""
+    before = problem.costs(np.arange(len(free)), free)
+    added = np.empty(len(nodes), dtype=np.int64)
+    for start in range(0, len(nodes), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        here = nodes[block]
+        room = free[here] - vectors[block] @ problem.requests
+        added[block] = problem.costs(here, room) - before[here]
+    return added
+
+
+def cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
+    """Where, of N nodes, each of K changes need be tried, N x K: where it costs least, N x K.
+
+    acting: K, on how many nodes anything at all may be done beside that change, and it. A change
+    that was made on none of so many could be made on one of them on which nothing is done, at no
+    more cost; of equal ones the first, as in `walk`.
+    """
+    number = int(acting.max(initial=0))
+    if len(costs) <= number:
+        return np.ones(costs.shape, dtype=np.bool_)
+    order = np.argsort(costs, axis=0, kind="stable")[:number]
+    kept = np.zeros(costs.shape, dtype=np.bool_)
+    np.put_along_axis(kept, order, np.arange(number)[:, None] < acting, axis=0)
+    return kept
+
+
+def options_of(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[Options]:
+    """The options of each node; kept: N x K, which of the vectors, K x D; costs: of those, in turn.
+
+    In the order in which `nonzero` gives them.
+    """
+    which = kept.nonzero()[1]
+    ends = kept.sum(axis=1).cumsum().tolist()
+    parts = (slice(start, end) for start, end in pairwise([0, *ends]))
+    return [Options(vectors[which[part]], costs[part]) for part in parts]

@@ -1,0 +1,186 @@
+"""The items: pods of one workload that all nodes, and all other pods, treat alike."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import product
+from types import MappingProxyType
+
+import attrs
+
+from kubedsm.model.model import NodeName, Pod, Resources, Uid, Workload
+from kubedsm.model.node_index import Mask
+from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.serving_order import serving_order
+from kubedsm.objective.fragmentation import canonical
+from kubedsm.optimizer.matching.problem import UNLIMITED
+from kubedsm.optimizer.moving.edge_pods import Alike, EdgePods, Group
+from kubedsm.plugins.class_verdicts import open_nodes
+
+
+def leaving_turn(pod: Pod) -> tuple[float, str, str]:
+    """The order in which pods of an item are moved: the youngest, that did the least yet, first."""
+    return -pod.created, pod.namespace, pod.name
+
+
+@attrs.frozen(eq=False)
+class Item:
+    """Its pods are put in order when they are asked for: of many items few are looked at."""
+
+    workload: Workload
+    requests: Resources
+    #: N: the edge nodes that would take such a pod if they had room
+    open_to: Mask
+    #: as which kind of `CloudHold` such a pod goes to the cloud; None: no cloud node has room
+    cloud_kind: int | None
+    #: all its pods
+    groups: tuple[Group, ...]
+    #: how many may come to some nodes at most, and go to the cloud, room aside
+    at_most: Mapping[NodeName, int] = MappingProxyType({})
+    away: int = UNLIMITED
+    #: pods that are not to be moved after all
+    kept: frozenset[Uid] = frozenset()
+    #: pods in the cloud that come to the edge before all others
+    first: tuple[Pod, ...] = ()
+
+    @cached_property
+    def here(self) -> Mapping[NodeName, tuple[Pod, ...]]:
+        """Pods on the edge that may be moved, by node."""
+        found: dict[NodeName, list[Pod]] = {}
+        for pod in sorted(self._here, key=leaving_turn):
+            if pod.node_name is not None:
+                found.setdefault(pod.node_name, []).append(pod)
+        return {name: tuple(pods) for name, pods in found.items()}
+
+    @cached_property
+    def outside(self) -> tuple[Pod, ...]:
+        """Pods in the cloud that may be moved."""
+        others = (pod for pod in self._outside if pod not in self.first)
+        return (*self.first, *sorted(others, key=leaving_turn))
+
+    @cached_property
+    def waiting(self) -> tuple[Pod, ...]:
+        """Pods that wait for a node and fit on none now."""
+        return tuple(sorted((p for g in self.groups for p in g.waiting), key=serving_order))
+
+    @cached_property
+    def like(self) -> Pod:
+        """One of its pods."""
+        here, outside = (
+            (p for g in self.groups for p in g.here),
+            (p for g in self.groups for p in g.outside),
+        )
+        movable = min(here, key=leaving_turn, default=None) or min(
+            outside, key=leaving_turn, default=None
+        )
+        return movable or self.waiting[0]
+
+    @property
+    def supply(self) -> int:
+        """How many could come to the edge."""
+        kept = sum(p.uid in self.kept for g in self.groups for p in g.outside) if self.kept else 0
+        return sum(len(g.outside) + len(g.waiting) for g in self.groups) - kept
+
+    @property
+    def leavers(self) -> int:
+        """How many could leave it."""
+        kept = sum(p.uid in self.kept for g in self.groups for p in g.here) if self.kept else 0
+        return sum(len(group.here) for group in self.groups) - kept
+
+    @property
+    def _here(self) -> list[Pod]:
+        return [p for group in self.groups for p in group.here if p.uid not in self.kept]
+
+    @property
+    def _outside(self) -> list[Pod]:
+        return [p for group in self.groups for p in group.outside if p.uid not in self.kept]
+
+    def leaving(self, node: NodeName, number: int) -> "Item":
+        """The same with no more than the first so many of that node that may be moved."""
+        there = [pod for pod in self.outside if pod.node_name == node]
+        kept = (*there[number:], *self.here.get(node, ())[number:])
+        return attrs.evolve(self, kept=self.kept.union(pod.uid for pod in kept))
+
+    def fetchable(self, number: int) -> Iterator[Pod]:
+        """The pods in the cloud that may be among those that come, if so many come to the edge."""
+        number -= len(self.waiting)
+        for pods in self._outside_by_node.values():
+            yield from pods[: max(number, 0)]
+
+    def fetching(self, number: int) -> Iterator["Item"]:
+        """The same with other pods of the cloud first: all ways in which nodes may lose so many."""
+        by_node = self._outside_by_node
+        for names in product(by_node, repeat=max(number - len(self.waiting), 0)):
+            losing = Counter(names)
+            if all(losing[name] <= len(by_node[name]) for name in losing):
+                pods = {name: iter(by_node[name]) for name in losing}
+                yield attrs.evolve(self, first=tuple(next(pods[name]) for name in names))
+
+    @cached_property
+    def _outside_by_node(self) -> Mapping[NodeName, tuple[Pod, ...]]:
+        found: dict[NodeName, tuple[Pod, ...]] = {}
+        for pod in self.outside:
+            if pod.node_name is not None:
+                found[pod.node_name] = (*found.get(pod.node_name, ()), pod)
+        return found
+
+    @cached_property
+    def pods(self) -> tuple[Pod, ...]:
+        return (*(p for pods in self.here.values() for p in pods), *self.outside, *self.waiting)
+
+
+@attrs.frozen(eq=False)
+class _Look:
+    """What pods that are alike look like to the nodes."""
+
+    open_to: Mask
+    cloud_kind: int | None
+    #: equal for pods that are of one item, if they are of one workload; sorts items
+    canonical: tuple[object, ...]
+
+
+def items_of(
+    pods: EdgePods, edge: NodeRows, cloud_kinds: Mapping[Alike, int | None]
+) -> tuple[Item, ...]:
+    """In canonical order: by workload, then by what they request and where they may run.
+
+    cloud_kinds: as which kind each goes to the cloud; None: no cloud node has room.
+    """
+    looks = _looks(pods, edge, cloud_kinds)
+    merged: dict[tuple[Workload, tuple[object, ...]], tuple[_Look, list[Group]]] = {}
+    for (workload, alike), group in pods.groups.items():
+        look = looks[alike]
+        merged.setdefault((workload, look.canonical), (look, []))[1].append(group)
+    items = []
+    for key in sorted(merged):
+        look, groups = merged[key]
+        requests = groups[0].one.requests
+        items.append(Item(key[0], requests, look.open_to, look.cloud_kind, tuple(groups)))
+    return tuple(items)
+
+
+def _looks(
+    pods: EdgePods, edge: NodeRows, cloud_kinds: Mapping[Alike, int | None]
+) -> dict[Alike, _Look]:
+    open_to: dict[Alike, Mask] = {}
+    for alike, pod in pods.one_of.items():
+        mask = edge.mask & open_nodes(pod.pod_class, edge.index)
+        if pods.rules is not None:
+            mask &= pods.rules.open_to(pod)
+        open_to[alike] = mask
+    # By the names of the nodes: an index is in their order.
+    distinct = {mask.tobytes(): mask for mask in open_to.values()}
+    ordered = sorted(distinct, key=lambda look: distinct[look].nonzero()[0].tolist())
+    turn = {look: at for at, look in enumerate(ordered)}
+    shown = {look: distinct[look][edge.positions] for look in distinct}
+    found = {}
+    for alike, pod in pods.one_of.items():
+        look, kind = open_to[alike].tobytes(), cloud_kinds[alike]
+        told: tuple[object, ...] = ("", (), "")
+        if pods.rules is not None:
+            seen = pods.rules.look(pod)
+            told = seen.namespace, seen.labels, repr(seen.rules)
+        requests = canonical(pod.requests)
+        key = (requests, turn[look], kind is None, kind or 0, *told)
+        found[alike] = _Look(shown[look], kind, key)
+    return found

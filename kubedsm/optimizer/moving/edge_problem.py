@@ -1,0 +1,260 @@
+"""What may change on the edge, as arrays: the problem that both forms of `suggest` solve.
+
+Pods of one workload that all nodes, and all other pods, treat alike are an *item*. A change of the
+edge is a matrix of integers, one row a node and one column an item: how many pods of the item come
+(above zero) or leave. Its column sums are what the edge gains or loses, and that is all QoS depends
+on.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Self
+
+import attrs
+import numpy as np
+
+from kubedsm.model.deadline import Deadline
+from kubedsm.model.model import (
+    MOST_OF_A_NODE,
+    Node,
+    NodeName,
+    Pod,
+    Resources,
+    Tier,
+    Workload,
+)
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.matching.problem import UNLIMITED, Packing
+from kubedsm.optimizer.moving.edge_items import Item, items_of
+from kubedsm.optimizer.moving.edge_pods import EdgePods
+from kubedsm.optimizer.moving.edge_rules import Clash, EdgeRules
+from kubedsm.optimizer.moving.edge_spread import EdgeSpread
+from kubedsm.optimizer.moving.movable import Movable
+from kubedsm.optimizer.moving.suggestion import Move
+from kubedsm.optimizer.placing.cloud_hold import CloudHold
+
+
+def signed_row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
+    """The amounts as a row of an array. Free room below zero stays so: it takes leaving to mend."""
+    named = dict(amounts.items())
+    return [min(max(named.get(name, 0), -MOST_OF_A_NODE), MOST_OF_A_NODE) for name in axes]
+
+
+@attrs.frozen(eq=False)
+class EdgeProblem:
+    """I items, N edge nodes with room for R resources. Arrays of items are made when asked for."""
+
+    items: tuple[Item, ...]
+    #: the first ones are filled first, where nothing else tells them apart
+    nodes: tuple[Node, ...]
+    #: which of them each is
+    rows: Mapping[NodeName, int]
+    axes: tuple[str, ...]
+    #: N x R; below zero on a node that is over-committed
+    free: Ints
+    #: N x R
+    allocatable: Ints
+    fragmentation: Fragmentation
+    spread: EdgeSpread
+    cloud: CloudHold
+    #: what is free now, on nodes of every tier
+    room: Mapping[NodeName, Resources]
+    deadline: Deadline
+    pods: EdgePods
+    #: None if no rule about other pods concerns ours
+    rules: EdgeRules | None = None
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        movable: Movable,
+        fragmentation: Fragmentation,
+        bounds: Bounds,
+        *,
+        spread: bool = False,
+    ) -> Self:
+        """`spread`: whether it counts how the replicas of a workload stand together."""
+        edge, cloud_rows = snapshot.in_turn(Tier.EDGE), snapshot.in_turn(Tier.CLOUD)
+        rows = {node.name: row for row, node in enumerate(edge.nodes)}
+        pods = EdgePods.of(snapshot, movable)
+        kinds, kind_of = pods.kinds_on(cloud_rows)
+        packing = Packing.of(kinds, cloud_rows)
+        leaving = np.zeros(len(kinds), dtype=np.int64)
+        for (_, alike), group in pods.groups.items():
+            leaving[kind_of[alike]] += len(group.here)
+        usable = [bool(column.any()) for column in packing.feasible.T]
+        goes_as = {alike: kind if usable[kind] else None for alike, kind in kind_of.items()}
+        items = items_of(pods, edge, goes_as)
+        measured = (vector for vector, _ in fragmentation.mix)
+        axes = axes_of([*(pod.requests for pod in pods.one_of.values()), *measured])
+        zones = edge.index.zone.codes[edge.positions]
+        free = [edge.room.column(axis)[edge.positions] for axis in axes]
+        return cls(
+            items=items,
+            nodes=edge.nodes,
+            rows=rows,
+            axes=axes,
+            free=np.clip(np.stack(free, axis=1), -MOST_OF_A_NODE, MOST_OF_A_NODE),
+            allocatable=edge.allocatable(axes),
+            fragmentation=fragmentation,
+            spread=EdgeSpread(items, zones, rows, snapshot.census.standing, matters=spread),
+            cloud=CloudHold(attrs.evolve(packing, counts=leaving), bounds),
+            room=snapshot.free,
+            deadline=bounds.deadline,
+            pods=pods,
+            rules=pods.rules,
+        )
+
+    def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":
+        """The same, with all pods of other workloads left where they are."""
+        kept = sorted(at for workload in set(workloads) for at in self.items_by_workload[workload])
+        items = tuple(self.items[i] for i in kept)
+        return attrs.evolve(self, items=items, spread=self.spread.only(kept))
+
+    @cached_property
+    def items_by_workload(self) -> Mapping[Workload, Sequence[int]]:
+        """Which items are of which workload."""
+        found: dict[Workload, list[int]] = {}
+        for at, item in enumerate(self.items):
+            found.setdefault(item.workload, []).append(at)
+        return found
+
+    @cached_property
+    def requests(self) -> Ints:
+        """I x R."""
+        rows = [signed_row(item.requests, self.axes) for item in self.items]
+        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.axes))
+
+    @cached_property
+    def present(self) -> Ints:
+        """N x I: pods that may leave."""
+        present = self._nothing
+        for column, item in enumerate(self.items):
+            for name, pods in item.here.items():
+                present[self.rows[name], column] = len(pods)
+        return present
+
+    @cached_property
+    def most(self) -> Ints:
+        """N x I: how many may come, room aside."""
+        most = self._nothing
+        for column, item in enumerate(self.items):
+            most[:, column] = UNLIMITED * item.open_to
+            for name, number in item.at_most.items():
+                most[self.rows[name], column] = number
+        return most
+
+    @property
+    def _nothing(self) -> Ints:
+        return np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
+
+    @cached_property
+    def staying(self) -> Ints:
+        """I: how many are on the edge and may leave it."""
+        return np.array([item.leavers for item in self.items], dtype=np.int64)
+
+    @cached_property
+    def supply(self) -> Ints:
+        """I: how many could come to the edge."""
+        return np.array([item.supply for item in self.items], dtype=np.int64)
+
+    @cached_property
+    def changeable(self) -> Ints:
+        """The nodes, by index, of which any pod may leave, or on which one might find room."""
+        changeable = self.present.any(axis=1)
+        for requests, most in zip(self.requests, self.most.T, strict=True):
+            fits = ((requests <= self.free) | (requests == 0)).all(axis=1)
+            changeable |= fits & (most > 0)
+        return np.flatnonzero(changeable)
+
+    @cached_property
+    def clashes(self) -> Sequence[Clash]:
+        """Which items cannot be on one node."""
+        pods = [item.like for item in self.items]
+        return () if self.rules is None else self.rules.clashes(pods, self.nodes, self.deadline)
+
+    def item_of(self, pod: Pod) -> int:
+        """The index of its item; it must be of one."""
+        return next(at for at, item in enumerate(self.items) if pod in item.pods)
+
+    def at_most(self, pod: Pod, node: NodeName, number: int) -> "EdgeProblem":
+        """The same with no more than so many pods of that pod's item sent to that node.
+
+        For a node that is none of the edge: to the cloud.
+        """
+        item = self.items[self.item_of(pod)]
+        if node not in self.rows:
+            return self._with(item, attrs.evolve(item, away=number))
+        return self._with(item, attrs.evolve(item, at_most={**item.at_most, node: number}))
+
+    def at_most_leaving(self, pod: Pod, node: NodeName, number: int) -> "EdgeProblem":
+        """The same with all but so many pods of that pod's item on that node staying there."""
+        item = self.items[self.item_of(pod)]
+        return self._with(item, item.leaving(node, number))
+
+    def _with(self, item: Item, instead: Item) -> "EdgeProblem":
+        items = tuple(instead if other is item else other for other in self.items)
+        return attrs.evolve(self, items=items)
+
+    def to_fill(self, headroom: float) -> Ints:
+        """R: how much of the free room pods of the cloud may take.
+
+        That part of all cpu and memory, which are the first two axes, is kept free.
+        """
+        room: Ints = np.maximum(self.free, 0).sum(axis=0)
+        kept = np.zeros_like(room)
+        kept[:2] = np.rint(self.allocatable.sum(axis=0)[:2] * headroom)
+        left: Ints = np.maximum(room - kept, 0)
+        return left
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        return tuple(self.items_by_workload)
+
+    @cached_property
+    def awaited(self) -> Mapping[Workload, int]:
+        """How many pods of each workload wait for room."""
+        return Counter(pod.workload for item in self.items for pod in item.waiting)
+
+    def costs(self, nodes: Ints, room: Ints) -> Ints:
+        """The fragmentation of T nodes, given by index, with that free room, T x R."""
+        return self.fragmentation.costs(self.axes, self.allocatable[nodes], np.maximum(room, 0))
+
+    def fragmentation_added(self, moves: Iterable[Move]) -> int:
+        """What the moves add to the fragmentation of the edge."""
+        room = self.free.copy()
+        for move in moves:
+            requests = np.array(signed_row(move.pod.requests, self.axes))
+            for name, more in ((move.target, -requests), (move.source, requests)):
+                if name is not None and name in self.rows:
+                    room[self.rows[name]] += more
+        changed = np.flatnonzero((room != self.free).any(axis=1))
+        before, after = self.costs(changed, self.free[changed]), self.costs(changed, room[changed])
+        return int((after - before).sum())
+
+    def cloud_room(self, pods: Iterable[Pod]) -> Ints:
+        """What these pods of the cloud hold there, as rows of its packing."""
+        packing = self.cloud.packing
+        at = {node.name: index for index, node in enumerate(packing.nodes)}
+        room = np.zeros_like(packing.free)
+        for pod in pods:
+            if pod.node_name in at:
+                room[at[pod.node_name]] += np.array(signed_row(pod.requests, packing.axes))
+        return room
+
+    def cloud_counts(self, leaving: Ints) -> Ints | None:
+        """How many of each of the cloud's kinds leave, when so many of each item do.
+
+        None if one of them has no place in the cloud at all.
+        """
+        counts = np.zeros(len(self.cloud.packing.kinds), dtype=np.int64)
+        for item, number in zip(self.items, leaving.tolist(), strict=True):
+            if number:
+                if item.cloud_kind is None or number > item.away:
+                    return None
+                counts[item.cloud_kind] += number
+        return counts

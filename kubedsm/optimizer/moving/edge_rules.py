@@ -1,0 +1,150 @@
+"""What the rules that pods have about each other leave open, before any is moved.
+
+What may come to a node depends on what else moves. So all that is asked here is what no choice of
+moves can change: what the nodes and the pods that stay say, and which two pods can never be on
+one node. Whether moves keep the rules together is for `move_order` to say.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+import numpy as np
+
+from kubedsm.model.deadline import Deadline
+from kubedsm.model.model import (
+    Node,
+    Pod,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Toleration,
+    Uid,
+)
+from kubedsm.model.node_index import Mask
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
+from kubedsm.plugins.scene import speaks_of_others
+
+#: Nodes, N, on which a pod of the first item and one of the second cannot be together.
+Clash = tuple[Mask, int, int]
+
+_NO_RULES = SchedulingRules()
+_TOLERANT = (Toleration(operator="Exists"),)
+
+
+@attrs.frozen(eq=False)
+class EdgeRules:
+    #: with all pods where they are
+    feasibility: Feasibility
+    #: without the pods that may be moved
+    _staying: Feasibility
+    #: without any pod
+    _empty: Feasibility
+    _open_to: dict[EquivalenceClass, Mask] = attrs.field(factory=dict)
+    _clashes: dict[tuple[Uid, ...], list[Clash]] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, movable: Iterable[Pod]) -> "EdgeRules | None":
+        """None if nothing that pods say of others is about those that are ours."""
+        classes = snapshot.census.classes
+        if not any(c.rules.anti_affinity or speaks_of_others(c) for c in classes):
+            return None
+        by_class = {(id(p.pod_class), p.scheduler_name): p for p in snapshot.pods.values()}
+        if not any(
+            pod.pod_class.rules.anti_affinity
+            or (pod.scheduler_name == snapshot.scheduler_name and speaks_of_others(pod.pod_class))
+            for pod in by_class.values()
+        ):
+            return None
+        return cls(
+            Feasibility.of(snapshot),
+            Feasibility.of(snapshot.without(pod.uid for pod in movable)),
+            Feasibility.of(snapshot.without(snapshot.placed)),
+        )
+
+    def look(self, pod: Pod) -> EquivalenceClass:
+        """Equal for pods that are the same to each other and to all others; nodes aside.
+
+        And claims: where a volume is, nodes say; and every pod of a StatefulSet has its own.
+        """
+        seen = self.feasibility.equivalence(pod)
+        rules = _NO_RULES
+        if speaks_of_others(pod.pod_class):
+            rules = attrs.evolve(seen.rules, preferences=_NO_RULES.preferences, claims=())
+        return attrs.evolve(seen, pod_class=PodClass(Resources(), rules))
+
+    def open_to(self, pod: Pod) -> Mask:
+        """The nodes that could take the pod if all pods that may be moved were where it suits it.
+
+        Room aside. No pod comes near by leaving, so that affinity and spread are not asked.
+        """
+        kind = self.feasibility.equivalence(pod)
+        if kind not in self._open_to:
+            rules = attrs.evolve(pod.pod_class.rules, affinity=(), spread=())
+            self._open_to[kind] = self._staying.taking(_asking(pod, rules))
+        return self._open_to[kind]
+
+    def clashes(
+        self, pods: Sequence[Pod], nodes: Sequence[Node], deadline: Deadline
+    ) -> list[Clash]:
+        """Which two of these, each of an item, cannot be on one node, and on which nodes.
+
+        A rule of one domain holds on each of its nodes: all nodes with the same topology labels
+        are alike. Not all of them once the deadline has passed: whether moves keep the rules is
+        looked at again, move by move.
+        """
+        known = tuple(pod.uid for pod in pods)
+        if known not in self._clashes:
+            self._clashes[known] = self._clashing(pods, nodes, deadline)
+        return self._clashes[known]
+
+    def _clashing(
+        self, pods: Sequence[Pod], nodes: Sequence[Node], deadline: Deadline
+    ) -> list[Clash]:
+        repelling = [_repelling(pod) for pod in pods]
+        if not any(repelling):
+            return []
+        keys = {term.topology_key for p in pods for term in p.pod_class.rules.anti_affinity}
+        alike: dict[frozenset[str], list[int]] = {}
+        for at, node in enumerate(nodes):
+            alike.setdefault(frozenset(keys & node.labels.keys()), []).append(at)
+        found: list[Clash] = []
+        for positions in alike.values():
+            mask = np.zeros(len(nodes), dtype=np.bool_)
+            mask[positions] = True
+            name = nodes[positions[0]].name
+            for there, resident in enumerate(pods):
+                if deadline.passed:
+                    return found
+                occupied = self._empty.with_pod(resident, name)
+                found += [
+                    (mask, coming, there)
+                    for coming, pod in enumerate(pods)
+                    if (repelling[coming] or repelling[there])
+                    and occupied.rejection(_asking(pod, _apart(pod)), name, tier=False)
+                ]
+        return found
+
+
+def _repelling(pod: Pod) -> bool:
+    rules = pod.pod_class.rules
+    return bool(rules.anti_affinity or rules.ports or rules.disks)
+
+
+def _apart(pod: Pod) -> SchedulingRules:
+    rules = pod.pod_class.rules
+    return SchedulingRules(
+        tolerations=_TOLERANT,
+        ports=rules.ports,
+        anti_affinity=rules.anti_affinity,
+        disks=rules.disks,
+    )
+
+
+def _asking(pod: Pod, rules: SchedulingRules) -> Pod:
+    """The same pod if it took no room, and had only these rules."""
+    return attrs.evolve(pod, pod_class=PodClass(Resources(), rules))
+
+
+def taking_no_room(pod: Pod) -> Pod:
+    return _asking(pod, pod.pod_class.rules)

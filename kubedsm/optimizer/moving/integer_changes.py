@@ -1,0 +1,305 @@
+"""The best change of the edge as an integer programme: asked where the DP has too many states.
+
+It counts what `best_changes` counts: of each item the pods that come to each node and those that
+leave it, room net of those that leave, and moves as there. What a workload gains is told by steps,
+one for each pod more that it has on the edge, each after the one before: so any function of the
+difference can be told. What goes to the cloud has a place there, in room that is free or that pods
+leave which come from there, unless the cloud would hold whatever comes.
+
+It does not know of moves that wait for one another in a circle, nor of rules about other pods but
+those of two on one node. What is found is written out and looked at, as what the DP finds.
+"""
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import attrs
+import numpy as np
+
+from kubedsm.model.model import Workload
+from kubedsm.objective.gains import Gains
+from kubedsm.optimizer.moving.edge_problem import signed_row
+from kubedsm.optimizer.moving.proposal import Question
+from kubedsm.optimizer.programming.programme import Ints, Programme, Rows
+
+#: No variable.
+_NONE = -1
+
+
+@attrs.frozen(eq=False)
+class _Steps:
+    """How many more pods a workload has on the edge: `lowest`, and one for each step taken."""
+
+    workload: Workload
+    lowest: int
+    #: numbers of variables
+    steps: Ints
+
+    def rises(self, gains: Gains) -> list[int]:
+        """What each step adds."""
+        differences = range(self.lowest, self.lowest + len(self.steps) + 1)
+        values = [gains.of_workload(self.workload, n) for n in differences]
+        return [after - before for before, after in pairwise(values)]
+
+
+class ChangesProgramme:
+    """Owned by whoever looks for the best change with it. Numbers are of variables."""
+
+    def __init__(self, question: Question) -> None:
+        self._rows = Rows()
+        self._question = question
+        self._problem = problem = question.problem
+        self._limits = limits = question.limits
+        #: K: which of the N nodes
+        self._nodes = self._acting()
+        self._away = np.array(
+            [
+                0 if item.cloud_kind is None else min(item.away, item.leavers, limits.max_moves)
+                for item in problem.items
+            ],
+            dtype=np.int64,
+        )
+        self._waiting = np.array([len(i.waiting) for i in problem.items], dtype=np.int64)
+        #: K x I: how many come, and leave; _NONE where none does
+        self._come, self._leave = self._touches()
+        #: 4 x I: moved on the edge; of those that wait; from the cloud; to it
+        self._moved = self._moves()
+        self._room()
+        self._clashes()
+        if limits.headroom:
+            self._headroom()
+        self._steps = tuple(self._stepping())
+        counts = problem.cloud.packing.counts
+        if not problem.cloud.holds(np.minimum(counts, limits.max_moves)):
+            self._cloud()
+
+    @property
+    def size(self) -> int:
+        """How many variables there are."""
+        return self._rows.number
+
+    def programme(self) -> Programme:
+        return self._rows.programme()
+
+    def changes(self, values: Ints) -> Ints:
+        """N x I."""
+        padded = np.append(values, 0)  # where _NONE points to
+        changes = np.zeros_like(self._problem.present)
+        changes[self._nodes] = padded[self._come] - padded[self._leave]
+        return changes
+
+    def moves(self) -> Ints:
+        """What counts the moves, V."""
+        weights = np.zeros(self.size, dtype=np.int64)
+        weights[self._moved.ravel()] = 1
+        return weights
+
+    def gained(self, gains: Gains, level: int, price: int = 0) -> tuple[Ints, int]:
+        """What counts the gains at a level, V, less the price of moves; and what it is beside that.
+
+        Room for a pod that waits is made at any price.
+        """
+        weights = np.zeros(self.size, dtype=np.int64)
+        beside = 0
+        for each in self._steps:
+            if gains.level[each.workload] == level:
+                weights[each.steps] = each.rises(gains)
+                beside += gains.of_workload(each.workload, each.lowest)
+        weights[self._moved.ravel()] -= price
+        weights[self._moved[1]] += price * (1 + self._limits.max_moves)
+        return weights, beside
+
+    def keep(self, question: Question, level: int) -> None:
+        """Nothing is to be gained or lost at that level."""
+        for gains in {id(each): each for each in (question.gains, question.worths)}.values():
+            weights, beside = self.gained(gains, level)
+            columns = np.flatnonzero(weights)
+            self._rows.add(columns, weights[columns], -beside, -beside)
+
+    def forbid(self, changes: Ints) -> None:
+        """None that has all of these in it."""
+        rows, here = self._rows, changes[self._nodes]
+        made = []
+        for numbers, amounts in ((self._come, here), (self._leave, -here)):
+            for number, amount in zip(numbers[amounts > 0], amounts[amounts > 0], strict=True):
+                [as_many] = rows.variables([1]).tolist()
+                spare = self._limits.max_moves - int(amount) + 1
+                rows.add([number, as_many], [1, -spare], most=int(amount) - 1)
+                made.append(as_many)
+        rows.add(made, [1] * len(made), most=len(made) - 1)
+
+    def _acting(self) -> Ints:
+        """The nodes to change; of those alike no more than there are moves: pods come to each."""
+        problem = self._problem
+        at = problem.changeable
+        clashing = [mask[at] for mask, _, _ in problem.clashes]
+        seen = np.column_stack((problem.free[at], problem.present[at], problem.most[at], *clashing))
+        _, which = np.unique(seen, axis=0, return_inverse=True)
+        kept, number = [], dict[int, int]()
+        for node, look in zip(at.tolist(), which.ravel().tolist(), strict=True):
+            number[look] = number.get(look, 0) + 1
+            if number[look] <= self._limits.max_moves or self._limits.headroom:
+                kept.append(node)
+        return np.array(kept, dtype=np.int64)
+
+    def _touches(self) -> tuple[Ints, Ints]:
+        """How many of each item may come to each node, and leave it: variables, K x I."""
+        problem, limits, at = self._problem, self._limits, self._nodes
+        present = np.minimum(problem.present[at], limits.max_moves)
+        inside = np.minimum(problem.staying - present, limits.max_edge_reorder)
+        come: Ints = np.minimum(problem.most[at], problem.supply + inside)
+        come = np.minimum(come, limits.max_moves)
+        most_left = problem.free[at] + problem.present[at] @ problem.requests
+        for item, requests in enumerate(problem.requests):
+            asked = np.flatnonzero(requests)
+            fits = most_left[:, asked] // requests[asked]
+            come[:, item] = np.minimum(
+                come[:, item], np.maximum(fits.min(axis=1, initial=limits.max_moves), 0)
+            )
+        leave: Ints = np.minimum(present, self._away + limits.max_edge_reorder)
+        if not limits.headroom:
+            leave[~come.any(axis=1)] = 0
+        return self._variables(come), self._variables(leave)
+
+    def _variables(self, upper: Ints) -> Ints:
+        numbers = np.full(upper.shape, _NONE, dtype=np.int64)
+        numbers[upper > 0] = self._rows.variables(upper[upper > 0])
+        return numbers
+
+    def _moves(self) -> Ints:
+        """Those that come and leave are moved on the edge; the others wait, or come, or go away."""
+        rows, problem, limits = self._rows, self._problem, self._limits
+        number = len(problem.items)
+        most = limits.max_moves
+        inside = np.minimum(problem.staying, limits.max_edge_reorder)
+        fetched = np.minimum(problem.supply - self._waiting, limits.max_cloud_to_edge)
+        waited = np.minimum(self._waiting, most)
+        fetched = np.minimum(fetched, most)
+        moved = rows.variables(np.stack((inside, waited, fetched, self._away)))
+        for item in range(number):
+            columns, signs = _kept(self._come[:, item], 1)
+            rows.add([*columns, *moved[:3, item]], [*signs, -1, -1, -1], 0, 0)
+            columns, signs = _kept(self._leave[:, item], 1)
+            rows.add([*columns, moved[0, item], moved[3, item]], [*signs, -1, -1], 0, 0)
+            if self._away[item] and waited[item] + fetched[item]:
+                # Of one item either some come or some go: otherwise they would be moved instead.
+                [comes] = rows.variables([1]).tolist()
+                brought = int(waited[item] + fetched[item])
+                rows.add([moved[1, item], moved[2, item], comes], [1, 1, -brought], most=0)
+                away = int(self._away[item])
+                rows.add([moved[3, item], comes], [1, away], most=away)
+        rows.add(moved, np.ones(moved.size, dtype=np.int64), most=most)
+        rows.add(moved[0], np.ones(number, dtype=np.int64), most=limits.max_edge_reorder)
+        rows.add(moved[2], np.ones(number, dtype=np.int64), most=limits.max_cloud_to_edge)
+        return moved
+
+    def _room(self) -> None:
+        rows, problem = self._rows, self._problem
+        for at, node in enumerate(self._nodes.tolist()):
+            come, leave = self._come[at], self._leave[at]
+            for requests, free in zip(problem.requests.T, problem.free[node].tolist(), strict=True):
+                asked = (requests > 0) & (come != _NONE)
+                if not asked.any():
+                    continue
+                left = (requests > 0) & (leave != _NONE)
+                columns = [*come[asked], *leave[left]]
+                counts = [*requests[asked], *-requests[left]]
+                if free < 0:
+                    # Only who comes is held to it.
+                    [comes] = rows.variables([1]).tolist()
+                    number = int(asked.sum())
+                    ones = [1] * number
+                    rows.add(
+                        [*come[asked], comes], [*ones, -self._limits.max_moves * number], most=0
+                    )
+                    rows.add([*columns, comes], [*counts, -free], most=0)
+                else:
+                    rows.add(columns, counts, most=free)
+
+    def _clashes(self) -> None:
+        """None of the one may come while there is any of the other, itself aside."""
+        rows, problem, most = self._rows, self._problem, self._limits.max_moves
+        coming: dict[int, int] = {}
+        for on, comes, there in problem.clashes:
+            for at in np.flatnonzero(on[self._nodes]).tolist():
+                one = int(self._come[at, comes])
+                if one == _NONE:
+                    continue
+                if one not in coming:
+                    [coming[one]] = rows.variables([1]).tolist()
+                    rows.add([one, coming[one]], [1, -most], most=0)
+                columns, signs = _kept([self._come[at, there]], 1)
+                others, minus = _kept([self._leave[at, there]], -1)
+                present = int(problem.present[self._nodes[at], there]) - (comes == there)
+                if columns or present > 0:
+                    # Without the one, as many may be there as there are, and come.
+                    spare = max(present, 0) + most
+                    rows.add(
+                        [*columns, *others, coming[one]],
+                        [*signs, *minus, spare],
+                        most=spare - present,
+                    )
+
+    def _headroom(self) -> None:
+        problem = self._problem
+        to_fill = problem.to_fill(self._limits.headroom)
+        for requests, most in zip(problem.requests.T, to_fill.tolist(), strict=True):
+            self._rows.add([*self._moved[2], *self._moved[3]], [*requests, *-requests], most=most)
+
+    def _stepping(self) -> Iterable[_Steps]:
+        rows, problem, most = self._rows, self._problem, self._limits.max_moves
+        for workload, items in problem.items_by_workload.items():
+            at = list(items)
+            lowest = -min(int(self._away[at].sum()), most)
+            highest = min(int(problem.supply[at].sum()), most)
+            steps = rows.variables(np.ones(highest - lowest, dtype=np.int64))
+            for one, following in pairwise(steps.tolist()):
+                rows.add([one, following], [1, -1], 0)
+            columns = [*self._moved[1, at], *self._moved[2, at], *self._moved[3, at], *steps]
+            signs = [*[1] * (2 * len(at)), *[-1] * (len(at) + len(steps))]
+            rows.add(columns, signs, lowest, lowest)
+            yield _Steps(workload, lowest, steps)
+
+    def _cloud(self) -> None:
+        problem, most = self._problem, self._limits.max_moves
+        rows, packing = self._rows, problem.cloud.packing
+        counts = np.minimum(packing.counts, most)
+        places = rows.variables(np.minimum(packing.most, counts))
+        for kind in range(len(packing.kinds)):
+            going = [at for at, item in enumerate(problem.items) if item.cloud_kind == kind]
+            columns = [*places[:, kind], *self._moved[3, going]]
+            rows.add(columns, [*[1] * len(packing.nodes), *[-1] * len(going)], 0, 0)
+        leaving: list[tuple[int, int, Ints]] = []
+        if self._question.vacating:
+            leaving = self._vacated()
+        for at, free in enumerate(packing.free):
+            gone = [(column, row) for node, column, row in leaving if node == at]
+            for axis, room in enumerate(free.tolist()):
+                asked = np.flatnonzero(packing.requests[:, axis])
+                if len(asked):
+                    columns = [*places[at, asked], *(column for column, _ in gone)]
+                    row = [*packing.requests[asked, axis], *(-int(r[axis]) for _, r in gone)]
+                    rows.add(columns, row, most=max(room, 0))
+
+    def _vacated(self) -> list[tuple[int, int, Ints]]:
+        """The nodes of the cloud, by index, variables for pods that leave them, and their room."""
+        problem, rows = self._problem, self._rows
+        packing = problem.cloud.packing
+        at = {node.name: index for index, node in enumerate(packing.nodes)}
+        found = []
+        for index, item in enumerate(problem.items):
+            number: dict[int, int] = {}
+            for pod in item.outside:
+                if pod.node_name in at:
+                    number[at[pod.node_name]] = number.get(at[pod.node_name], 0) + 1
+            if number:
+                columns = rows.variables(list(number.values())).tolist()
+                rows.add([*columns, self._moved[2, index]], [*[1] * len(columns), -1], most=0)
+                room = np.array(signed_row(item.requests, packing.axes), dtype=np.int64)
+                found += [(node, c, room) for node, c in zip(number, columns, strict=True)]
+        return found
+
+
+def _kept(columns: Iterable[int], sign: int) -> tuple[list[int], list[int]]:
+    found = [int(column) for column in columns if column != _NONE]
+    return found, [sign] * len(found)

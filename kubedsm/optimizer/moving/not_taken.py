@@ -1,0 +1,227 @@
+"""The best that a suggestion left alone, and why."""
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cached_property
+
+import attrs
+
+from kubedsm.model.model import (
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    Uid,
+    Workload,
+)
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.gains import Gains
+from kubedsm.objective.objective import NANO
+from kubedsm.objective.slower_edge import unwanted
+from kubedsm.optimizer.matching.best_fit import greatest_allocatable, size
+from kubedsm.optimizer.moving.edge_items import leaving_turn
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.movable import Movable
+from kubedsm.optimizer.moving.move_groups import edge_changes, legs_of, moves_of
+from kubedsm.optimizer.moving.move_order import Impasse
+from kubedsm.optimizer.moving.suggestion import Cause, MoveKind, NotTaken, Reason, SuggestLimits
+from kubedsm.optimizer.moving.take_groups import Taken
+from kubedsm.plugins.class_verdicts import rejections
+from kubedsm.plugins.feasibility import Feasibility, Rejection
+from kubedsm.plugins.fit import NODE_PLUGINS, NODE_RESOURCES_FIT
+from kubedsm.plugins.resources import too_little
+
+_MOST = 10
+
+
+@attrs.frozen(eq=False)
+class Outcome:
+    """What a suggestion came to."""
+
+    snapshot: Snapshot
+    problem: EdgeProblem
+    #: in what the price of a move is in
+    worths: Gains
+    taken: Taken
+    limits: SuggestLimits
+    #: whether max_moves was a limit
+    counted: bool
+    proven: bool
+    #: free room once the moves are carried out
+    free: Mapping[NodeName, Resources]
+    #: moves that rules about other pods forbade
+    refused: tuple[Impasse, ...] = ()
+    _rejections: dict[PodClass, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
+
+    def rejections(self, pod_class: PodClass) -> Mapping[NodeName, Rejection]:
+        """Why nodes do not take such a pod then, if no rule is about other pods."""
+        if pod_class not in self._rejections:
+            moves, room = self.taken.moves, self.snapshot.room
+            changed = {name for move in moves for name in (move.source, move.target) if name}
+            index, after = self.snapshot.index, room.now(self.free, changed)
+            self._rejections[pod_class] = rejections(pod_class, index, after)
+        return self._rejections[pod_class]
+
+    @cached_property
+    def rules_after(self) -> Feasibility | None:
+        """What the rules say once the moves are carried out; None if none is about other pods."""
+        if self.problem.rules is None:
+            return None
+        after = self.problem.rules.feasibility
+        for move in self.taken.moves:
+            gone = after if move.source is None else after.without_pod(move.pod.uid)
+            after = gone.with_pod(move.pod, move.target)
+        return after
+
+
+def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTaken, ...]:
+    """The ten pods that would add most QoS for their size if they came to the edge as well.
+
+    Pods of which the same can be said are named once. Pods of groups that were dropped, and of
+    moves that a rule refused, come first.
+    """
+    taken = outcome.taken
+    dropped = [NotTaken(m.pod, reason) for group, reason in taken.left for m in group]
+    named = {move.pod.uid for move in taken.moves} | {pod.uid for pod, _ in dropped}
+    for impasse in outcome.refused:
+        pod = impasse.move.pod
+        if pod.uid not in named:
+            named.add(pod.uid)
+            dropped.append(NotTaken(pod, impasse.reason))
+    others: list[NotTaken] = []
+    held = {pod.uid for pod in _held(outcome) if pod.node_name is not None}
+    for alike in _next_best(outcome, gains, named):
+        left = _MOST - len(dropped) - len(others)
+        if left <= 0:
+            break
+        first: dict[tuple[Workload, PodClass, Reason | None], Pod] = {}
+        for pod in sorted(alike, key=leaving_turn):
+            said = movable(pod) if pod.uid in held else None
+            if said is None and unwanted(outcome.worths.promises, pod.workload):
+                said = Cause.EDGE_SLOWER.of()
+            first.setdefault((pod.workload, pod.pod_class, said), pod)
+        ranked = sorted(first.items(), key=lambda entry: str(entry[1]))[:left]
+        others += [NotTaken(pod, key[-1] or _why(outcome, pod)) for key, pod in ranked]
+    return (*dropped, *others)[:_MOST]
+
+
+def _next_best(outcome: Outcome, gains: Gains, named: Container[Uid]) -> Iterator[list[Pod]]:
+    """The pods that are not named yet, and would add QoS, those that add most for their size first.
+
+    Those that add as much together.
+    """
+    changes = edge_changes(outcome.taken.moves)
+    greatest = greatest_allocatable(outcome.problem.nodes)
+
+    more: dict[Workload, int] = {}
+    for workload in gains.shares:
+        done = changes.get(workload, 0)
+        gain = gains.of_workload(workload, done + 1) - gains.of_workload(workload, done)
+        if gain > 0:
+            more[workload] = gain
+    groups: dict[tuple[Workload, PodClass], list[Pod]] = {}
+    for (workload, _), group in outcome.problem.pods.groups.items():
+        if workload in more and group.outside:
+            groups.setdefault((workload, group.one.pod_class), []).extend(group.outside)
+    for pod in _held(outcome):
+        if pod.workload in more:
+            groups.setdefault((pod.workload, pod.pod_class), []).append(pod)
+    useful: dict[tuple[int, float], list[Pod]] = {}
+    for (workload, pod_class), pods in groups.items():
+        score = gains.level[workload], -more[workload] / size(pod_class.requests, greatest)
+        useful.setdefault(score, []).extend(pods)
+    for score in sorted(useful):
+        yield [pod for pod in useful[score] if pod.uid not in named]
+
+
+def _held(outcome: Outcome) -> Iterator[Pod]:
+    """Our pods that count and are not on the edge, and may not be moved."""
+    problem, placed = outcome.problem, outcome.snapshot.placed
+    for pod in problem.pods.others:
+        if pod.counts_for_qos and placed.get(pod.uid) not in problem.rows:
+            yield pod
+
+
+def _why(outcome: Outcome, pod: Pod) -> Reason:
+    refused = _refused(outcome, pod)
+    words = ", ".join(sorted({reason for rejected in refused for reason in rejected.reasons}))
+    rules = {rejected.rule for rejected in refused}
+    whatever_moves = _whatever_moves(outcome, pod, refused, rules, words)
+    return whatever_moves or _as_it_is(outcome, pod, refused, rules, words)
+
+
+def _whatever_moves(
+    outcome: Outcome, pod: Pod, refused: Sequence[Rejection], rules: AbstractSet[str], words: str
+) -> Reason | None:
+    """Why no moves could bring it to the edge, if that is so."""
+    nodes = outcome.problem.nodes
+    if pod.gated:
+        return Cause.GATED.of()
+    if not nodes:
+        return Cause.NO_EDGE_NODE.of()
+    if len(refused) < len(nodes):
+        return None
+    if NODE_RESOURCES_FIT.name not in rules:
+        return Cause.NO_NODE_TAKES_IT.of(words)
+    if all(too_little(pod.requests, node.allocatable) for node in nodes):
+        return Cause.NO_NODE_IS_LARGE_ENOUGH.of()
+    return None
+
+
+def _as_it_is(
+    outcome: Outcome, pod: Pod, refused: Sequence[Rejection], rules: AbstractSet[str], words: str
+) -> Reason:
+    nodes, limits, moves = outcome.problem.nodes, outcome.limits, outcome.taken.moves
+    price = limits.price if pod.node_name is not None else 0.0
+    if price:
+        worth = _worth(outcome, pod.workload)
+        if worth <= price:
+            beyond = Cause.BEYOND_THE_PROMISE.of()
+            return Cause.BELOW_PRICE_ALONE.of(worth, price) if worth else beyond
+    if outcome.counted and legs_of(moves) >= limits.max_moves:
+        return Cause.MOST_MOVES.of(limits.max_moves)
+    fetched = sum(move.kind is MoveKind.CLOUD_TO_EDGE for move in moves)
+    if pod.node_name is not None and fetched >= limits.max_cloud_to_edge:
+        return Cause.MOST_FROM_THE_CLOUD.of(limits.max_cloud_to_edge)
+    if len(refused) < len(nodes):
+        return _not_picked(outcome, pod)
+    of_nodes = rules <= {plugin.name for plugin in NODE_PLUGINS}
+    short = "no edge node has room for it" if of_nodes else f"no edge node takes it ({words})"
+    if _cloud_is_full(outcome):
+        return Cause.NO_ROOM_IN_THE_CLOUD.of(short)
+    if moves_of(moves) and outcome.counted:
+        return Cause.NO_MORE_MOVES.of(short, limits.max_moves - legs_of(moves))
+    return Cause.NO_MOVES.of(short)
+
+
+def _worth(outcome: Outcome, workload: Workload) -> float:
+    """Of one more pod of the workload on the edge, in pod-seconds."""
+    done = edge_changes(outcome.taken.moves).get(workload, 0)
+    of_workload = outcome.worths.of_workload
+    return (of_workload(workload, done + 1) - of_workload(workload, done)) / NANO
+
+
+def _not_picked(outcome: Outcome, pod: Pod) -> Reason:
+    if pod.node_name is None:
+        return Cause.ROOM_ANYWAY.of()
+    if not outcome.counted:
+        return Cause.NOT_PICKED.of()
+    return (Cause.WORTH_NOTHING if outcome.proven else Cause.NOT_FOUND).of()
+
+
+def _refused(outcome: Outcome, pod: Pod) -> list[Rejection]:
+    """Why not, of each edge node that does not take the pod once the moves are carried out."""
+    after = outcome.rules_after
+    if after is None:
+        found = outcome.rejections(pod.pod_class)
+    else:
+        alone = after if pod.node_name is None else after.without_pod(pod.uid)
+        found = alone.rejections(pod)
+    return [rejected for name, rejected in found.items() if name in outcome.problem.rows]
+
+
+def _cloud_is_full(outcome: Outcome) -> bool:
+    """Whether the cloud has no room for any pod of the edge that may be moved, if there is one."""
+    cloud = outcome.problem.cloud
+    kinds = {item.cloud_kind for item in outcome.problem.items if item.leavers}
+    return bool(kinds) and not any(kind is not None and cloud.takes(kind) for kind in kinds)

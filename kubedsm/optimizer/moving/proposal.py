@@ -1,0 +1,89 @@
+"""What the forms of `suggest` come to, before it is asked what it is worth."""
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from kubedsm.model.model import NodeName, Resources, Tier, Uid, Workload
+from kubedsm.objective.gains import Gain, Gains
+from kubedsm.objective.objective import NANO
+from kubedsm.objective.worths import net
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.move_groups import Moves, Order, disruptions, gains_of
+from kubedsm.optimizer.moving.move_order import Impasse, order_of
+from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits
+from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.plugins.feasibility import Feasibility
+
+
+@attrs.frozen(eq=False)
+class Question:
+    """What moves are looked for on, what they gain, and how far to look."""
+
+    problem: EdgeProblem
+    gains: Gains
+    #: the gains in what the price of a move is in
+    worths: Gains
+    limits: SuggestLimits
+    bounds: Bounds
+    #: whether what goes to the cloud may wait there for room that others leave
+    vacating: bool = True
+
+    @property
+    def price(self) -> int:
+        """Of a move, in nano-units."""
+        return round(self.limits.price * NANO)
+
+    def may_gain(self, workload: Workload) -> bool:
+        """Whether any move could be worth its price for what it brings to this workload."""
+        share = self.gains.shares[workload]
+        worths = self.worths if self.price else self.gains
+        more = min(self.limits.max_moves, share.total - share.edge)
+        return workload in self.problem.awaited or worths.of_workload(workload, more) > 0
+
+    def cost(self, moves: Moves) -> int:
+        """What the moves cost. Room for a pod that has none is made at any price."""
+        awaited = sum(move.source is None for move in moves)
+        return self.price * (disruptions(moves) - awaited * self.limits.max_moves)
+
+    def net(self, moves: Moves) -> Gain:
+        """What is left of what the moves are worth, when they are paid."""
+        return net(gains_of(self.worths, moves), self.cost(moves))
+
+
+@attrs.frozen(eq=False)
+class Proposal:
+    moves: Moves = ()
+    #: nothing better exists within the limits
+    proven: bool = True
+    #: how many states were compared
+    states: int = 0
+    #: what would have been better, had the rules about other pods allowed it
+    refused: tuple[Impasse, ...] = ()
+    #: how much more there might be, where it is not proven
+    certificate: Certificate | None = None
+
+
+def allowed_of(
+    feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
+) -> tuple[Order, tuple[Impasse, ...]]:
+    """What the rules allow of these moves, and what was left out for it.
+
+    A pod from the cloud that its node refuses is sent to another that would take it now, if any.
+    """
+    refused: list[Impasse] = []
+    others: dict[Uid, list[NodeName]] = {}
+    edge = {node.name for node in feasibility.nodes if node.tier is Tier.EDGE}
+    while isinstance(order := order_of(feasibility, moves, free), Impasse):
+        move, uid = order.move, order.move.pod.uid
+        if uid not in others:
+            refused.append(order)
+            others[uid] = []
+            if move.kind is MoveKind.CLOUD_TO_EDGE:
+                taking = feasibility.without_pod(uid).feasible(move.pod)
+                others[uid] = [n for n in taking if n in edge and n != move.target]
+        elsewhere = [attrs.evolve(move, target=others[uid].pop(0))] if others[uid] else []
+        moves = [*(other for other in moves if other.pod.uid != uid), *elsewhere]
+    kept = {move.pod.uid for move in order.moves}
+    return order, tuple(left for left in refused if left.move.pod.uid not in kept)

@@ -1,0 +1,243 @@
+"""What the suggester says: moves, their score before and after, and what it left alone."""
+
+import enum
+import hashlib
+from collections.abc import Mapping
+from typing import NamedTuple, Self
+
+import attrs
+from attrs import validators
+
+from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Share, Tier, Workload
+from kubedsm.optimizer.programming.in_order import Certificate
+
+#: characters: enough that no two suggestions that somebody looks at have the same name
+ID_LENGTH = 8
+
+
+class MoveKind(enum.StrEnum):
+    CLOUD_TO_EDGE = "cloud-to-edge"
+    EDGE_TO_CLOUD = "edge-to-cloud"
+    EDGE_TO_EDGE = "edge-to-edge"
+    CLOUD_TO_CLOUD = "cloud-to-cloud"
+
+    @classmethod
+    def between(cls, source: Tier, target: Tier) -> Self:
+        return cls(f"{source.value}-to-{target.value}")
+
+
+@attrs.frozen(slots=True)
+class Move:
+    """A pod that gets another node, or, without a source and a kind, its first one."""
+
+    pod: Pod
+    source: NodeName | None
+    target: NodeName
+    kind: MoveKind | None
+    #: the cloud node that it goes to first, for others to get its room
+    stopover: NodeName | None = None
+    #: moves of one group are taken or left together
+    group: int = 0
+    #: of its group: the QoS, in points, that would be lost without it, a move, at the highest
+    #: priority at which any would
+    gain: float = 0.0
+    #: it is made so that no single node holds all of its workload
+    rebalances: bool = False
+    #: it is made so that these pods, which wait, have room
+    room_for: str = ""
+    #: it is made so that load is more even: what the pod scores where it is, and where it goes
+    load_scores: tuple[float, float] | None = None
+
+    @property
+    def evens(self) -> bool:
+        """Whether it is made within a tier, and gains no QoS."""
+        return self.rebalances or self.load_scores is not None
+
+    @property
+    def purpose(self) -> str:
+        """What it is made for."""
+        if self.load_scores is not None:
+            here, there = self.load_scores
+            return f"so that load is more even: score {here:.0f} -> {there:.0f}"
+        if self.room_for:
+            return f"so that there is room for {self.room_for}"
+        if self.rebalances:
+            return f"so that no single node holds all of {self.pod.workload}"
+        return f"{self.gain:+.3f} points of QoS a move"
+
+
+@attrs.frozen(slots=True)
+class Leg:
+    """What is done at one go: a move, or its way to its stopover, or from there."""
+
+    move: Move
+    source: NodeName
+    target: NodeName
+    #: by name: the legs that must be over, the old pod DELETED, before this one may start
+    needs: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return str(self.move.pod) if self.target == self.move.target else first_leg(self.move)
+
+    @property
+    def continues(self) -> str:
+        """The name of the leg whose new pod this one moves on; empty if there is none."""
+        return "" if self.source == self.move.source else first_leg(self.move)
+
+
+def first_leg(move: Move) -> str:
+    """The name of the leg that leaves the source."""
+    return str(move.pod) if move.stopover is None else f"{move.pod}-out"
+
+
+@attrs.frozen(slots=True)
+class ClusterScore:
+    """Of the whole cluster."""
+
+    #: nano-units of QoS, of all priorities together
+    qos: int
+    shares: Mapping[Workload, Share]
+    #: of all edge nodes together, 2^-32 of a node each
+    fragmentation: int
+
+
+class Cause(enum.StrEnum):
+    """Why a pod was left where it is; what stands in braces is told with it."""
+
+    #: as the pod itself says
+    PINNED = "{}"
+    OF_ANOTHER_SCHEDULER = "it belongs to another scheduler"
+    NOT_REPLACED = "it belongs to a {}"
+    FINISHED = "it has finished"
+    TERMINATING = "it is being deleted"
+    NAMESPACE_TERMINATING = "its namespace is being deleted"
+    DETACHED = "it is being moved"
+    MARKED = f"it carries the label {MIGRATING_LABEL}"
+    GATED = "it is gated"
+    ON_NO_NODE = "it is not on a node"
+    BEYOND_ANY_NODE = "it asks for more than any node has"
+    ON_NO_TIER = "its node is neither edge nor cloud"
+    NOT_RUNNING = "it is not running"
+    NOT_READY = "it is not ready"
+    CLAIM_NOT_SHARED = "it has a volume claim, which two copies may not be able to share"
+    MIGRATION_OFF = "its migration is off"
+    WORKLOAD_MOVING = "its workload is being moved"
+    WORKLOAD_RESTING = "its workload was moved a moment ago"
+    SITE_AWAY = "a site of its workload is cut off, or not steady yet"
+    EDGE_SLOWER = "the edge answers its workload's requests more slowly than the cloud"
+    REFUSED_BY_A_RULE = "{}: {}"
+    NO_GAIN = "its group of moves gains no QoS"
+    BELOW_ITS_PRICE = "its group gains {:.1f} pod-seconds, not more than its price of {:.1f}"
+    BELOW_PRICE_ALONE = "moving it gains {:.1f} pod-seconds, not more than its price of {:.1f}"
+    BEYOND_THE_PROMISE = "its workload has on the edge what it was promised"
+    NOT_DEFRAGMENTING = "its group changes no QoS, and defragment is off"
+    TOO_LITTLE_DEFRAGMENTED = (
+        "its group changes no QoS, and takes less than 1 % of a node from fragmentation"
+    )
+    LEAVES_ON_ONE_NODE = "its group changes no QoS, and would leave all of a workload on one node"
+    NEEDS_A_STOPOVER = "its group changes no QoS, and its moves need one another's room"
+    NO_EDGE_NODE = "there is no edge node"
+    NO_NODE_IS_LARGE_ENOUGH = "no edge node is large enough for it, even if empty"
+    NO_NODE_TAKES_IT = "no edge node takes it: {}"
+    MOST_MOVES = "maxMoves ({}) is reached"
+    MOST_FROM_THE_CLOUD = "maxCloudToEdge ({}) is reached"
+    NO_ROOM_IN_THE_CLOUD = "{}, and the cloud has none for what would have to leave"
+    NO_MORE_MOVES = "{}, and {} more moves make none that is worth it"
+    NO_MOVES = "{}, and no moves within the limits make some that are worth it"
+    ROOM_ANYWAY = "there is room for it without a move"
+    NOT_PICKED = "the paper's form did not pick it"
+    WORTH_NOTHING = "moving it is worth nothing"
+    NOT_FOUND = "not found within the bounds"
+
+    def of(self, *told: object) -> "Reason":
+        return Reason(self, told)
+
+
+#: What may be said of moves that do not pay, now.
+_AT_A_PRICE = frozenset({Cause.BELOW_ITS_PRICE, Cause.BELOW_PRICE_ALONE, Cause.NO_MOVES})
+
+
+class Reason(NamedTuple):
+    cause: Cause
+    told: tuple[object, ...]
+
+    def __str__(self) -> str:
+        return self.cause.format(*self.told)
+
+
+class NotTaken(NamedTuple):
+    pod: Pod
+    why: Reason
+
+    @property
+    def reason(self) -> str:
+        return str(self.why)
+
+
+@attrs.frozen(slots=True)
+class Suggestion:
+    """Moves worth their disruption.
+
+    The legs can be carried out in their order, and in any other in which each comes after those
+    that it needs: those that free its room, or without which a rule about other pods could refuse
+    it. A leg into the cloud needs others only where there is not room for all as it is.
+    """
+
+    before: ClusterScore
+    #: once the moves are carried out and the awaited pods are placed
+    after: ClusterScore
+    moves: tuple[Move, ...] = ()
+    #: what the moves are carried out by
+    legs: tuple[Leg, ...] = ()
+    #: pods that wait for a node, and where the moves leave room for them
+    awaited: tuple[Move, ...] = ()
+    #: the best that was not taken, most useful first
+    rejected: tuple[NotTaken, ...] = ()
+    #: nothing better exists within the limits; never said of the paper's form
+    proven: bool = True
+    #: of what the moves proposed are worth, and any might be, at the highest priority at which
+    #: anything might be gained; None within the bounds
+    certificate: Certificate | None = None
+    #: how many states were compared
+    states: int = 0
+
+    @property
+    def id(self) -> str:
+        """What it is called: the same moves of the same pods have the same name, whoever says it.
+
+        Empty if it moves nothing.
+        """
+        moves = sorted(f"{move.pod.uid} {move.source} {move.target}" for move in self.moves)
+        digest = hashlib.sha256("\n".join(moves).encode()).hexdigest()
+        return digest[:ID_LENGTH] if moves else ""
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """As those of a `Decision`."""
+        return () if self.certificate is None or self.proven else (self.certificate,)
+
+    @property
+    def may_pay_later(self) -> bool:
+        """Whether something was left that is worth more the longer it is expected to last."""
+        return any(left.why.cause in _AT_A_PRICE for left in self.rejected)
+
+
+@attrs.frozen(slots=True)
+class SuggestLimits:
+    """How much a suggestion may move. Of a kind that is capped at 0 there is no move."""
+
+    #: in all, a pod that stops over counted twice; a pending pod that gets room on the edge counts
+    #: as one. Only `exact` asks: the paper's form has the other two
+    max_moves: int = attrs.field(default=6, validator=validators.ge(0))
+    max_cloud_to_edge: int = attrs.field(default=5, validator=validators.ge(0))
+    max_edge_reorder: int = attrs.field(default=3, validator=validators.ge(0))
+    #: of a move: the pod-seconds at the edge that must be expected of it, and more, at the highest
+    #: priority that gains. Only `exact` asks; at 0 the greatest QoS counts, however short it lasts
+    price: float = attrs.field(default=0.0, validator=validators.ge(0.0))
+    defragment: bool = False
+    #: the part of the edge, of its cpu and of its memory, that pods of the cloud do not fill
+    headroom: float = attrs.field(default=0.0, validator=[validators.ge(0.0), validators.le(1.0)])
+    #: whether it counts how the replicas of a workload stand together, and one move more, within
+    #: the others' limits, is made so that no single node holds all of a workload; `exact` only
+    spread: bool = False

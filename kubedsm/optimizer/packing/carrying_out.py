@@ -1,0 +1,207 @@
+"""A placement as a plan: which pods move, in which order, which go, and which get their first node.
+
+A pod that moves is on two nodes for a while, and no pod is ever missing: so only that is a plan
+which finds room for each move in turn. Moves that wait for one another in a circle are let out by
+one that stops over where there is room. What cannot be carried out all the same is left as it is,
+and then those that wait have what room there is.
+"""
+
+from collections.abc import Container, Mapping
+
+import attrs
+import numpy as np
+
+from kubedsm.model.deadline import Deadline
+from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid
+from kubedsm.model.serving_order import serving_order
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.optimizer.moving.move_groups import Moves, Order, needs_of, startable
+from kubedsm.optimizer.moving.proposal import allowed_of
+from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind
+from kubedsm.optimizer.packing.problem import Problem
+
+#: What the rules about other pods did not allow where it was tried.
+Refused = tuple[tuple[Pod, NodeName], ...]
+#: Stopovers that are looked for in one plan, at most.
+_STOPOVERS = 8
+
+
+@attrs.frozen(eq=False)
+class Plan:
+    """What is done: first the pods evicted go, then the legs, at last the awaited pods come."""
+
+    moves: Moves = ()
+    legs: tuple[Leg, ...] = ()
+    awaited: Moves = ()
+    evicted: tuple[Pod, ...] = ()
+    refused: Refused = ()
+
+
+def plan_of(problem: Problem, loads: Ints, *, gaps: bool) -> Plan:
+    """What leads to these loads, or as far in their direction as it can be carried out.
+
+    gaps: pods that move may be missing for a while: all of them leave before any comes.
+    """
+    moves, awaited, evicted = _transfers(problem, loads)
+    if gaps:
+        return Plan(moves, (), awaited, evicted)
+    return _carried_out(problem, moves, awaited, evicted)
+
+
+def trimmed(problem: Problem, plan: Plan, deadline: Deadline) -> Plan:
+    """The same without what makes no room for anything that comes, as far as there is time."""
+    gone = (*plan.evicted, *(move.pod for move in plan.moves))
+    room, needless = problem.room_after(loads_after(problem, plan)), set[Uid]()
+    for pod in gone:
+        row, asks = problem.row_of[pod.node_name or ""], problem.asks_of(pod)
+        if (room[row] >= asks).all():
+            room[row] -= asks
+            needless.add(pod.uid)
+    fewer = _without(problem, plan, needless)
+    if fewer is not None:
+        return fewer
+    for uid in needless:
+        if deadline.passed:
+            break
+        plan = _without(problem, plan, {uid}) or plan
+    return plan
+
+
+def _without(problem: Problem, plan: Plan, gone: Container[Uid]) -> Plan | None:
+    """The plan without these moves and evictions; None if it needs them."""
+    moves = tuple(move for move in plan.moves if move.pod.uid not in gone)
+    evicted = tuple(pod for pod in plan.evicted if pod.uid not in gone)
+    fewer = _carried_out(problem, moves, plan.awaited, evicted)
+    same = len(fewer.moves) == len(moves) and len(fewer.awaited) == len(plan.awaited)
+    return fewer if same else None
+
+
+def _carried_out(problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[Pod, ...]) -> Plan:
+    """As far as it can be."""
+    refused: Refused = ()
+    free = dict(problem.snapshot.free)
+    for pod in evicted:
+        if pod.node_name is not None:
+            free[pod.node_name] += pod.requests
+    order = _startable(problem, moves, free)
+    before = loads_after(problem, Plan(order.moves, evicted=evicted))
+    came = _placed(problem, awaited, problem.room_after(before))
+    if problem.rules is not None:
+        feasibility = problem.rules.feasibility
+        for pod in evicted:
+            feasibility = feasibility.without_pod(pod.uid)
+        order, impasses = allowed_of(feasibility, (*order.moves, *came), free)
+        refused = tuple((each.move.pod, each.move.target) for each in impasses)
+        came = tuple(move for move in order.moves if move.source is None)
+    made = tuple(move for move in order.moves if move.source is not None)
+    return Plan(made, order.legs(made), came, evicted, refused)
+
+
+def loads_after(problem: Problem, plan: Plan) -> Ints:
+    """Where the pods are once the plan is carried out."""
+    loads = problem.old.copy()
+    rows = problem.row_of
+    for move in (*plan.moves, *plan.awaited):
+        loads[rows[move.target], problem.kind_of[move.pod.uid]] += 1
+    for pod, source in [(p, p.node_name) for p in plan.evicted] + [
+        (move.pod, move.source) for move in plan.moves
+    ]:
+        if source is not None:
+            loads[rows[source], problem.kind_of[pod.uid]] -= 1
+    return loads
+
+
+def _transfers(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, ...]]:
+    """Which pods move, which of those that wait come, and which have no place any more."""
+    moves: list[Move] = []
+    awaited: list[Move] = []
+    evicted: list[Pod] = []
+    tier_of = {node.name: node.tier for node in problem.packing.nodes}
+    changes = loads - problem.old
+    room = problem.packing.free - problem.old @ problem.packing.requests
+    moving = problem.kept(loads) - np.minimum(loads, problem.old).sum(axis=0)
+    for kind in np.flatnonzero((changes != 0).any(axis=0)).tolist():
+        column, number = changes[:, kind], int(moving[kind])
+        leaving = [
+            pod
+            for row in np.flatnonzero(column < 0).tolist()
+            for pod in problem.running[kind][row][int(column[row]) :]
+        ]
+        places = np.repeat(np.arange(len(column)), np.maximum(column, 0)).tolist()
+        # A pod that moves needs its new room beside its old one: it goes where most is free.
+        places.sort(key=lambda row: (-int(room[row].min()), row))
+        names = [problem.names[row] for row in places]
+        for pod, name in zip(leaving[:number], names, strict=False):
+            source = pod.node_name
+            if source is not None:
+                way = MoveKind.between(tier_of[source] or Tier.CLOUD, tier_of[name] or Tier.CLOUD)
+                moves.append(Move(pod, source, name, way))
+        evicted += leaving[number:]
+        coming = zip(problem.waiting[kind], names[number:], strict=False)
+        awaited += [Move(pod, None, name, None) for pod, name in coming]
+    return tuple(moves), tuple(awaited), tuple(evicted)
+
+
+def _startable(problem: Problem, moves: Moves, free: Mapping[NodeName, Resources]) -> Order:
+    """Those of the moves that can be carried out, some of them with a stopover."""
+    while True:
+        needs = needs_of(moves, free)
+        stopping = _stopovers(problem, moves, needs, free)
+        done = startable(needs, stopping)
+        if len(done) == len(moves):
+            placed = tuple(
+                attrs.evolve(move, stopover=stopping.get(move.pod.uid)) for move in moves
+            )
+            return Order(placed, needs)
+        moves = tuple(move for move in moves if move.pod.uid in done)
+
+
+def _stopovers(
+    problem: Problem,
+    moves: Moves,
+    needs: Mapping[Uid, frozenset[Uid]],
+    free: Mapping[NodeName, Resources],
+) -> dict[Uid, NodeName]:
+    """Where moves that wait in a circle may stop over, beside all that comes there."""
+    found: dict[Uid, NodeName] = {}
+    spare = problem.rows_of(free)
+    for move in moves:
+        spare[problem.row_of[move.target]] -= problem.asks_of(move.pod)
+    while len(found) < _STOPOVERS:
+        done = startable(dict(needs), found)
+        stuck = [move for move in moves if move.pod.uid not in done]
+        wanted = {uid for move in stuck for uid in needs[move.pod.uid]}
+        stuck = [m for m in stuck if m.pod.uid in wanted and m.pod.uid not in found]
+        for move in sorted(stuck, key=lambda m: (m.pod.requests.cpu, m.pod.requests.memory)):
+            fitting = problem.fitting(move.pod, spare)
+            fitting = [
+                row for row in fitting if problem.names[row] not in (move.source, move.target)
+            ]
+            if fitting:
+                row = max(fitting, key=lambda row: (spare[row].min(), -row))
+                found[move.pod.uid] = problem.names[row]
+                spare[row] -= problem.asks_of(move.pod)
+                break
+        else:
+            break
+    return found
+
+
+def _placed(problem: Problem, awaited: Moves, room: Ints) -> Moves:
+    """Pods that wait, where there is room for them: those and there first that were meant."""
+    meant = {move.pod.uid: problem.row_of[move.target] for move in awaited}
+    waiting = [pod for of_kind in problem.waiting for pod in of_kind]
+    waiting.sort(
+        key=lambda pod: (-pod.pod_class.priority, pod.uid not in meant, *serving_order(pod))
+    )
+    found: list[Move] = []
+    for pod in waiting:
+        fitting = problem.fitting(pod, room)
+        if not fitting:
+            continue
+        row = meant.get(pod.uid)
+        if row not in fitting:
+            row = min(fitting, key=lambda at: (int(room[at].min()), at))
+        found.append(Move(pod, None, problem.names[row], None))
+        room[row] -= problem.asks_of(pod)
+    return tuple(found)

@@ -1,0 +1,189 @@
+"""The whole cluster packed anew, for the pods that nothing takes (seed 1 of the specifications).
+
+"Optimising Kubernetes pod placement with constraint programming", with plans that leave no gap
+where the paper evicts first, and with edge shares. The most pods by priority; then the greatest
+QoS; then the fewest evictions and moves. What is found counts only if it is strictly better than
+what is: more pods of some priority have a node, and no fewer of any higher one.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from kubedsm.model.deadline import Deadline
+from kubedsm.model.model import Pod
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.objective.gains import Gains
+from kubedsm.objective.objective import Objective, Promises
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.moving.movable import Movable, default_movable, unless_unwanted
+from kubedsm.optimizer.moving.move_groups import Moves, disruptions
+from kubedsm.optimizer.moving.suggestion import Leg, Reason
+from kubedsm.optimizer.packing.carrying_out import Plan, Refused, loads_after, plan_of, trimmed
+from kubedsm.optimizer.packing.packing_search import Search
+from kubedsm.optimizer.packing.phases import PLACED, Form, GoalOrder, Phases, Weighing
+from kubedsm.optimizer.packing.problem import Problem
+from kubedsm.optimizer.programming.in_order import Certificate, Found
+from kubedsm.optimizer.programming.programme import Solver
+
+#: Of the time that is left, what goes to small steps, and to the search before a solver is asked.
+_STEPPING, _SEARCHING = 0.2, 0.4
+#: How often it is tried with what the rules about other pods allow.
+_TRIES, _EVEN = 4, 0.5
+
+
+@attrs.frozen(slots=True)
+class Packed:
+    """How the cluster is packed: nothing is to be done unless that places more pods.
+
+    The evicted pods go first; then the legs can be carried out in their order, and in any other in
+    which each comes after those that it needs, and no pod is ever missing; then the awaited pods
+    come.
+    """
+
+    #: pods with a node, of ours and by priority, of those that may be moved or wait; the highest
+    #: priority first
+    before: Mapping[int, int]
+    after: Mapping[int, int]
+    moves: Moves = ()
+    legs: tuple[Leg, ...] = ()
+    awaited: Moves = ()
+    evicted: tuple[Pod, ...] = ()
+    #: how sure it is that no more can be had, goal by goal, with or without a gap
+    certificates: tuple[Certificate, ...] = ()
+
+    @property
+    def proven(self) -> bool:
+        """Nothing better exists in any respect."""
+        return all(certificate.proven for certificate in self.certificates)
+
+    @property
+    def placed_proven(self) -> bool:
+        """No more pods can have a node, whatever is moved."""
+        goals = (each for each in self.certificates if each.goal == PLACED)
+        return all(certificate.proven for certificate in goals)
+
+    @property
+    def better(self) -> bool:
+        """Whether there is anything to be done."""
+        return bool(self.awaited)
+
+
+def pack(
+    snapshot: Snapshot,
+    promises: Promises,
+    objective: Objective,
+    bounds: Bounds,
+    movable: Movable,
+    *,
+    tier_share: float = 0.6,
+    allow_evictions: bool = False,
+    gaps: bool = False,
+    weighing: Weighing = "keep",
+    order: GoalOrder = "placed first",
+) -> Packed:
+    """What to do so that more of the pods that wait have a node.
+
+    movable: why a pod must stay where it is, or None; what `default_movable` forbids stays anyway.
+    allow_evictions: pods of lower priority may go for those of a higher one that wait.
+    gaps: pods that move may be missing meanwhile, as if all left before any came; the plan then has
+    no legs.
+    """
+    forbidden = default_movable(snapshot)
+
+    def reason_to_stay(pod: Pod) -> Reason | None:
+        return forbidden(pod) or movable(pod)
+
+    gains = Gains.of(snapshot, promises, objective)
+    # Where the edge wants no more of a workload, its pods of the cloud stay on their nodes.
+    stays = unless_unwanted(snapshot, promises, reason_to_stay)
+    problem = Problem.of(snapshot, stays, gains, allow_evictions=allow_evictions)
+    problem = attrs.evolve(problem, evict_rather=weighing == "evict")
+    form = Form(tier_share, weighing, order)
+    phases = Phases(problem, gains, form)
+    choice = _Choice(problem, phases, gaps=gaps)
+    known: list[Found] = []
+    limited, tries = problem, _TRIES if problem.rules is not None else 1
+    for left in reversed(range(tries if any(problem.waiting) else 0)):
+        deadline = bounds.deadline.part(_EVEN if left else 1.0)
+        model = phases if limited is problem else Phases(limited, gains, form)
+        refused = _searched(limited, model, choice, known, bounds.solver, deadline)
+        if not refused:
+            break
+        limited = limited.without(refused)
+    # What is known of all that there is; later it is not looked at any more.
+    found = known[0] if known else None
+    plan = choice.trim(bounds.deadline)
+    return Packed(
+        _by_priority(problem, problem.placed(problem.old)),
+        _by_priority(problem, problem.placed(choice.loads)),
+        plan.moves,
+        plan.legs,
+        plan.awaited,
+        plan.evicted,
+        phases.certificates(choice.loads, found),
+    )
+
+
+def _searched(
+    problem: Problem,
+    phases: Phases,
+    choice: "_Choice",
+    known: list[Found],
+    solver: Solver | None,
+    deadline: Deadline,
+) -> Refused:
+    """Offer what is found, and note what the solver knows; what rules about other pods refuse."""
+    search = Search(problem)
+    search.start(choice.loads)
+    search.improve_by_steps(deadline.part(_STEPPING), choice.carries_out)
+    search.improve(deadline.part(_SEARCHING))
+    refused = choice.offer(search.loads)
+    if solver is None:
+        return refused
+    loads, found = phases.solved(solver, deadline, search.loads)
+    known.append(found)
+    return refused + choice.offer(loads)
+
+
+class _Choice:
+    """The best plan so far."""
+
+    def __init__(self, problem: Problem, phases: Phases, *, gaps: bool) -> None:
+        self._problem, self._phases, self._gaps = problem, phases, gaps
+        self.plan, self.loads = Plan(), problem.old
+
+    def carries_out(self, loads: Ints) -> bool:
+        """Offered, and whether its plan comes to as many pods with a node."""
+        plan = self._offered(loads)
+        after = loads_after(self._problem, plan)
+        return self._problem.placed(after) >= self._problem.placed(loads)
+
+    def offer(self, loads: Ints) -> Refused:
+        """Take it if it is better, and say what is refused of it."""
+        return self._offered(loads).refused
+
+    def _offered(self, loads: Ints) -> Plan:
+        """Taken if it places more than what is, and is the best of such plans."""
+        problem, plan = self._problem, plan_of(self._problem, loads, gaps=self._gaps)
+        after = loads_after(problem, plan)
+        if problem.placed(after) > problem.placed(problem.old) and (
+            self._standing(plan, after) > self._standing(self.plan, self.loads)
+        ):
+            self.plan, self.loads = plan, after
+        return plan
+
+    def trim(self, deadline: Deadline) -> Plan:
+        """The best plan, without what it does not need."""
+        if not self._gaps:
+            self.plan = trimmed(self._problem, self.plan, deadline)
+            self.loads = loads_after(self._problem, self.plan)
+        return self.plan
+
+    def _standing(self, plan: Plan, after: Ints) -> tuple[tuple[int, ...], int]:
+        return self._phases.standing(after), -disruptions(plan.moves)
+
+
+def _by_priority(problem: Problem, placed: Iterable[int]) -> dict[int, int]:
+    return dict(zip(problem.priorities, placed, strict=True))

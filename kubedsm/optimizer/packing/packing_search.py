@@ -1,0 +1,268 @@
+"""Packing by trying: some nodes are emptied and packed anew, again and again.
+
+A few at a time, drawn at random: what they hold and what waits is put into them again by best fit,
+in an order with some noise. What is no worse is kept: first the most pods with a node, by priority,
+and room that is free in one piece, so that the next has a place; then, with as many, the fewest
+away from their old nodes. (Large neighbourhood search, as in Shaw's "Using constraint programming
+and local search methods to solve vehicle routing problems".)
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kubedsm.model.deadline import Deadline
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.optimizer.packing.problem import Problem
+
+#: Nodes that are packed anew at a time, at most.
+_NODES = 4
+#: So many rounds, and so many more a node; the deadline may come before.
+_ROUNDS, _ROUNDS_A_NODE = 400, 60
+#: Of these the part that goes to moving less.
+_RESTORING = 0.3
+#: How much orders and fits are off, at most; and how often pods go home that are to move less.
+_NOISE, _HOMING = 0.4, 0.95
+#: One of them is the one with most room of so many.
+_LOOKED_AT = 3
+#: How often each of two is done, where neither is always better.
+_EVEN = 0.5
+#: How often pods that had a node go first, and how often those of higher priority do.
+_OLD_FIRST, _BY_TIER = 0.4, 0.3
+#: Random numbers drawn at a time.
+_DRAWN = 4096
+
+#: Some of the nodes, by row, and the kinds of the pods on them.
+_Nodes = dict[int, list[int]]
+
+
+class _Found(NamedTuple):
+    on: _Nodes
+    #: the kinds of the pods without a node
+    out: list[int]
+
+
+class Search:
+    """A placement that gets better; owned by whoever looks for one."""
+
+    def __init__(self, problem: Problem, seed: int = 0) -> None:
+        packing = problem.packing
+        #: the resources of which there may be too little
+        scarce = (packing.requests > 0).any(axis=0) & (
+            packing.free.min(axis=0) < packing.counts @ packing.requests
+        )
+        self._problem = problem
+        self._room: list[list[int]] = packing.free[:, scarce].tolist()
+        self._asks: list[list[int]] = packing.requests[:, scarce].tolist()
+        self._parts = (1 / np.maximum(packing.free.max(axis=0), 1))[scarce].tolist()
+        self._size = [self._size_of(asks) for asks in self._asks]
+        self._tier = problem.tiers.tolist()
+        self._most = packing.most.tolist()
+        self._old = problem.old.tolist()
+        self._spare = (packing.counts - problem.least).tolist()
+        #: by row, the kinds of the pods there; and of those that have no node
+        self._on: list[list[int]] = []
+        #: how much room that leaves there
+        self._spare_room: list[float] = []
+        self._out: list[int] = []
+        self._rounds = _ROUNDS + _ROUNDS_A_NODE * len(problem.names)
+        self._random = _numbers(seed)
+
+    @property
+    def loads(self) -> Ints:
+        loads = self._problem.packing.nothing()
+        for row, kinds in enumerate(self._on):
+            for kind in kinds:
+                loads[row, kind] += 1
+        return loads
+
+    def start(self, loads: Ints) -> None:
+        self._on = [
+            [kind for kind, number in enumerate(row) for _ in range(number)]
+            for row in loads.tolist()
+        ]
+        self._spare_room = [self._room_beside(row, kinds) for row, kinds in enumerate(self._on)]
+        left = (self._problem.packing.counts - loads.sum(axis=0)).tolist()
+        self._out = [kind for kind, number in enumerate(left) for _ in range(number)]
+
+    def improve(self, deadline: Deadline) -> None:
+        """Place more, and then move less."""
+        packing = deadline.part(1 - _RESTORING)
+        for _ in range(self._rounds):
+            if packing.passed or not self._out:
+                break
+            self._go_on(self._repacked(restoring=False), self._torn)
+        for _ in range(int(self._rounds * _RESTORING)):
+            if deadline.passed:
+                break
+            self._go_on(self._repacked(restoring=True), self._moved)
+
+    def improve_by_steps(self, deadline: Deadline, takes: Callable[[Ints], bool]) -> None:
+        """Place more, by few moves at a time, as far as each step is taken."""
+        for _ in range(self._rounds):
+            if deadline.passed or not self._out:
+                break
+            found = self._repacked(restoring=True)
+            before = list(self._on), list(self._spare_room), self._out
+            if found is not None and self._counted(found.out) < self._counted(self._out):
+                self._become(found)
+                if not takes(self.loads):
+                    self._on, self._spare_room, self._out = before
+
+    def _repacked(self, *, restoring: bool) -> "_Found | None":
+        """With some nodes packed anew; None if pods that must have a node would have none."""
+        rows = self._drawn_rows()
+        kept, pool = self._taken_out(rows, restoring=restoring)
+        waiting: list[int] = []
+        outside: list[int] = []
+        for kind in self._out:
+            open_here = any(self._most[row][kind] for row in rows)
+            (waiting if open_here else outside).append(kind)
+        after, out = self._packed(kept, pool, waiting, restoring=restoring)
+        found = _Found(after, out + outside)
+        return found if self._allowed(found.out) else None
+
+    def _go_on(self, found: "_Found | None", judged: Callable[[_Nodes], float]) -> None:
+        """From there, if that is no worse."""
+        if found is None:
+            return
+        was, now = self._counted(self._out), self._counted(found.out)
+        before = {row: self._on[row] for row in found.on}
+        if now < was or (now == was and judged(found.on) <= judged(before)):
+            self._become(found)
+
+    def _become(self, found: "_Found") -> None:
+        for row, kinds in found.on.items():
+            self._on[row] = kinds
+            self._spare_room[row] = self._room_beside(row, kinds)
+        self._out = found.out
+
+    def _drawn_rows(self) -> list[int]:
+        number = len(self._on)
+        wanted = min(number, 2 + int(next(self._random) * (_NODES - 1)))
+        drawn = [int(next(self._random) * number) for _ in range(_LOOKED_AT)]
+        rows = {max(drawn, key=self._spare_room.__getitem__)}
+        while len(rows) < wanted:
+            rows.add(int(next(self._random) * number))
+        return sorted(rows)
+
+    def _taken_out(self, rows: Sequence[int], *, restoring: bool) -> tuple[_Nodes, list[int]]:
+        """What stays on these nodes, and what does not."""
+        part = 1.0 if next(self._random) < _EVEN else next(self._random)
+        kept: _Nodes = {}
+        pool: list[int] = []
+        for row in rows:
+            kept[row] = []
+            home = list(self._old[row])
+            for kind in self._on[row]:
+                home[kind] -= 1
+                stays = restoring and home[kind] >= 0 and next(self._random) < _EVEN
+                if stays or next(self._random) > part:
+                    kept[row].append(kind)
+                else:
+                    pool.append(kind)
+        return kept, pool
+
+    def _packed(
+        self,
+        kept: _Nodes,
+        pool: list[int],
+        waiting: list[int],
+        *,
+        restoring: bool,
+    ) -> tuple[_Nodes, list[int]]:
+        """What is on them then, and which of the pool and of those that wait are not."""
+        size, rng = self._size, self._random
+        noise = next(rng) * _NOISE
+        homing = restoring and next(rng) < _HOMING
+        after = {row: list(kinds) for row, kinds in kept.items()}
+        free = {row: self._left(row, kinds) for row, kinds in kept.items()}
+        tier = self._tier
+        first = next(rng)
+        sized = [(size[k] * (1 + noise * next(rng)), k) for k in pool]
+        more = [(size[k] * (1 + noise * next(rng)), k) for k in waiting]
+        if first < _OLD_FIRST:
+            order = [k for _, k in sorted(sized, reverse=True)]
+            order += [k for _, _, k in sorted((tier[k], s, k) for s, k in more)]
+        elif first < _OLD_FIRST + _BY_TIER:
+            order = [k for _, _, k in sorted((tier[k], -s, k) for s, k in sized + more)]
+        else:
+            order = [k for _, k in sorted(sized + more, reverse=True)]
+        out: list[int] = []
+        for kind in order:
+            row = self._best(kind, free, after, noise, homing=homing)
+            if row is None:
+                out.append(kind)
+            else:
+                after[row].append(kind)
+                free[row] = list(map(int.__sub__, free[row], self._asks[kind]))
+        return after, out
+
+    def _size_of(self, amounts: Sequence[int]) -> float:
+        return sum(map(float.__mul__, map(float, amounts), self._parts))
+
+    def _room_beside(self, row: int, kinds: Sequence[int]) -> float:
+        return self._size_of(self._left(row, kinds))
+
+    def _left(self, row: int, kinds: Sequence[int]) -> list[int]:
+        left = self._room[row]
+        for kind in kinds:
+            left = list(map(int.__sub__, left, self._asks[kind]))
+        return left
+
+    def _best(
+        self,
+        kind: int,
+        free: _Nodes,
+        after: _Nodes,
+        noise: float,
+        *,
+        homing: bool,
+    ) -> int | None:
+        """The node that it fills best, more or less; if it is to go home, one that it came from."""
+        asks, best, least = self._asks[kind], None, float("inf")
+        for row, left in free.items():
+            if not self._most[row][kind] or any(map(int.__gt__, asks, left)):
+                continue
+            there = after[row].count(kind)
+            if there >= self._most[row][kind]:
+                continue
+            rest = self._size_of(left) * (1 + noise * next(self._random))
+            if homing and there < self._old[row][kind]:
+                rest -= 1000
+            if rest < least:
+                best, least = row, rest
+        return best
+
+    def _counted(self, out: Sequence[int]) -> list[int]:
+        counted = [0] * len(self._problem.priorities)
+        for kind in out:
+            counted[self._tier[kind]] += 1
+        return counted
+
+    def _allowed(self, out: Sequence[int]) -> bool:
+        """Whether all that must have a node have one."""
+        return all(out.count(kind) <= self._spare[kind] for kind in set(out))
+
+    def _torn(self, on: _Nodes) -> float:
+        total = 0.0
+        for row, kinds in on.items():
+            left = self._left(row, kinds)
+            total -= self._size_of(left) ** 2
+        return total
+
+    def _moved(self, on: _Nodes) -> float:
+        total = 0
+        for row, kinds in on.items():
+            home = list(self._old[row])
+            for kind in kinds:
+                home[kind] -= 1
+            total += sum(n for n in home if n > 0)
+        return float(total)
+
+
+def _numbers(seed: int) -> Iterator[float]:
+    rng = np.random.default_rng(seed)
+    while True:
+        yield from rng.random(_DRAWN).tolist()

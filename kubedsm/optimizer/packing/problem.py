@@ -1,0 +1,225 @@
+"""The whole cluster as one packing: pods that may be anywhere, and pods that wait for a node.
+
+As in `packing`, pods that are interchangeable are a kind, and a placement is a matrix of counts.
+Here a kind has pods that run and pods that wait: which of them goes where is only said once it is
+known how many are to be where.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, cached_property
+from typing import Self
+
+import attrs
+import numpy as np
+
+from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload
+from kubedsm.model.node_index import column_of
+from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.room import Room
+from kubedsm.model.serving_order import serving_order
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Ints, axes_of
+from kubedsm.objective.gains import Gains
+from kubedsm.optimizer.matching.problem import Kind, Packing, Rank
+from kubedsm.optimizer.moving.edge_rules import EdgeRules
+from kubedsm.optimizer.moving.movable import Movable
+from kubedsm.plugins.class_verdicts import open_nodes
+from kubedsm.plugins.feasibility import EquivalenceClass
+
+#: What pods of a kind have in common; the workload only where its edge share is worth anything.
+_Alike = tuple[PodClass | EquivalenceClass, Workload | None]
+
+
+@attrs.frozen(eq=False)
+class Problem:
+    """S kinds on N nodes. Loads, N x S: how many pods of each kind are on each node."""
+
+    snapshot: Snapshot
+    #: all pods of each kind, those that run and those that wait; the room once none of them is
+    #: anywhere
+    packing: Packing
+    #: N x S, where pods of each kind run
+    old: Ints
+    #: S, how many pods of each kind must have a node
+    least: Ints
+    #: S, by priority, 0 for the highest
+    tiers: Ints
+    #: the priority of each tier
+    priorities: tuple[int, ...]
+    #: S, whose pods they are; None where no edge share is worth anything
+    workloads: tuple[Workload | None, ...]
+    #: None if no rule about other pods concerns these
+    rules: EdgeRules | None
+    #: of a kind those that wait come before any moves, even if such a pod has to go for it
+    evict_rather: bool = False
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, movable: Movable, gains: Gains, *, allow_evictions: bool
+    ) -> Self:
+        """movable: why a pod must stay where it is, or None.
+
+        Pods that must stay only hold room. Others may be evicted, if that is allowed, where pods of
+        a higher priority wait.
+        """
+        rows = NodeRows(snapshot.index, snapshot.room, np.flatnonzero(~snapshot.index.tierless))
+        ours = (p for p in snapshot.pods.values() if p.scheduler_name == snapshot.scheduler_name)
+        running = [pod for pod in ours if pod.node_name in snapshot.nodes and not movable(pod)]
+        pods = snapshot.schedulable(snapshot.pods.values())
+        waiting = [pod for pod in pods if not pod.requests.beyond_any_node]
+        rules = EdgeRules.of(snapshot, running)
+        emptied = attrs.evolve(rows, room=_emptied(rows, snapshot, [*running, *waiting], running))
+        found = _kinds([*running, *waiting], emptied, rules, gains)
+        kinds = [kind for kind, _ in found]
+        packing = Packing.of(kinds, emptied)
+        old = _counted(kinds, rows)
+        room = np.maximum(packing.free, old @ packing.requests)
+        packing = attrs.evolve(packing, free=room, most=_most(packing, room, old))
+        priorities = sorted({kind.rank.priority for kind in kinds}, reverse=True)
+        tiers = np.array([priorities.index(k.rank.priority) for k in kinds], dtype=np.int64)
+        least = old.sum(axis=0)
+        if allow_evictions:
+            waits = [tier for tier, n in zip(tiers, packing.counts - least, strict=True) if n]
+            least[tiers > min(waits, default=len(priorities))] = 0
+        workloads = tuple(workload for _, workload in found)
+        return cls(snapshot, packing, old, least, tiers, tuple(priorities), workloads, rules)
+
+    @cached_property
+    def names(self) -> tuple[NodeName, ...]:
+        return tuple(node.name for node in self.packing.nodes)
+
+    @cached_property
+    def running(self) -> tuple[Mapping[int, tuple[Pod, ...]], ...]:
+        """Of each kind, by row, the pods that run there, the oldest first."""
+        return tuple(self._running(kind) for kind in self.packing.kinds)
+
+    def _running(self, kind: Kind) -> Mapping[int, tuple[Pod, ...]]:
+        rows = {name: at for at, name in enumerate(self.names)}
+        found: dict[int, tuple[Pod, ...]] = {}
+        for pod in kind.pods:
+            if pod.node_name is not None:
+                row = rows[pod.node_name]
+                found[row] = (*found.get(row, ()), pod)
+        return found
+
+    @cached_property
+    def waiting(self) -> tuple[tuple[Pod, ...], ...]:
+        """Of each kind, those that wait, the oldest first."""
+        kinds = self.packing.kinds
+        return tuple(tuple(pod for pod in k.pods if pod.node_name is None) for k in kinds)
+
+    @cached_property
+    def kind_of(self) -> Mapping[Uid, int]:
+        return {pod.uid: at for at, kind in enumerate(self.packing.kinds) for pod in kind.pods}
+
+    @cached_property
+    def row_of(self) -> Mapping[str, int]:
+        return {name: row for row, name in enumerate(self.names)}
+
+    def asks_of(self, pod: Pod) -> Ints:
+        """R"""
+        asks: Ints = self.packing.requests[self.kind_of[pod.uid]]
+        return asks
+
+    def rows_of(self, free: Mapping[NodeName, Resources]) -> Ints:
+        """N x R, below zero too."""
+        return amounts_of_all([free[name] for name in self.names], self.packing.axes)
+
+    def room_after(self, loads: Ints) -> Ints:
+        """N x R, what is free once so many are there, where that is less than nothing too."""
+        room: Ints = self._free - (loads - self.old) @ self.packing.requests
+        return room
+
+    @cached_property
+    def _free(self) -> Ints:
+        return self.rows_of(self.snapshot.free)
+
+    def fitting(self, pod: Pod, room: Ints) -> list[int]:
+        """The rows that take the pod, with that room."""
+        kind = self.kind_of[pod.uid]
+        asks = self.packing.requests[kind]
+        enough = ((room >= asks) | (asks == 0)).all(axis=1)
+        found: list[int] = np.flatnonzero(enough & (self.packing.most[:, kind] > 0)).tolist()
+        return found
+
+    def without(self, refused: Iterable[tuple[Pod, NodeName]]) -> Self:
+        """The same with no more pods of these kinds on those nodes than there are."""
+        most = self.packing.most.copy()
+        for pod, node in refused:
+            at = self.names.index(node), self.kind_of[pod.uid]
+            most[at] = self.old[at]
+        return attrs.evolve(self, packing=attrs.evolve(self.packing, most=most))
+
+    def placed(self, loads: Ints) -> tuple[int, ...]:
+        """How many pods of each tier have a node."""
+        counts = np.bincount(self.tiers, loads.sum(axis=0), minlength=len(self.priorities))
+        return tuple(counts.astype(np.int64).tolist())
+
+    def kept(self, loads: Ints) -> Ints:
+        """S, how many pods that had a node have one, the same or another."""
+        counts, had = loads.sum(axis=0), self.old.sum(axis=0)
+        most: Ints = np.minimum(counts, had)
+        if not self.evict_rather:
+            return most
+        stay, waiting = np.minimum(loads, self.old).sum(axis=0), self.packing.counts - had
+        fewest: Ints = np.maximum(self.least, np.maximum(stay, counts - waiting))
+        return fewest
+
+
+def amounts_of_all(listed: Sequence[Resources], axes: Sequence[str]) -> Ints:
+    return np.stack([column_of(listed, axis) for axis in axes], axis=1)
+
+
+def _emptied(rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]) -> Room:
+    """What is free of what these pods ask for, once those are gone."""
+    free = dict(snapshot.free)
+    for pod in gone:
+        if pod.node_name is not None:
+            free[pod.node_name] += pod.requests
+    room, columns = Room(rows.index, free), axes_of(pod.requests for pod in pods)
+    return Room(rows.index, free, {axis: room.column(axis) for axis in columns})
+
+
+def _kinds(
+    pods: Iterable[Pod], rows: NodeRows, rules: EdgeRules | None, gains: Gains
+) -> list[tuple[Kind, Workload | None]]:
+    @cache
+    def worth(workload: Workload) -> bool:
+        share = gains.shares.get(workload)
+        if share is None:
+            return False
+        changes = (share.total - share.edge, -share.edge)
+        return any(gains.of_workload(workload, change) for change in changes)
+
+    alike: dict[_Alike, list[Pod]] = {}
+    for pod in pods:
+        key = pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
+        alike.setdefault((key, pod.workload if worth(pod.workload) else None), []).append(pod)
+    found = []
+    for (_, workload), members in alike.items():
+        members.sort(key=serving_order)
+        one = members[0]
+        mask = open_nodes(one.pod_class, rows.index) if rules is None else rules.open_to(one)
+        fitting = rows.mask & mask & ~rows.room.short(one.requests)
+        rank = Rank(priority=one.pod_class.priority)
+        found.append((Kind(one.requests, tuple(members), fitting, rank), workload))
+    return sorted(found, key=lambda entry: serving_order(entry[0].pods[0]))
+
+
+def _counted(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
+    at = {node.name: row for row, node in enumerate(rows.nodes)}
+    old = np.zeros((len(at), len(kinds)), dtype=np.int64)
+    for kind, of in enumerate(kinds):
+        for pod in of.pods:
+            if pod.node_name is not None:
+                old[at[pod.node_name], kind] += 1
+    return old
+
+
+def _most(packing: Packing, room: Ints, old: Ints) -> Ints:
+    """N x S, how many fit if there are no others; never fewer than are there."""
+    asked = np.maximum(packing.requests, 1)
+    fits = room[:, None, :] // asked[None, :, :]
+    fits[:, packing.requests == 0] = np.iinfo(np.int64).max
+    most: Ints = np.minimum(packing.counts, np.minimum(packing.most, fits.min(axis=2)))
+    return np.maximum(most, old)

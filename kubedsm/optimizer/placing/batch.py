@@ -1,0 +1,253 @@
+"""A batch of pods that are to be placed, and what is known of where they could go."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from kubedsm.model.model import (
+    NodeName,
+    Pod,
+    PodClass,
+    Share,
+    Tier,
+    Uid,
+    Workload,
+    shares_after,
+)
+from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.serving_order import levels_of
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Fragmentation
+from kubedsm.objective.objective import Objective, Promises, quality
+from kubedsm.objective.replica_spread import ReplicaSpread
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Packing, Rank, Turn, kinds
+from kubedsm.optimizer.placing.alone import place_alone
+from kubedsm.optimizer.placing.beyond.integer_choice import PLACED, QOS
+from kubedsm.optimizer.placing.beyond.shortfalls import amounts, shortfalls
+from kubedsm.optimizer.placing.cloud import CloudRoom
+from kubedsm.optimizer.placing.cloud_window import WHOLE_CLOUD, LookedAt, Sampling
+from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, make_decision, room_after
+from kubedsm.optimizer.placing.proof import Proof, plain_proof
+from kubedsm.optimizer.placing.replica_ladders import ReplicaLadders
+from kubedsm.optimizer.placing.settling import Placed
+from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.plugins.class_verdicts import fitting_nodes, rejections
+from kubedsm.plugins.rejection import Rejection
+
+
+@attrs.frozen(eq=False)
+class Batch:
+    snapshot: Snapshot
+    #: in the order in which they are served
+    pods: Sequence[Pod]
+    shares: Mapping[Workload, Share]
+    promises: Promises
+    objective: Objective
+    fragmentation: Fragmentation
+    bounds: Bounds
+    #: None if no pod goes before others
+    ranks: Mapping[Uid, Rank] | None
+    #: of the workloads of the batch, without it; None if it does not matter
+    spread: ReplicaSpread | None
+    sampling: Sampling = WHOLE_CLOUD
+    edge: NodeRows = attrs.field(init=False)
+    cloud: NodeRows = attrs.field(init=False)
+
+    @edge.default
+    def _edge(self) -> NodeRows:
+        return self.snapshot.in_turn(Tier.EDGE)
+
+    @cloud.default
+    def _cloud(self) -> NodeRows:
+        return self.snapshot.in_turn(Tier.CLOUD)
+
+    def alone(self, pod: Pod) -> Choice:
+        share, promise = self.shares.get(pod.workload, Share()), self.promises(pod.workload)
+        looked_at = self._looked_at()
+        choice = place_alone(
+            pod,
+            self.edge,
+            self._some_of_cloud(looked_at),
+            self.objective.gain(share, promise),
+            self.fragmentation,
+            self.spread,
+        )
+        return attrs.evolve(choice, looked_at=looked_at)
+
+    def plain_choice(self) -> Choice:
+        """By some of the cloud, if all that it ever takes of the batch has room there at once.
+
+        So that no pod is left out, nor kept at the edge, for what was not looked at.
+        """
+        looked_at = self._looked_at()
+        if looked_at is not None:
+            some = self._some_of_cloud(looked_at)
+            of_batch = kinds(self.pods, self.edge + some, self.ranks)
+            replicas, in_cloud = self._in_cloud(of_batch, some)
+            room = CloudRoom.roomy(in_cloud)
+            if room is not None:
+                return attrs.evolve(self._made(room, replicas), looked_at=looked_at)
+        return self.choice(kinds(self.pods, self.edge + self.cloud, self.ranks))
+
+    def choice(self, batch_kinds: Sequence[Kind]) -> Choice:
+        replicas, in_cloud = self._in_cloud(batch_kinds, self.cloud)
+        return self._made(CloudRoom.of(in_cloud, self.bounds), replicas)
+
+    def _looked_at(self) -> LookedAt | None:
+        index, room = self.snapshot.index, self.snapshot.room
+        classes = {pod.pod_class for pod in self.pods}
+        return self.sampling.looked_at(index, (fitting_nodes(c, index, room) for c in classes))
+
+    def _some_of_cloud(self, looked_at: LookedAt | None) -> NodeRows:
+        return (
+            self.cloud if looked_at is None else self.cloud.only(looked_at.nodes(self.cloud.index))
+        )
+
+    def _in_cloud(
+        self, batch_kinds: Sequence[Kind], cloud: NodeRows
+    ) -> tuple[ReplicaLadders | None, Packing]:
+        """The ladders are those of the edge as well."""
+        if self.spread is None:
+            return None, Packing.of(batch_kinds, cloud)
+        replicas = ReplicaLadders.of(batch_kinds, self.edge + cloud, self.spread)
+        return replicas, Packing.of(batch_kinds, cloud, ladders=replicas.on(cloud))
+
+    def _made(self, cloud: CloudRoom, replicas: ReplicaLadders | None) -> Choice:
+        measured = [vector for vector, _ in self.fragmentation.mix]
+        at_edge = None if replicas is None else replicas.on(self.edge)
+        return make_decision(
+            Packing.of(cloud.packing.kinds, self.edge, measured, at_edge),
+            cloud,
+            self.shares,
+            self.promises,
+            self.objective,
+            self.fragmentation,
+            self.bounds,
+            replicas,
+        )
+
+    def bindings(self, choice: Choice) -> tuple[Binding, ...]:
+        """In the order in which the pods are served."""
+        placed = {
+            pod.uid: Binding(pod, node, tier)
+            for tier, targets in ((Tier.EDGE, choice.edge), (Tier.CLOUD, choice.cloud))
+            for pod, node in targets
+        }
+        return tuple(placed[pod.uid] for pod in self.pods if pod.uid in placed)
+
+    def gain_at_edge(self, workload: Workload, more: int) -> int:
+        """The QoS that one more pod of the workload adds at the edge, next to `more` others."""
+        share = self.shares.get(workload, Share())
+        then = Share(share.edge + more, share.total)
+        return self.objective.gain(then, self.promises(workload))
+
+    def bindings_at(self, placed: Iterable[Placed]) -> tuple[Binding, ...]:
+        """The bindings of these placements, in their order."""
+        nodes = self.snapshot.nodes
+        tiers = [(pod, node, nodes[node].tier) for pod, node in placed]
+        return tuple(Binding(pod, node, tier) for pod, node, tier in tiers if tier is not None)
+
+    def shares_after(self, bindings: Iterable[Binding]) -> dict[Workload, Share]:
+        more = Counter(b.pod.workload for b in bindings if b.tier is Tier.EDGE)
+        return shares_after(self.shares, more)
+
+    def standing(self, bindings: Sequence[Binding]) -> tuple[list[int], list[int]]:
+        """What they are worth before preferences: pods by their turn, then QoS by level."""
+        placed, worth = self.by_turn(bindings), self.by_level(bindings)
+        return (
+            [placed[turn] for turn in sorted(placed, reverse=True)],
+            [worth[level] for level in sorted(worth, reverse=True)],
+        )
+
+    def by_turn(self, bindings: Iterable[Binding]) -> dict[Turn, int]:
+        """How many of their pods have each turn of the batch."""
+        placed = dict.fromkeys(map(self.turn, self.pods), 0)
+        for binding in bindings:
+            placed[self.turn(binding.pod)] += 1
+        return placed
+
+    def by_level(self, bindings: Iterable[Binding]) -> dict[int, int]:
+        """The QoS of the workloads of the batch that have each level."""
+        after, levels = self.shares_after(bindings), levels_of(self.pods) or {}
+        by_level: dict[int, dict[Workload, Share]] = {}
+        for pod in self.pods:
+            if pod.workload in after:
+                level = by_level.setdefault(levels.get(pod.workload, 0), {})
+                level[pod.workload] = after[pod.workload]
+        return {
+            level: quality(of_level, self.promises, self.objective)
+            for level, of_level in by_level.items()
+        }
+
+    def certificates(
+        self, bindings: Sequence[Binding], most: Choice, proof: Proof
+    ) -> tuple[Certificate, ...]:
+        """Of what is not proven; `most` is no worse than any placement, but for its own."""
+        known = {PLACED: proof.placed, QOS: proof.qos}
+        if all(known.values()):
+            return ()
+        none = self.by_level(())
+        reached, best = (
+            amounts(self.by_turn(of), {at: n - none[at] for at, n in self.by_level(of).items()})
+            for of in (bindings, self.bindings(most))
+        )
+        found = shortfalls(reached, best, most.certificates)
+        return tuple(each for each in found if not known[each.goal])
+
+    def turn(self, pod: Pod) -> Turn:
+        """Pods with a greater one are placed before any number with a lesser."""
+        return (self.ranks[pod.uid] if self.ranks else NO_RANK).turn
+
+    def plain_proof(self, bindings: Sequence[Binding]) -> Proof:
+        on_edge = sum(binding.tier is Tier.EDGE for binding in bindings)
+        return plain_proof(len(self.pods), len(bindings), on_edge)
+
+    def decision(
+        self,
+        bindings: tuple[Binding, ...],
+        unplaced: Mapping[Uid, Mapping[NodeName, Rejection]],
+        fragmentation: int,
+        proof: Proof,
+    ) -> Decision:
+        after = self.shares_after(bindings)
+        before = quality(self.shares, self.promises, self.objective)
+        changed = {binding.pod.workload for binding in bindings} & after.keys()
+        then, now = (
+            quality({workload: of[workload] for workload in changed}, self.promises, self.objective)
+            for of in (self.shares, after)
+        )
+        return Decision(
+            bindings=bindings,
+            unplaced=unplaced,
+            score_before=before,
+            score_after=before - then + now,
+            fragmentation=fragmentation,
+            proof=proof,
+            shares_before=self.shares,
+            shares_after=after,
+        )
+
+    def why_not(
+        self, bindings: Sequence[Binding], unplaced: Sequence[Pod]
+    ) -> dict[Uid, Mapping[NodeName, Rejection]]:
+        """What each node has against each of these pods, once the bindings are carried out."""
+        snapshot = self.snapshot
+        if not unplaced:
+            return {}
+        free = room_after(snapshot.free, bindings)
+        room = snapshot.room.now(free, {binding.node for binding in bindings})
+        known: dict[PodClass, Mapping[NodeName, Rejection]] = {}
+        answers: dict[Uid, Mapping[NodeName, Rejection]] = {}
+        for pod in unplaced:
+            if pod.pod_class not in known:
+                known[pod.pod_class] = rejections(pod.pod_class, snapshot.index, room)
+            answers[pod.uid] = known[pod.pod_class]
+        return answers
+
+
+def others(pods: Iterable[Pod], bindings: Iterable[Binding]) -> list[Pod]:
+    """Those that have none of the bindings."""
+    placed = {binding.pod.uid for binding in bindings}
+    return [pod for pod in pods if pod.uid not in placed]

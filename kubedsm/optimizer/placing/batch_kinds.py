@@ -1,0 +1,140 @@
+"""The kinds of a batch whose pods, or the pods around it, have rules or wishes about each other.
+
+What `problem.kinds` is for pods that a class and a node decide about. A kind's nodes are those that
+may take such a pod in the end: all that take it now, and those that might once others of the batch
+are in place, where its affinity or its spread constraints look at them. So no placement that the
+rules allow is lost, and the best that `match` finds is the best there is, if it passes the rules.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from kubedsm.model.model import NodeName, Pod, Resources, Uid
+from kubedsm.model.node_index import Mask, NodeIndex
+from kubedsm.model.residents import Selection, wishes_of
+from kubedsm.model.serving_order import serving_order
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.model.surroundings import Surroundings
+from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Rank, in_order
+from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
+from kubedsm.plugins.scene import speaks_of_others
+from kubedsm.plugins.taints import PREFERS_NO_PODS
+from kubedsm.plugins.volumes import shared_disk
+
+#: What a kind has in common: requests, nodes, rank, penalties, and what a node takes only once.
+_Key = tuple[
+    Resources,
+    bytes,
+    Rank,
+    tuple[tuple[NodeName, int], ...],
+    EquivalenceClass | None,
+]
+
+
+def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
+    """Whether a class and a node, each by itself, say all there is to say of these pods.
+
+    None of them has rules or wishes about others, no pod has any that are about one of them, and
+    no node would rather not have them.
+    """
+    if any(speaks_of_others(pod.pod_class) or pod.pod_class.rules.preferences for pod in batch):
+        return False
+    if any(t.effect == PREFERS_NO_PODS for of in snapshot.index.taints.values for t in of or ()):
+        return False
+    keys = snapshot.census.looked_at
+    if keys is None:
+        return True
+    seen = {
+        (pod.namespace, tuple((key, pod.labels[key]) for key in sorted(keys & pod.labels.keys())))
+        for pod in batch
+    }
+    rules = [pod_class.rules for pod_class in snapshot.census.classes]
+    terms = {term for of_pod in rules for term in of_pod.anti_affinity}
+    terms.update(term for of_pod in rules for _, term in wishes_of(of_pod))
+    return not any(
+        Selection.of(term).covers(namespace, dict(labels), snapshot.surroundings)
+        for term in terms
+        for namespace, labels in seen
+    )
+
+
+def judged_kinds(
+    pods: Iterable[Pod],
+    feasibility: Feasibility,
+    surroundings: Surroundings,
+    ranks: Mapping[Uid, Rank] | None = None,
+    *,
+    preferences: bool = True,
+    told_apart: bool = False,
+) -> tuple[Kind, ...]:
+    """The kinds of these pods on the nodes of `feasibility`, in canonical order.
+
+    Pods of which a node takes no two are only of a kind with their like. Others may be of a kind
+    though rules look at them differently, unless they are to be told apart: whether those are kept
+    is seen afterwards, pod by pod.
+    """
+    alike: dict[tuple[EquivalenceClass, Rank], list[Pod]] = {}
+    for pod in pods:
+        key = (feasibility.equivalence(pod), ranks[pod.uid] if ranks else NO_RANK)
+        alike.setdefault(key, []).append(pod)
+    candidates = {candidate for candidate, _ in alike}
+    index = feasibility.index
+    merged: dict[_Key, tuple[Mask, Mask | None, list[Pod]]] = {}
+    for (candidate, rank), members in alike.items():
+        pod = members[0]
+        open_to = feasibility.taking(pod)
+        if _waits_for_others(candidate, candidates, surroundings):
+            open_to = feasibility.openable(pod)
+            for term in candidate.rules.affinity:
+                open_to = open_to & index.label(term.topology_key).present
+        once = open_to & _once(candidate, index, surroundings)
+        disliked = _disliked(pod, feasibility, open_to) if preferences else ()
+        kind = (
+            candidate.pod_class.requests,
+            open_to.tobytes(),
+            rank,
+            disliked,
+            candidate if told_apart or once.any() else None,
+        )
+        merged.setdefault(kind, (open_to, once if once.any() else None, []))[2].extend(members)
+    return in_order(
+        Kind(requests, tuple(sorted(members, key=serving_order)), nodes, rank, once, dict(disliked))
+        for (requests, _, rank, disliked, _), (nodes, once, members) in merged.items()
+    )
+
+
+def _waits_for_others(
+    candidate: EquivalenceClass, candidates: Iterable[EquivalenceClass], surroundings: Surroundings
+) -> bool:
+    """Whether one of these pods, once it has a node, may open others to the candidate."""
+    rules = candidate.rules
+    looks = [tuple(Selection.of(term) for term in rules.affinity)] if rules.affinity else []
+    looks += [(Selection(c.selector, (c.namespace,)),) for c in rules.spread]
+    return any(
+        all(s.covers(other.namespace, other.label_map(), surroundings) for s in look)
+        for look in looks
+        for other in candidates
+    )
+
+
+def _once(candidate: EquivalenceClass, index: NodeIndex, surroundings: Surroundings) -> Mask:
+    """The nodes that reject a second pod like this one: whatever it is, the first is as near."""
+    rules = candidate.rules
+    if rules.ports or any(not shared_disk(disk) for disk in rules.disks):
+        return index.every()
+    labels, once = candidate.label_map(), index.none()
+    for term in rules.anti_affinity:
+        if Selection.of(term).covers(candidate.namespace, labels, surroundings):
+            once |= index.label(term.topology_key).present
+    return once
+
+
+def _disliked(
+    pod: Pod, feasibility: Feasibility, open_to: Mask
+) -> tuple[tuple[NodeName, int], ...]:
+    """The nodes that the pod likes less than the best, by how much, in name order."""
+    nodes, names = np.flatnonzero(open_to), feasibility.index.names
+    penalties = feasibility.penalties_at(pod, nodes)
+    found = zip(nodes[penalties > 0].tolist(), penalties[penalties > 0].tolist(), strict=True)
+    return tuple((names[at], penalty) for at, penalty in found)

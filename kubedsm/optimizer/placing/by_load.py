@@ -1,0 +1,242 @@
+"""The pods of a decision dealt out anew within their tiers, so that nodes are used evenly.
+
+What decisions compare does not change with the pods of the batch, but load does: each of a burst
+would see the same idle node. So load has its say when all is decided but where in its tier a pod
+goes. One after the other, each is offered the nodes of its tier that take it beside all the others,
+with no more of its replicas together than it was to have. It goes where what it likes and the load
+score come to most, as kube-scheduler sums them, with what those before it will use; it stays where
+nothing is better, or nothing is known of its node.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol, Self
+
+import attrs
+import numpy as np
+
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.model import NodeName, Pod, Tier
+from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions
+from kubedsm.model.room import Room
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.objective.load import LoadGoal, Loads
+from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from kubedsm.optimizer.placing.decision import Binding, Decision, room_after
+from kubedsm.plugins.broken_rules import worsened
+from kubedsm.plugins.class_verdicts import fitting_nodes, rejections
+from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.rejection import Rejection
+
+
+class _Rules(Protocol):
+    """The cluster with all pods of the batch where they are."""
+
+    def open_to(self, binding: Binding) -> Mask | None:
+        """The nodes that take the pod, whose turn it is; None if its own no longer does."""
+
+    def disliked(self, pod: Pod, at: Positions) -> Ints:
+        """By how much less than the best of these nodes the pod likes each."""
+
+    def put(self, binding: Binding, node: NodeName) -> bool:
+        """Have it there instead; False, with nothing changed, if that breaks rules of others."""
+
+    def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
+        """Why nodes do not take a pod that was left over."""
+
+
+def dealt_by_load(
+    decision: Decision,
+    snapshot: Snapshot,
+    goal: LoadGoal | None,
+    measure: Measure,
+    deadline: Deadline = NO_DEADLINE,
+    *,
+    spread: bool = True,
+    closed: Collection[NodeName] = (),
+) -> Decision:
+    """The decision with its pods where load would have them.
+
+    The same pods are placed in the same tiers, with replicas no less apart. Where nothing is
+    measured, or there is no time, or a pod that was left over would have room then, it is the
+    decision as it was.
+
+    spread: whether it matters how replicas stand together. closed: nodes that no pod may come to
+    that was not to go there; nor to a node of the cloud that the decision did not look at.
+    """
+    loads = Loads.of(goal, snapshot) if goal is not None and goal.weight else None
+    if loads is None or not decision.bindings:
+        return decision
+    rules: _Rules = (_Plain if decision.plain else _Ruled).of(snapshot, decision.bindings)
+    unseen = snapshot.index.named(closed)
+    if decision.looked_at is not None:
+        unseen |= decision.looked_at.others(snapshot.index)
+    dealing = _Dealing.of(decision.bindings, loads, rules, snapshot, unseen, spread=spread)
+    bindings = []
+    for binding in decision.bindings:
+        node = None if deadline.passed else dealing.place(binding)
+        if node is None:
+            return decision
+        bindings.append(binding._replace(node=node))
+    if tuple(bindings) == decision.bindings:
+        return decision
+    left_over = [snapshot.pods[uid] for uid in decision.unplaced]
+    unplaced = {
+        pod.uid: decision.unplaced[pod.uid]
+        if pod.requests.beyond_any_node
+        else rules.rejections(pod)
+        for pod in left_over
+    }
+    if any(len(found) < len(snapshot.nodes) for found in unplaced.values()):
+        return decision
+    changed = {b.node for b in {*bindings} ^ {*decision.bindings} if b.tier is Tier.EDGE}
+    nodes = [snapshot.nodes[name] for name in changed]
+    fragmentation = Fragmentation(measure, request_mix(snapshot))
+    before, after = (
+        fragmentation.of(nodes, room_after(snapshot.free, of))
+        for of in (decision.bindings, bindings)
+    )
+    return attrs.evolve(
+        decision,
+        bindings=tuple(bindings),
+        unplaced=unplaced,
+        fragmentation=decision.fragmentation + after - before,
+        proof=attrs.evolve(
+            decision.proof,
+            preferences=decision.proof.preferences and decision.plain,
+            fragmentation=False,
+        ),
+    )
+
+
+@attrs.frozen(eq=False)
+class _Dealing:
+    loads: Loads
+    rules: _Rules
+    #: with all pods of the batch where they are; None if it does not matter
+    spread: ReplicaSpread | None
+    #: the nodes that pods may come to
+    tiers: Mapping[Tier, Mask]
+
+    @classmethod
+    def of(
+        cls,
+        bindings: Iterable[Binding],
+        loads: Loads,
+        rules: _Rules,
+        snapshot: Snapshot,
+        closed: Mask,
+        *,
+        spread: bool,
+    ) -> Self:
+        index, apart = snapshot.index, None
+        if spread:
+            apart = ReplicaSpread.of(snapshot, {binding.pod.workload for binding in bindings})
+            for binding in bindings:
+                apart.put(binding.pod.workload, binding.node)
+        tiers = {tier: index.at(index.of_tier(tier)) & ~closed for tier in Tier}
+        return cls(loads, rules, apart, tiers)
+
+    def place(self, binding: Binding) -> NodeName | None:
+        """Where the pod goes, whose turn it is; None if its node does not take it any more."""
+        pod, names = binding.pod, self.loads.nodes.names
+        open_to = self.rules.open_to(binding)
+        if open_to is None:
+            return None
+        here = self.loads.nodes.positions[binding.node]
+        others = open_to & self.tiers[binding.tier] & self._no_less_apart(pod, here)
+        others[here] = False
+        at = np.concatenate(([here], others.nonzero()[0]))
+        worth = self.loads.goal.weight * self.loads.scores(pod, at) - self.rules.disliked(pod, at)
+        # Where nothing is known of its node it stays there.
+        worth = np.zeros(1) if np.isnan(worth[0]) else np.where(np.isnan(worth), -np.inf, worth)
+        node = names[int(at[worth.argmax()])]
+        while not self.rules.put(binding, node):
+            worth[worth.argmax()] = -np.inf
+            node = names[int(at[worth.argmax()])]
+        if self.spread is not None:
+            self.spread.put(pod.workload, binding.node, -1)
+            self.spread.put(pod.workload, node)
+        self.loads.put(pod, node)
+        return node
+
+    def _no_less_apart(self, pod: Pod, here: int) -> Mask:
+        """The nodes where it joins no more of its replicas than where it is."""
+        index = self.loads.nodes
+        if self.spread is None or not spreads(pod):
+            return index.every()
+        zones = index.zone.codes
+        company = self.spread.by_node(pod.workload, index) - (zones == zones[here])
+        company[here] -= 1  # it is none to itself
+        return np.asarray(company <= company[here])
+
+
+@attrs.define(eq=False)
+class _Plain:
+    """Of pods whose class and a node, each by itself, say all there is to say."""
+
+    index: NodeIndex
+    #: with all of them where they are
+    room: Room
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, bindings: Iterable[Binding]) -> Self:
+        free = room_after(snapshot.free, bindings)
+        return cls(snapshot.index, snapshot.room.now(free, {b.node for b in bindings}))
+
+    def open_to(self, binding: Binding) -> Mask | None:
+        return fitting_nodes(binding.pod.pod_class, self.index, self.room)
+
+    def disliked(self, _pod: Pod, at: Positions) -> Ints:
+        return np.zeros(len(at), dtype=np.int64)
+
+    def put(self, binding: Binding, node: NodeName) -> bool:
+        if node != binding.node:
+            requests = binding.pod.requests
+            left, come = self.index.positions[binding.node], self.index.positions[node]
+            self.room = self.room.changed(left, self.room.of(left) + requests)
+            self.room = self.room.changed(come, self.room.of(come) - requests)
+        return True
+
+    def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
+        return rejections(pod.pod_class, self.index, self.room)
+
+
+@attrs.define(eq=False)
+class _Ruled:
+    """In the order of the decision each keeps its rules as it comes, and all do in the end."""
+
+    #: with those that have had their turn, with all of them, and without the one whose turn it is
+    come: Feasibility
+    all: Feasibility
+    others: Feasibility
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, bindings: Iterable[Binding]) -> Self:
+        come = every = Feasibility.of(snapshot)
+        for binding in bindings:
+            every = every.with_pod(binding.pod, binding.node)
+        return cls(come, every, every)
+
+    def open_to(self, binding: Binding) -> Mask | None:
+        pod = binding.pod
+        if self.come.rejection(pod, binding.node):
+            return None
+        self.others = self.all.without_pod(pod.uid)
+        return self.others.taking(pod) & self.come.taking(pod)
+
+    def disliked(self, pod: Pod, at: Positions) -> Ints:
+        return self.others.penalties_at(pod, at)
+
+    def put(self, binding: Binding, node: NodeName) -> bool:
+        pod = binding.pod
+        if node != binding.node:
+            moved = self.others.with_pod(pod, node)
+            if worsened(self.all.broken_rules([pod]), moved.broken_rules([pod])):
+                return False
+            self.all = moved
+        self.come = self.come.with_pod(pod, node)
+        return True
+
+    def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
+        return self.all.rejections(pod)

@@ -1,0 +1,255 @@
+"""Where pods go that do not go to the edge: where they fit, like to be, and least is allocated.
+
+The paper has one endless cloud node. Here there are many and finite ones, so it matters how much
+of what the edge leaves over the cloud can take.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator
+from functools import reduce
+
+import attrs
+import numpy as np
+
+from kubedsm.model.model import Node, Resources
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.optimizer.matching.best_fit import by_size
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
+from kubedsm.optimizer.matching.problem import Packing
+
+_MAX_NODE_SCORE = 100
+
+
+def least_allocated_score(allocatable: list[int], requested: list[int]) -> int:
+    """The score 0..100 that kube-scheduler's LeastAllocated gives; cpu and memory, equal weights.
+
+    requested: with the pod in question; what was never requested at all counts as nothing.
+    """
+    scores = [
+        (size - asked) * _MAX_NODE_SCORE // size if asked <= size else 0
+        for size, asked in zip(allocatable, requested, strict=True)
+        if size
+    ]
+    return sum(scores) // len(scores) if scores else 0
+
+
+def score_with(requests: Resources, node: Node, free: Resources) -> int:
+    """That score of a node with so much room, once a pod with these requests is there, too."""
+    size = node.allocatable
+    cpu, memory = size.cpu - max(0, free.cpu), size.memory - max(0, free.memory)
+    requested = [cpu + requests.cpu, memory + requests.memory]
+    return least_allocated_score([size.cpu, size.memory], requested)
+
+
+def least_allocated_scores(allocatable: Ints, requested: Ints) -> Ints:
+    """The same of T nodes, both T x 2."""
+    exists = allocatable > 0
+    size = np.where(exists, allocatable, 1)
+    scores = np.where(requested <= size, (size - requested) * _MAX_NODE_SCORE // size, 0)
+    number = exists.sum(axis=1)
+    return np.asarray((scores * exists).sum(axis=1) // np.maximum(number, 1))
+
+
+def least_allocated(packing: Packing, counts: Ints) -> Ints:
+    """A placement, N x S, of so many pods of each kind, as far as this order finds room.
+
+    The higher priorities come first, then the largest pods; each goes where it likes best, then
+    where least is charged for it, then where least is allocated, then where fewest came, then to
+    the first node. Neither what pods like nor what is charged keeps any of them out.
+    """
+    loads = _spread_out(packing, counts)
+    for looser in _looser(packing):
+        if int(loads.sum()) < int(counts.sum()):
+            loads = max(loads, _spread_out(looser, counts), key=packing.worth)
+    return loads
+
+
+def _looser(packing: Packing) -> Iterator[Packing]:
+    """The same as if nothing were charged, then as if pods liked nothing either."""
+    if packing.ladders:
+        packing = attrs.evolve(packing, ladders=None)
+        yield packing
+    if packing.penalties.any():
+        yield attrs.evolve(packing, penalties=np.zeros_like(packing.penalties))
+
+
+def _spread_out(packing: Packing, counts: Ints) -> Ints:
+    room, loads = packing.free.copy(), packing.nothing()
+    came = np.zeros(len(room), dtype=np.int64)
+    for kind in by_size(packing, largest_first=True):
+        if counts[kind]:
+            _spread_kind(packing, kind, int(counts[kind]), room, came, loads[:, kind])
+    return loads
+
+
+def _spread_kind(
+    packing: Packing, kind: int, number: int, room: Ints, came: Ints, loads: Ints
+) -> None:
+    """Put so many pods of a kind into the room, and to what came, and to the loads; N each."""
+    requests: list[int] = packing.requests[kind].tolist()
+    # Only the node that was chosen changes, so that a heap stays right.
+    best = _first_choices(packing, kind, number, room, came)
+    heapq.heapify(best)
+    for _ in range(number):
+        if not best:
+            break
+        penalty, *_, node = best[0]
+        loads[node] += 1
+        came[node] += 1
+        room[node] -= packing.requests[kind]
+        there, left = int(loads[node]), room[node].tolist()
+        fits = all(asked <= free for asked, free in zip(requests, left, strict=True) if asked)
+        if fits and there < packing.most[node, kind]:
+            size: list[int] = packing.allocatable[node, :2].tolist()
+            used = [size[r] - left[r] + requests[r] for r in (0, 1)]
+            charged, score = packing.charges(kind, node, there), least_allocated_score(size, used)
+            heapq.heapreplace(best, (penalty, int(charged), -score, int(came[node]), node))
+        else:
+            heapq.heappop(best)
+
+
+def _first_choices(
+    packing: Packing, kind: int, number: int, room: Ints, came: Ints
+) -> list[tuple[int, ...]]:
+    """Of so many nodes that are best for the next pod, what orders them, and the node.
+
+    No other gets one of so many pods: there always is one of these that none has come to.
+    """
+    requests = packing.requests[kind]
+    fits = packing.most[:, kind] > 0
+    for resource in np.flatnonzero(requests).tolist():
+        fits &= room[:, resource] >= requests[resource]
+    nodes = np.flatnonzero(fits)
+    size, free = packing.allocatable[nodes, :2], room[nodes, :2]
+    scores = least_allocated_scores(size, size - free + requests[:2])
+    orders = [packing.penalties[nodes, kind], packing.charges(kind, nodes), -scores, came[nodes]]
+    first = np.lexsort(orders[::-1])[:number]
+    return list(zip(*(order[first].tolist() for order in (*orders, nodes)), strict=True))
+
+
+def _sums_over(parts: Iterable[Ints]) -> Ints:
+    """The sums of one number of each part, with an axis for each."""
+    return reduce(lambda sums, more: sums[..., None] + more, parts, np.zeros((), np.int64))
+
+
+def at_most(loads: Ints, counts: Ints) -> Ints:
+    """The placement without what exceeds so many pods of each kind, last nodes first."""
+    kept: Ints = np.minimum(loads.cumsum(axis=0), counts)
+    kept[1:] -= kept[:-1].copy()
+    return kept
+
+
+@attrs.frozen(eq=False)
+class CloudRoom:
+    """How many pods of what the edge leaves over the cloud can take."""
+
+    packing: Packing
+    #: a placement of the whole batch, as far as it goes
+    whole: Ints
+    #: what the cloud can take, if that placement leaves pods out; None also beyond the bounds
+    table: MatchTable | None
+
+    @classmethod
+    def of(cls, packing: Packing, bounds: Bounds) -> "CloudRoom":
+        whole = least_allocated(packing, packing.counts)
+        complete = int(whole.sum()) == int(packing.counts.sum())
+        return cls(packing, whole, None if complete else tabulate(packing, None, bounds))
+
+    @classmethod
+    def roomy(cls, packing: Packing) -> "CloudRoom | None":
+        """None unless it is `endless`."""
+        room = cls(packing, least_allocated(packing, packing.counts), None)
+        return None if room.endless is None else room
+
+    def only(self, kinds: Ints, bounds: Bounds) -> "CloudRoom":
+        """For these of its kinds alone."""
+        packing = self.packing.only(kinds)
+        if self.endless is None:
+            return CloudRoom.of(packing, bounds)
+        return CloudRoom(packing, self.whole[:, kinds], None)
+
+    @property
+    def endless(self) -> Ints | None:
+        """S, if the cloud takes so many of each kind, whatever else, and none of its nodes more."""
+        surely: Ints = self.whole.sum(axis=0)
+        ever = self.packing.counts * self.packing.feasible.any(axis=0)
+        return surely if (surely == ever).all() else None
+
+    @property
+    def exact(self) -> bool:
+        """Whether `capacity` is the most that can be placed, and not only what surely can."""
+        return self.table is not None or self.endless is not None
+
+    def capacity(self, limits: Ints) -> Ints:
+        """What the cloud takes of what is left over, for every vector on the edge: its worth.
+
+        The vectors are those up to the limits; the answer has the shape limits + 1.
+        """
+        weights = self.packing.weights or [1] * len(limits)
+        left = [
+            count - np.arange(limit + 1)
+            for count, limit in zip(self.packing.counts.tolist(), limits.tolist(), strict=True)
+        ]
+        if self.table is None:
+            surely = self.whole.sum(axis=0).tolist()
+            return _sums_over(
+                weight * np.minimum(n, most)
+                for n, most, weight in zip(left, surely, weights, strict=True)
+            )
+        most = self._sums(self.table)
+        for axis in range(most.ndim):
+            np.maximum.accumulate(most, axis=axis, out=most)
+        return most[np.ix_(*map(np.minimum, left, self.table.limits.tolist()))]
+
+    def least_penalties(self, limits: Ints) -> Ints:
+        """The penalties of what is left over, for every vector on the edge, up to the limits.
+
+        As if each of these pods could have the node of the cloud that it likes best.
+        """
+        least = self.packing.least_penalties
+        on_edge = tuple((limits + 1).tolist())
+        return int(least @ self.packing.counts) - vector_sums(on_edge, least.tolist())
+
+    def least_charges(self, limits: Ints) -> Ints:
+        """What is charged at least for what is left over, for every vector up to the limits."""
+        return _sums_over(
+            self._charges(kind)[int(self.packing.counts[kind]) - np.arange(limit + 1)]
+            for kind, limit in enumerate(limits.tolist())
+        )
+
+    def least_charged(self, counts: Ints) -> int:
+        """What so many pods of each kind are charged at least."""
+        return sum(int(self._charges(kind)[n]) for kind, n in enumerate(counts.tolist()))
+
+    def _charges(self, kind: int) -> Ints:
+        """What 0, 1, ... of all pods of a kind are charged at least, room aside."""
+        count = int(self.packing.counts[kind])
+        nodes = np.flatnonzero(self.packing.feasible[:, kind])
+        if self.packing.ladders is None or not len(nodes):
+            return np.zeros(count + 1, dtype=np.int64)
+        return self.packing.ladders.least(kind, nodes, count)
+
+    def place(self, counts: Ints) -> Ints:
+        """A placement of so many pods of each kind: as many as `capacity` says."""
+        everything = bool((counts == self.packing.counts).all())
+        spread = self.whole if everything else least_allocated(self.packing, counts)
+        if int(spread.sum()) == int(counts.sum()):
+            return spread
+        if self.table is None:
+            kept = at_most(self.whole, counts)
+            return max(spread, kept, key=self.packing.worth)
+        within = np.minimum(counts, self.table.limits).tolist()
+        part = tuple(slice(n + 1) for n in within)
+        number = self._sums(self.table)[part]
+        if self.packing.worth(spread) == int(number.max()):
+            return spread
+        costs = np.where(number == number.max(), self.table.costs()[part], UNREACHABLE)
+        vector = np.unravel_index(int(costs.argmin()), number.shape)
+        return self.table.loads(np.array(vector, dtype=np.int64))
+
+    @staticmethod
+    def _sums(table: MatchTable) -> Ints:
+        """The worth of each vector the cloud can take; -1 where it cannot."""
+        costs = table.costs()
+        sums = vector_sums(costs.shape, table.packing.weights)
+        return np.where(costs < UNREACHABLE, sums, -1)

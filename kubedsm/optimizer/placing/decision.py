@@ -1,0 +1,232 @@
+"""Which pods of a batch go to the edge, and which to the cloud: Algorithm 3, without migration.
+
+QoS depends on how many pods of each workload are on the edge, and room on how many of each kind.
+So the choice is made among vectors of counts, one number a kind: `match` says which of them fit
+and at what fragmentation, `split` what QoS the best sharing among the workloads gives. The paper
+compares sums of resources only; here a vector counts only if `match` really places it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+
+from kubedsm.model.deadline import Deadline
+from kubedsm.model.model import NodeName, Pod, Resources, Share, Tier, Uid, Workload
+from kubedsm.objective.fragmentation import Fragmentation, Ints
+from kubedsm.objective.objective import Objective, Promises
+from kubedsm.optimizer.matching.best_fit import BestFit
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
+from kubedsm.optimizer.matching.problem import Packing, Targets
+from kubedsm.optimizer.placing.beyond.by_heuristics import Placement
+from kubedsm.optimizer.placing.beyond.choosing import Chosen, chosen_beyond
+from kubedsm.optimizer.placing.beyond.greedy import pick_greedily
+from kubedsm.optimizer.placing.beyond.parts import chosen_by_parts, parts_of
+from kubedsm.optimizer.placing.cloud import CloudRoom
+from kubedsm.optimizer.placing.cloud_window import LookedAt
+from kubedsm.optimizer.placing.dealing import DealtTier
+from kubedsm.optimizer.placing.proof import Proof
+from kubedsm.optimizer.placing.replica_ladders import ReplicaLadders
+from kubedsm.optimizer.placing.split import Demand, Picks, Split, best_split, demands
+from kubedsm.optimizer.placing.spread_bound import reached
+from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.plugins.rejection import Rejection
+
+
+class Binding(NamedTuple):
+    pod: Pod
+    node: NodeName
+    tier: Tier
+
+
+def room_after(
+    free: Mapping[NodeName, Resources], bindings: Iterable[Binding]
+) -> dict[NodeName, Resources]:
+    """What is left free once they are carried out."""
+    left = dict(free)
+    for binding in bindings:
+        left[binding.node] -= binding.pod.requests
+    return left
+
+
+@attrs.frozen(slots=True)
+class Decision:
+    """Where the pods of a batch go, and why it is thought good.
+
+    Scores are in nano-units of QoS, over all opted-in workloads; `before` has the batch pending,
+    that is, not on the edge. Fragmentation is that of all edge nodes together once the bindings
+    are carried out, 2^-32 of a node each.
+    """
+
+    #: in the order in which the pods are served; where rules of pods about pods have a say, in one
+    #: in which each pod keeps them as it comes
+    bindings: tuple[Binding, ...] = ()
+    #: pods that fit nowhere: why not, for every node, against the room that is left then
+    unplaced: Mapping[Uid, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
+    #: pods that nothing was decided about: they wait for the next batch
+    late: tuple[Pod, ...] = ()
+    score_before: int = 0
+    score_after: int = 0
+    fragmentation: int = 0
+    #: of what nothing better exists
+    proof: Proof = attrs.field(factory=Proof)
+    #: of what is not proven, what it came to, and what it could have come to at most: pods placed,
+    #: and the QoS that the batch adds, in nano-units
+    certificates: tuple[Certificate, ...] = ()
+    shares_before: Mapping[Workload, Share] = attrs.field(factory=dict)
+    shares_after: Mapping[Workload, Share] = attrs.field(factory=dict)
+    #: of each pod its class and a node, each by itself, say all
+    plain: bool = False
+    #: some of the cloud; None for all of it
+    looked_at: LookedAt | None = None
+
+    @property
+    def proven(self) -> bool:
+        """Nothing better exists in any respect."""
+        return self.proof.whole
+
+
+@attrs.frozen(eq=False)
+class Choice:
+    """Which pods go to which node; the others fit nowhere."""
+
+    edge: Targets
+    cloud: Targets
+    #: of all edge nodes together
+    fragmentation: int
+    proof: Proof
+    #: of what is not proven
+    certificates: tuple[Certificate, ...] = ()
+    #: some of the cloud; None for all of it
+    looked_at: LookedAt | None = None
+
+    @property
+    def proven(self) -> bool:
+        """No more pods can be placed, at no greater QoS, where they like it no better."""
+        return self.proof.placed and self.proof.qos and self.proof.preferences
+
+
+def make_decision(
+    edge: Packing,
+    cloud: CloudRoom,
+    shares: Mapping[Workload, Share],
+    promises: Promises,
+    objective: Objective,
+    fragmentation: Fragmentation,
+    bounds: Bounds,
+    replicas: ReplicaLadders | None = None,
+) -> Choice:
+    """Place the batch; both packings have the same kinds of pods, and the ladders if there are any.
+
+    Most pods placed at all, those of the highest priority first of all; then the greatest QoS of
+    the workloads of the highest level, then of the next ones; then the most even shares; then where
+    pods like to be; then the replicas of each workload as far apart as can be; then the least
+    fragmentation of the edge; then the first vector in lexicographic order. Beyond the bounds
+    replicas and fragmentation are left to heuristics, and what is not proven says by how much it
+    may be less than it could.
+    """
+    members = demands(edge, shares, promises, objective)
+    made = chosen_of(edge, cloud, members, bounds, objective=objective, fragmentation=fragmentation)
+    picks, loads, cloud_loads = attrs.astuple(made.placement, recurse=False)
+    chosen, others = by_pick(edge, picks)
+    taken = cloud_loads.sum(axis=0).tolist()
+    for kind, pods in enumerate(others):
+        chosen[kind] += pods[taken[kind] :]
+    proof, parts = made.proof, ((edge, loads, chosen), (cloud.packing, cloud_loads, others))
+    if replicas is None:
+        on_edge, in_cloud = (packing.targets(of, pods) for packing, of, pods in parts)
+    else:
+        spread = replicas.spread.copy()
+        tiers = [DealtTier.of(packing, of, pods, spread) for packing, of, pods in parts]
+        ladders = made.charged, cloud.least_charged(cloud_loads.sum(axis=0))
+        proof = _spread_out(replicas, tiers, ladders, proof, bounds.deadline)
+        on_edge, in_cloud = (tier.targets for tier in tiers)
+        loads = tiers[0].loads
+    fragmented = fragmentation.costs(edge.axes, edge.allocatable, edge.room_after(loads))
+    return Choice(on_edge, in_cloud, int(fragmented.sum()), proof, made.certificates)
+
+
+def chosen_of(
+    edge: Packing,
+    cloud: CloudRoom,
+    members: Sequence[Demand],
+    bounds: Bounds,
+    *,
+    objective: Objective,
+    fragmentation: Fragmentation,
+) -> Chosen:
+    """What goes where, but not which pod; by the tables where these hold it."""
+    table = tabulate(edge, fragmentation, bounds) if edge.weights is not None else None
+    split = best_split(members, table.limits, bounds) if table else None
+    charged = 0
+    if table is None or split is None or not cloud.exact:
+        parts = parts_of(edge, cloud, members)
+        if len(parts) > 1:
+            choose = partial(chosen_of, objective=objective, fragmentation=fragmentation)
+            return chosen_by_parts(parts, edge, cloud, members, bounds, choose)
+    if table is None or split is None:
+        room = BestFit(edge)
+        picks, loads = pick_greedily(edge, members, room), room.loads
+    else:
+        vector = _best_vector(table, split, cloud)
+        picks, loads, charged = split.picks(vector), table.loads(vector), table.charges(vector)
+    placement = Placement(picks, loads, cloud.place(edge.counts - loads.sum(axis=0)))
+    if table is None or split is None or not cloud.exact:
+        return chosen_beyond(edge, cloud, members, objective, placement, bounds)
+    return Chosen(placement, Proof(), charged=charged)
+
+
+def _spread_out(
+    replicas: ReplicaLadders,
+    tiers: Sequence[DealtTier],
+    ladders: Sequence[int],
+    proof: Proof,
+    deadline: Deadline,
+) -> Proof:
+    """Even the tiers out, unless that is needless or pods wait for the room; what is proven then.
+
+    ladders: of each tier the bound, if the placement is proven.
+    """
+    counts = tiers[0].packing.counts
+    if not proof.placed:
+        if bool((sum(tier.loads.sum(axis=0) for tier in tiers) == counts).all()):
+            for tier in tiers:
+                tier.even_out(deadline)
+        return proof
+    even, seen = reached(replicas, tiers, ladders)
+    moves = 0 if even else sum(tier.even_out(deadline) for tier in tiers)
+    if moves:
+        even, _ = reached(replicas, tiers, ladders)
+        seen = False
+    return attrs.evolve(proof, spread=even, fragmentation=seen and proof.fragmentation)
+
+
+def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
+    costs = table.costs()
+    worth = vector_sums(costs.shape, table.packing.weights) + cloud.capacity(table.limits)
+    placed = np.where(costs < UNREACHABLE, worth, -1)
+    best = split.best(placed == placed.max())
+    if int(best.sum()) > 1:
+        costs = costs + table.digits.penalty * cloud.least_penalties(table.limits)
+        costs += table.digits.charge * cloud.least_charges(table.limits)
+    cheapest = int(np.where(best, costs, np.iinfo(np.int64).max).argmin())
+    return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
+
+
+def by_pick(packing: Packing, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:
+    """The pods of each kind that the picks mean, and the others; both in their order."""
+    chosen: list[list[Pod]] = []
+    others: list[list[Pod]] = []
+    left = dict(picks)
+    for index, kind in enumerate(packing.kinds):
+        sides: tuple[list[Pod], list[Pod]] = [], []
+        for pod in kind.pods:
+            pick = (pod.workload, index)
+            wanted = left.get(pick, 0)
+            left[pick] = wanted - 1
+            sides[wanted <= 0].append(pod)
+        chosen.append(sides[0])
+        others.append(sides[1])
+    return chosen, others

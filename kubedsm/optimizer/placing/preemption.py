@@ -1,0 +1,250 @@
+"""Which pods would have to go for a pod that no node takes, and from where.
+
+As kube-scheduler's DefaultPreemption plugin has it (kubernetes.io, "Pod Priority and Preemption"):
+victims have a lower priority; on each node all of them are thought away, and as many as possible
+put back, those first that a disruption budget protects and then the most important. Of the nodes
+it takes the one with the fewest victims beyond their budgets, the least important worst victim,
+the least sum of priorities, the fewest victims, the worst victims started last, and the first name.
+
+Ours is one criterion, after the budgets: the edge comes first if the pod's workload gains by it
+(`promises`).
+Room that is going to be free anyway makes all of it needless.
+"""
+
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+
+import attrs
+
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Uid
+from kubedsm.model.selectors import Selector, selects
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.objective import Objective, Promises
+from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.fit import shortages, static_rejection
+from kubedsm.plugins.scene import speaks_of_others
+
+#: as kube-scheduler's minCandidateNodesPercentage and minCandidateNodesAbsolute: so many nodes that
+#: would do are compared, and the first of them by tier and name where there are more
+CANDIDATES_SHARE = 0.1
+CANDIDATES = 100
+#: makes priorities positive, so that more victims never sum up to less
+_LEAST_PRIORITY = 2**31
+
+
+@attrs.frozen(slots=True)
+class Budget:
+    """A PodDisruptionBudget, and how many of its pods may go now."""
+
+    namespace: str
+    selector: Selector
+    allowed: int
+
+    def covers(self, pod: Pod) -> bool:
+        return pod.namespace == self.namespace and selects(self.selector, pod.labels)
+
+
+@attrs.frozen(slots=True)
+class Preemption:
+    """What makes room for a pod."""
+
+    node: NodeName
+    #: the least important first
+    victims: tuple[Pod, ...]
+    #: how many of them their budgets do not allow
+    violations: int
+
+
+@attrs.frozen(slots=True, eq=False)
+class PreemptionSearch:
+    """Looks for room for a pod that waits in the snapshot.
+
+    Pods that terminate, and those `leaving`, are as good as gone. Nothing in `spared` is a victim.
+    """
+
+    snapshot: Snapshot
+    pod: Pod
+    #: None: the edge is no better a place
+    promises: Promises | None
+    objective: Objective
+    leaving: Collection[Uid] = ()
+    spared: Container[Uid] = ()
+    budgets: Sequence[Budget] = ()
+    #: after that no more nodes are looked at
+    deadline: Deadline = NO_DEADLINE
+    _on: dict[NodeName, list[Pod]] = attrs.field(init=False)
+    #: of the whole cluster, if rules about other pods ask for it
+    _feasibility: Feasibility | None = attrs.field(init=False)
+    _gains_at_the_edge: bool = attrs.field(init=False)
+
+    @_on.default
+    def _pods_by_node(self) -> dict[NodeName, list[Pod]]:
+        on: dict[NodeName, list[Pod]] = {}
+        for uid, name in self.snapshot.placed.items():
+            pod = self.snapshot.pods.get(uid)
+            if pod is not None and not pod.finished and name in self.snapshot.nodes:
+                on.setdefault(name, []).append(pod)
+        return on
+
+    @_feasibility.default
+    def _of_the_cluster(self) -> Feasibility | None:
+        pods = (self.pod, *(pod for pods in self._on.values() for pod in pods))
+        concerned = any(speaks_of_others(pod.pod_class) for pod in pods)
+        return Feasibility.of(self.snapshot) if concerned else None
+
+    @_gains_at_the_edge.default
+    def _gains(self) -> bool:
+        if self.promises is None:
+            return False
+        share = self.snapshot.shares().get(self.pod.workload, Share())
+        return self.objective.gain(share, self.promises(self.pod.workload)) > 0
+
+    def room_to_come(self) -> NodeName | None:
+        """A node that takes the pod without any eviction, once those are gone that go anyway."""
+        for node in self._possible():
+            if not self._roomy(node, ()):
+                continue
+            later = self._without(node.name, self._leave(node.name))
+            if later.rejection(self.pod, node.name) is None:
+                return node.name
+        return None
+
+    def helps(self) -> bool:
+        """Whether evictions would make room anywhere."""
+        return self.pod.pod_class.preempts and any(
+            self.on(node.name) is not None for node in self._possible()
+        )
+
+    def best(self, shunned: Collection[NodeName] = ()) -> Preemption | None:
+        """What to evict; None if nothing makes room, or nothing is needed for it."""
+        if not self.pod.pod_class.preempts or self.room_to_come() is not None:
+            return None
+        most = max(CANDIDATES, int(CANDIDATES_SHARE * len(self.snapshot.nodes)))
+        candidates: list[Preemption] = []
+        for node in self._possible():
+            found = None if node.name in shunned else self.on(node.name)
+            if found is not None:
+                candidates.append(found)
+            if len(candidates) == most:
+                break
+        return min(candidates, key=self._cost, default=None)
+
+    def on(self, name: NodeName) -> Preemption | None:
+        """What to evict from that node, nothing perhaps; None if that makes no room there."""
+        node = self.snapshot.nodes.get(name)
+        if node is None or static_rejection(self.pod.pod_class, node) is not None:
+            return None
+        potential = sorted(self._potential_victims(name), key=_importance)
+        if not self._roomy(node, potential):
+            return None
+        feasibility = self._without(name, (*self._leave(name), *potential))
+        if feasibility.rejection(self.pod, name) is not None:
+            return None
+        protected = self._protected(potential)
+        victims = []
+        for pod in sorted(potential, key=lambda pod: (pod.uid not in protected, *_importance(pod))):
+            back = feasibility.with_pod(pod, name)
+            if back.rejection(self.pod, name) is None:
+                feasibility = back
+            else:
+                victims.append(pod)
+        victims.sort(key=_importance, reverse=True)
+        return Preemption(name, tuple(victims), sum(pod.uid in protected for pod in victims))
+
+    def _possible(self) -> Iterator[Node]:
+        """The nodes that could take the pod if they were empty, the most welcome first."""
+        nodes = self.snapshot.nodes.values()
+        ordered = sorted(nodes, key=lambda node: (self._unwelcome(node.name), node.name))
+        for number, node in enumerate(ordered):
+            if number and self.deadline.passed:
+                return
+            if static_rejection(self.pod.pod_class, node) is None:
+                yield node
+
+    def _unwelcome(self, name: NodeName) -> bool:
+        return not (self._gains_at_the_edge and self.snapshot.nodes[name].tier is Tier.EDGE)
+
+    def _leave(self, name: NodeName) -> list[Pod]:
+        return [p for p in self._on.get(name, ()) if p.terminating or p.uid in self.leaving]
+
+    def _potential_victims(self, name: NodeName) -> Iterator[Pod]:
+        priority = self.pod.pod_class.priority
+        for pod in self._on.get(name, ()):
+            stays = pod.terminating or pod.detached or pod.untouchable or pod.node_name is None
+            if stays or pod.uid in self.leaving or pod.uid in self.spared:
+                continue
+            if pod.pod_class.priority < priority:
+                yield pod
+
+    def _roomy(self, node: Node, potential: Iterable[Pod]) -> bool:
+        """Whether the room would do; asked first, as it is quickly answered."""
+        free = self.snapshot.free[node.name]
+        for pod in (*self._leave(node.name), *potential):
+            free += pod.requests
+        return not shortages(self.pod.requests, free)
+
+    def _without(self, name: NodeName, gone: Iterable[Pod]) -> Feasibility:
+        """The rules with these pods of the node gone: over that node alone, if that is enough."""
+        feasibility = self._feasibility or Feasibility.of(self._narrowed(name))
+        for pod in gone:
+            feasibility = feasibility.without_pod(pod.uid)
+        return feasibility
+
+    def _narrowed(self, name: NodeName) -> Snapshot:
+        snapshot = self.snapshot
+        here = {pod.uid: pod for pod in self._on.get(name, ())}
+        return attrs.evolve(
+            snapshot,
+            nodes={name: snapshot.nodes[name]},
+            pods=here,
+            free={name: snapshot.free[name]},
+            placed=dict.fromkeys(here, name),
+        )
+
+    def _protected(self, pods: Iterable[Pod]) -> set[Uid]:
+        """Those that could not all go by their budgets, the most important charged first."""
+        left = [budget.allowed for budget in self.budgets]
+        protected = set()
+        for pod in pods:
+            for number, budget in enumerate(self.budgets):
+                if budget.covers(pod):
+                    left[number] -= 1
+                    if left[number] < 0:
+                        protected.add(pod.uid)
+        return protected
+
+    def _cost(self, found: Preemption) -> tuple[int, bool, int, int, int, float, str]:
+        priorities = [pod.pod_class.priority for pod in found.victims]
+        worst = max(priorities)
+        started = min(p.created for p in found.victims if p.pod_class.priority == worst)
+        return (
+            found.violations,
+            self._unwelcome(found.node),
+            worst,
+            sum(priority + _LEAST_PRIORITY for priority in priorities),
+            len(priorities),
+            -started,
+            found.node,
+        )
+
+
+def makes_room(
+    snapshot: Snapshot, pod: Pod, found: Preemption, leaving: Collection[Uid] = ()
+) -> bool:
+    """Whether what was found for the pod a moment ago still does; rules are not asked again."""
+    gone = {victim.uid for victim in found.victims}
+    here = {uid for uid, node in snapshot.placed.items() if node == found.node}
+    if found.node not in snapshot.nodes or not gone <= here:
+        return False
+    free = snapshot.free[found.node]
+    for uid in here:
+        there = snapshot.pods[uid]
+        leaves = there.terminating or uid in leaving or uid in gone
+        if leaves and not there.finished:
+            free += there.requests
+    return not shortages(pod.requests, free)
+
+
+def _importance(pod: Pod) -> tuple[int, float, str, str]:
+    """Sorts the most important pod first: by priority, then by age."""
+    return -pod.pod_class.priority, pod.created, pod.namespace, pod.name

@@ -1,0 +1,411 @@
+"""Pods of a batch being put on nodes one by one, as the rules about other pods allow.
+
+A pod that comes can upset those that are there: it may unbalance a spread constraint, or give a pod
+that was the first of its group a pod to be near to. kube-scheduler would not look back. Here
+both were decided at once, so all of them are to keep their rules with the others in place.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.model import NodeName, Pod, SchedulingRules, Tier, Uid, Workload
+from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions
+from kubedsm.model.residents import Selection
+from kubedsm.model.room import Room
+from kubedsm.model.surroundings import Surroundings
+from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from kubedsm.optimizer.matching.problem import Turn
+from kubedsm.optimizer.placing.open_nodes import OpenNodes
+from kubedsm.plugins.feasibility import EquivalenceClass, Rejection
+from kubedsm.plugins.fit import shortages
+from kubedsm.plugins.skews import Skews
+
+#: What a pod of that workload on the edge adds to the QoS when so many more are there already.
+GainAtEdge = Callable[[Workload, int], int]
+#: The turn of a pod: those with a greater one do not stay out for it.
+TurnOf = Callable[[Pod], Turn]
+Placed = tuple[Pod, NodeName]
+#: domains that a pod is tried in, where it breaks another's rules, until it stays out
+_TRIES = 8
+#: in words of ours: kube-scheduler would let the pods of the batch go against each other
+_SPREAD = "PodTopologySpread"
+UPSETS = "node(s) would leave a pod of the same batch against its rules"
+
+
+@attrs.define
+class Settling:
+    """The cluster with the pods of the batch placed so far; its owner is `keep_rules`."""
+
+    nodes: NodeIndex
+    #: what is free with them
+    room: Room
+    #: the rules with them: all that pods of the batch look at in each other is here and below
+    open: OpenNodes
+    skews: Skews
+    surroundings: Surroundings
+    gain: GainAtEdge
+    turn: TurnOf
+    deadline: Deadline
+    #: None if it does not matter
+    spread: ReplicaSpread | None = None
+    #: as kube-scheduler does, let pods that come later break the rules of those before
+    forgetful: bool = False
+    #: in an order that the rules allow, unless `disordered`
+    placed: dict[Uid, Placed] = attrs.field(factory=dict)
+    #: how many of these there are of each turn
+    turns: Counter[Turn] = attrs.field(factory=Counter)
+    #: pods that had to go, or stay away, for a rule of another: its name
+    upset: dict[Uid, str] = attrs.field(factory=dict)
+    #: pods that every node rejects, as long as no pod comes that these look at
+    nowhere: set[EquivalenceClass] = attrs.field(factory=set)
+    #: a pod came or went since all were found to keep their rules
+    doubtful: bool = False
+    #: a pod went since all were put in order
+    disordered: bool = False
+    #: where pods cannot be for the sake of others
+    avoided: dict[Uid, list[Mask]] = attrs.field(factory=dict)
+    #: where pods had better be
+    drawn: dict[Uid, Mask] = attrs.field(factory=dict)
+    #: pods of the batch on the edge
+    edge: Counter[Workload] = attrs.field(factory=Counter)
+    #: by resource and node, what those want that are still to be put where they are planned
+    wanted: dict[str, Ints] = attrs.field(factory=dict)
+    on_edge: Mask = attrs.field(init=False)
+
+    @on_edge.default
+    def _edge_nodes(self) -> Mask:
+        return np.array([node.tier is Tier.EDGE for node in self.nodes.nodes], dtype=np.bool_)
+
+    @property
+    def homes(self) -> dict[Uid, NodeName]:
+        return {uid: node for uid, (_, node) in self.placed.items()}
+
+    def settle(self, planned: Iterable[Placed]) -> None:
+        """Place these, as planned where that is allowed, and on other nodes where it is not.
+
+        Those whose rules later ones could break come last.
+        """
+        waiting = sorted(planned, key=lambda e: bool(_topology_keys(e[0].pod_class.rules)))
+        for pod, node in waiting:
+            self._want(pod, node)
+        try:
+            while waiting := self._as_planned(waiting):
+                for index, (pod, node) in enumerate(waiting):
+                    self._want(pod, node, -1)
+                    best = self._best_node(pod)
+                    if best is not None:
+                        self.put(pod, best)
+                        del waiting[index]
+                        break
+                    self._want(pod, node)
+                else:
+                    return
+        finally:
+            self.wanted.clear()
+
+    def _want(self, pod: Pod, node: NodeName, times: int = 1) -> None:
+        for resource, amount in pod.requests.items():
+            if resource not in self.wanted:
+                self.wanted[resource] = np.zeros(len(self.nodes), dtype=np.int64)
+            self.wanted[resource][self.nodes.positions[node]] += times * amount
+
+    def _as_planned(self, planned: Sequence[Placed]) -> list[Placed]:
+        """Place those of these that may be where they are meant to be; the others are left."""
+        waiting, progress = list(planned), True
+        while progress:
+            progress = False
+            left = []
+            for pod, node in waiting:
+                self.deadline.check()
+                if self._allows(pod, node):
+                    if self.wanted:
+                        self._want(pod, node, -1)
+                    self.put(pod, node)
+                    progress = True
+                else:
+                    left.append((pod, node))
+            waiting = left
+        return waiting
+
+    def _allows(self, pod: Pod, node: NodeName) -> bool:
+        """Whether the rules allow the pod there, its own and, if it matters, those of others."""
+        at = self.nodes.positions[node]
+        return bool(
+            self.skews.open(self.open.like(pod))[at]
+            and self.open.of(pod)[at]
+            and not shortages(pod.requests, self.room.of(at))
+            and not (self._keeps_away(pod) and self.skews.upset(self.open.like(pod))[at])
+        )
+
+    def _keeps_away(self, pod: Pod) -> bool:
+        """Whether it stays out rather than break the constraints of others.
+
+        Not as long as there is a pod of a lesser turn that could go instead.
+        """
+        return not self.forgetful and not (self.turns and min(self.turns) < self.turn(pod))
+
+    def retry(self, pods: Iterable[Pod]) -> None:
+        """Place these wherever they may be, again and again while that opens nodes to others."""
+        waiting, progress = list(pods), True
+        while progress and waiting:
+            progress = False
+            for pod in tuple(waiting):
+                node = self._best_node(pod)
+                if node is not None:
+                    self.put(pod, node)
+                    waiting.remove(pod)
+                    progress = True
+
+    def promote(self) -> None:
+        """Bring pods to the edge where the changes left room there, and QoS is won.
+
+        Only those that no affinity and no spread constraint of the batch looks at, so that nothing
+        depends on where they are.
+        """
+        looks = {look for pod, _ in self.placed.values() for look in _looks(pod.pod_class.rules)}
+        for pod, node in tuple(self.placed.values()):
+            gain = self.gain(pod.workload, self.edge[pod.workload])
+            if self.on_edge[self.nodes.positions[node]] or gain <= 0:
+                continue
+            if any(s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks):
+                continue
+            self._take(pod)
+            best = self._best_node(pod)
+            better = best is not None and self.on_edge[self.nodes.positions[best]]
+            self.put(pod, best if best is not None and better else node)
+
+    def place_in_turn(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
+        """Place each pod on its wanted node, or else on the best node that takes it.
+
+        For use after the deadline: every pod is tried once, and none is moved later.
+        """
+        wanted = {**wanted, **self.homes}
+        if self.disordered:
+            for pod, _ in tuple(self.placed.values()):
+                self._take(pod)
+        self.deadline = NO_DEADLINE
+        for pod in pods:
+            if pod.uid not in self.placed:
+                self._place(pod, wanted)
+
+    def place_in_line(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
+        """Place each where it is wanted, or else where it may be, as it comes.
+
+        Whenever one came those before it that found no node are tried again.
+        """
+        waiting: list[Pod] = []
+        for pod in pods:
+            self._place(pod, wanted)
+            waiting = [p for p in (*waiting, pod) if p.uid not in self.placed]
+            self.retry(waiting)
+
+    def _place(self, pod: Pod, wanted: Mapping[Uid, NodeName]) -> None:
+        node = wanted.get(pod.uid)
+        if node is None or not self._allows(pod, node):
+            node = self._best_node(pod)
+        if node is not None:
+            self.put(pod, node)
+
+    def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
+        """Why each node does not take a pod that was not placed."""
+        found = self.open.feasibility.rejections(pod)
+        rule = self.upset.get(pod.uid)
+        if rule is not None:
+            upsets = Rejection(rule, (UPSETS,))
+            found = {name: found.get(name, upsets) for name in self.nodes.names}
+        return found
+
+    def make_sound(self) -> bool:
+        """Move or take out pods until all keep their rules; whether it took any out.
+
+        Where later ones broke the rules of a pod, those of a lesser turn have to go, or else it.
+        """
+        if not self.doubtful:
+            return False
+        moved = took = False
+        while broken := self._broken():
+            moved = True
+            culprit = self._culprit(broken)
+            pod = culprit or broken
+            if culprit:
+                spread = broken.pod_class.rules.spread
+                self.upset[pod.uid] = _SPREAD if spread else "InterPodAffinity"
+            self._avoid(pod, broken)
+            self._take(pod)
+            node = self._best_node(pod)
+            if node is None:
+                took = True
+            else:
+                self.put(pod, node)
+        self.doubtful = False
+        return self._put_in_order() or took if moved else took
+
+    @property
+    def sound(self) -> bool:
+        """Whether all keep their rules with all the others in place."""
+        return self._broken() is None
+
+    def _avoid(self, pod: Pod, broken: Pod) -> None:
+        """Note that the pod can be nowhere near where it is, as far as that other pod goes."""
+        at = self.nodes.positions[self.placed[pod.uid][1]]
+        near = self.nodes.every()
+        for key in _topology_keys(broken.pod_class.rules):
+            codes = self.nodes.label(key).codes
+            near &= codes == codes[at]
+        avoided = self.avoided.setdefault(pod.uid, [])
+        avoided.append(near)
+        if len(avoided) > _TRIES:
+            avoided.append(self.nodes.every())
+
+    def _broken(self) -> Pod | None:
+        """The first pod whose rules others have broken since."""
+        sound: set[tuple[EquivalenceClass, tuple[str | None, ...]]] = set()
+        even = self.skews.all_kept
+        for pod, node in self.placed.values():
+            self.deadline.check()
+            like, at = self.open.like(pod), self.nodes.positions[node]
+            if not even and self.skews.broken(like, at):
+                return pod
+            if not like.rules.affinity:
+                continue
+            keys = sorted({term.topology_key for term in like.rules.affinity})
+            labels = self.nodes.nodes[at].labels
+            domains = like, tuple(labels.get(key) for key in keys)
+            if domains not in sound:
+                if self.open.feasibility.deserted(pod):
+                    return pod
+                sound.add(domains)
+        return None
+
+    def _culprit(self, broken: Pod) -> Pod | None:
+        """The last one of a lesser turn that the rules of that pod look at."""
+        looks = tuple(_looks(broken.pod_class.rules))
+        for pod, _ in reversed(self.placed.values()):
+            if self.turn(pod) < self.turn(broken) and any(
+                s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks
+            ):
+                return pod
+        return None
+
+    def _put_in_order(self) -> bool:
+        """Place all once more, in an order that the rules allow; whether any had to be left out."""
+        waiting = list(self.placed.values())
+        for pod, _ in waiting:
+            self._take(pod)
+        left = self._as_planned(waiting)
+        self.disordered = False
+        return bool(left)
+
+    def put(self, pod: Pod, node: NodeName) -> None:
+        self._count(pod, node, 1)
+        self.open.put(pod, node)
+        self.placed[pod.uid] = pod, node
+        self.doubtful = True
+        for like in tuple(self.nowhere):
+            if any(
+                s.covers(pod.namespace, pod.labels, self.surroundings) for s in _looks(like.rules)
+            ):
+                self.nowhere.discard(like)
+
+    def _take(self, pod: Pod) -> None:
+        _, node = self.placed.pop(pod.uid)
+        self._count(pod, node, -1)
+        self.open.take(pod, node)
+        self.doubtful = self.disordered = True
+        self.nowhere.clear()
+
+    def _count(self, pod: Pod, node: NodeName, by: int) -> None:
+        at, turn = self.nodes.positions[node], self.turn(pod)
+        free = self.room.of(at)
+        self.room = self.room.changed(at, free - pod.requests if by > 0 else free + pod.requests)
+        self.skews.change(self.open.like(pod), at, by)
+        self.edge[pod.workload] += by * int(self.on_edge[at])
+        self.turns[turn] += by
+        if not self.turns[turn]:
+            del self.turns[turn]
+        if self.spread is not None:
+            self.spread.put(pod.workload, node, by)
+
+    def _best_node(self, pod: Pod) -> NodeName | None:
+        """Of the nodes that take the pod, the best: without taking the room of a planned one.
+
+        Then one on the edge, if that gains QoS, or another one, if it costs some; then the one it
+        likes best; then the one where it joins the fewest replicas; then, on the edge, the one with
+        the least room to spare, or the roomiest other.
+        """
+        self.deadline.check()
+        like = self.open.like(pod)
+        taking = self.open_to(pod)
+        if taking is None:
+            return None
+        if self._keeps_away(pod) and (upset := self.skews.upset(like)).any():
+            self.upset[pod.uid] = _SPREAD
+            taking &= ~upset
+        for near in self.avoided.get(pod.uid, ()):
+            taking &= ~near
+        best = np.flatnonzero(taking)
+        return self._first(pod, best) if len(best) else None
+
+    def open_to(self, pod: Pod) -> Mask | None:
+        """Return the nodes that take the pod next to those placed so far; None without any."""
+        like = self.open.like(pod)
+        if like in self.nowhere:
+            return None
+        taking = self.skews.open(like) & self.open.of(pod) & ~self.room.short(pod.requests)
+        if not taking.any():
+            self.nowhere.add(like)
+            return None
+        return taking
+
+    def _first(self, pod: Pod, nodes: Positions) -> NodeName:
+        penalties = self.open.penalties(pod, nodes)
+        if pod.uid in self.drawn:
+            nodes = _least(nodes, ~self.drawn[pod.uid][nodes])
+        nodes = _least(nodes, self._needed(pod, nodes))
+        if gain := self.gain(pod.workload, self.edge[pod.workload]):
+            nodes = _least(nodes, self.on_edge[nodes] ^ (gain > 0))
+        if penalties is not None:
+            nodes = _least(nodes, penalties[nodes])
+        if self.spread is not None and spreads(pod):
+            nodes = _least(nodes, self.spread.by_node(pod.workload, self.nodes)[nodes])
+        nodes = _least(nodes, self.on_edge[nodes])
+        sign = 1 if self.on_edge[nodes[0]] else -1
+        for resource in ("cpu", "memory"):
+            nodes = _least(nodes, sign * self.room.column(resource)[nodes])
+        return self.nodes.names[int(nodes[0])]
+
+    def _needed(self, pod: Pod, nodes: Positions) -> Mask:
+        """Which of these would lack room then for those that are planned there."""
+        needed = np.zeros(len(nodes), dtype=np.bool_)
+        for resource, amount in pod.requests.items():
+            if amount and resource in self.wanted:
+                left = self.room.column(resource)[nodes] - self.wanted[resource][nodes]
+                needed |= left < amount
+        return needed
+
+
+def _least(nodes: Positions, costs: NDArray[Any]) -> Positions:
+    """Those of the nodes that cost least."""
+    least: Positions = nodes[costs == costs.min()]
+    return least
+
+
+def _looks(rules: SchedulingRules) -> Iterator[Selection]:
+    """The pods that affinity and spread constraints look at."""
+    for term in rules.affinity:
+        yield Selection.of(term)
+    for constraint in rules.spread:
+        yield Selection(constraint.selector, (constraint.namespace,))
+
+
+def _topology_keys(rules: SchedulingRules) -> list[str]:
+    """The labels of nodes that decide whether others may break these rules by coming."""
+    keys = {term.topology_key for term in rules.affinity}
+    keys.update(constraint.topology_key for constraint in rules.spread)
+    return sorted(keys)

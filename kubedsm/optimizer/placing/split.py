@@ -1,0 +1,219 @@
+"""The best scores of placing so many pods of each kind on the edge, and whose pods those are.
+
+QoS is a sum over workloads, and a workload's part depends on how many of its pods are on the edge
+only. So a grid of counts replaces the 2^n subsets of a batch: the best split of a vector over the
+workloads is a (max, +) convolution. Kinds that share no workload are independent of each other;
+each component of kinds linked by shared workloads has a grid of its own, and these are added.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.model.deadline import Deadline
+from kubedsm.model.model import Share, Workload
+from kubedsm.objective.evenness import EVENNESS, Prospect, scores_and_unevenness
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.objective.objective import Objective, Promises
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.matching.problem import Packing
+
+Bools = NDArray[np.bool_]
+
+#: Whatever is added to it, no sum of scores is as low.
+_IMPOSSIBLE = -(2**61)
+
+#: How many pods of a workload, of a kind.
+Picks = dict[tuple[Workload, int], int]
+
+
+@attrs.frozen(eq=False)
+class Demand:
+    """What a workload of the batch would have of the edge."""
+
+    workload: Workload
+    #: S, its pods of each kind
+    counts: Ints
+    #: its QoS with 0, 1, 2 ... of the batch's pods on the edge, as `even_scores` have it
+    values: Ints
+    #: what `values` are lowered by
+    uneven: Ints
+    prospect: Prospect
+    #: the rank of all its kinds has this level
+    level: int
+
+    def scores(self, objective: Objective) -> Ints:
+        """Its QoS alone, in nano-units."""
+        prospect = self.prospect
+        return objective.scores(prospect.edge, prospect.total, prospect.promise)
+
+    def wants(self, number: int) -> bool:
+        """Whether so many of the batch's pods are wanted on the edge."""
+        most = self.prospect.promise.most
+        return most is None or int(self.prospect.edge[number]) <= most
+
+    def kinds(self) -> list[int]:
+        return [int(kind) for kind in np.flatnonzero(self.counts)]
+
+
+def demands(
+    packing: Packing,
+    shares: Mapping[Workload, Share],
+    promises: Promises,
+    objective: Objective,
+) -> tuple[Demand, ...]:
+    """The workloads of the packing's pods, in name order."""
+    counts: dict[Workload, Ints] = {}
+    for kind, of_kind in enumerate(packing.kinds):
+        for pod in of_kind.pods:
+            if pod.workload not in counts:
+                counts[pod.workload] = np.zeros(len(packing.kinds), dtype=np.int64)
+            counts[pod.workload][kind] += 1
+    named = sorted(counts)
+    prospects = []
+    for workload in named:
+        share = shares.get(workload, Share())
+        edge = share.edge + np.arange(int(counts[workload].sum()) + 1)
+        prospects.append(Prospect(edge, share.total, promises(workload)))
+    scores, uneven = scores_and_unevenness(objective, prospects)
+    return tuple(
+        Demand(
+            workload,
+            counts[workload],
+            scores[at] - uneven[at],
+            uneven[at],
+            prospects[at],
+            packing.kinds[int(counts[workload].argmax())].rank.level,
+        )
+        for at, workload in enumerate(named)
+    )
+
+
+@attrs.frozen(eq=False)
+class _Component:
+    """Kinds linked by shared workloads, and the best QoS of every vector of them."""
+
+    kinds: tuple[int, ...]
+    members: tuple[Demand, ...]
+    #: layers[i]: what the first i members make of each vector
+    layers: tuple[Ints, ...]
+
+    @property
+    def level(self) -> int:
+        return self.members[0].level
+
+    def picks(self, vector: Sequence[int]) -> Iterator[tuple[tuple[Workload, int], int]]:
+        """How many pods of which member make up the vector; of equal ones, the first get more."""
+        left = tuple(vector)
+        for index in range(len(self.members) - 1, -1, -1):
+            member = self.members[index]
+            before, here = self.layers[index], self.layers[index + 1]
+            for taken in _takes(member, self.kinds, left):
+                source = tuple(n - t for n, t in zip(left, taken, strict=True))
+                if before[source] + member.values[sum(taken)] == here[left]:
+                    left = source
+                    break
+            for kind, number in zip(self.kinds, taken, strict=True):
+                if number:
+                    yield (member.workload, kind), number
+
+
+def _takes(member: Demand, kinds: Sequence[int], most: Iterable[int]) -> Iterable[tuple[int, ...]]:
+    """The vectors of pods that a member has, within a limit a kind; fewest first."""
+    greatest = (min(int(member.counts[k]), n) for k, n in zip(kinds, most, strict=True))
+    return product(*(range(n + 1) for n in greatest))
+
+
+@attrs.frozen(eq=False)
+class Split:
+    """Made by `best_split`."""
+
+    components: tuple[_Component, ...]
+    #: S
+    limits: tuple[int, ...]
+
+    def best(self, among: Bools) -> Bools:
+        """Those of these vectors with the greatest QoS, by level, and of those the most even."""
+        values = self.values()
+        rounding = sum(len(component.members) for component in self.components)
+        for unlike in (EVENNESS + rounding, rounding):
+            for of_level in values:
+                among = among & (of_level >= of_level[among].max() - unlike)
+        return among
+
+    def values(self) -> list[Ints]:
+        """The greatest scores of the batch's workloads for every vector, of shape limits + 1.
+
+        One array a level, the greatest first.
+        """
+        found: dict[int, Ints] = {}
+        for component in sorted(self.components, key=lambda c: -c.level):
+            grid = component.layers[-1]
+            shape = [1] * len(self.limits)
+            for kind, size in zip(component.kinds, grid.shape, strict=True):
+                shape[kind] = size
+            nothing = np.zeros(tuple(n + 1 for n in self.limits), dtype=np.int64)
+            found[component.level] = found.get(component.level, nothing) + grid.reshape(shape)
+        return list(found.values())
+
+    def picks(self, vector: Ints) -> Picks:
+        """Whose pods they are."""
+        return {
+            pick: number
+            for component in self.components
+            for pick, number in component.picks([int(vector[kind]) for kind in component.kinds])
+        }
+
+
+def best_split(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Split | None:
+    """The best split of every vector up to the limits, or None beyond the bounds."""
+    greatest = tuple(limits.tolist())
+    components = []
+    for kinds in linked([member.kinds() for member in members], len(greatest)):
+        involved = tuple(m for m in members if m.kinds() and m.kinds()[0] in kinds)
+        shape = tuple(greatest[kind] + 1 for kind in kinds)
+        cells = int(np.prod(shape))
+        ways = sum(int(np.prod(member.counts + 1)) for member in involved)
+        if cells * ways > bounds.steps or cells * len(involved) > bounds.states:
+            return None
+        layers = _convolved(involved, kinds, shape, bounds.deadline)
+        if layers is None:
+            return None
+        components.append(_Component(kinds, involved, layers))
+    return Split(tuple(components), greatest)
+
+
+def _convolved(
+    members: Sequence[Demand],
+    kinds: Sequence[int],
+    shape: tuple[int, ...],
+    deadline: Deadline,
+) -> tuple[Ints, ...] | None:
+    """None once the deadline has passed."""
+    layer = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
+    layer[(0,) * len(shape)] = 0
+    layers = [layer]
+    for member in members:
+        if deadline.passed:
+            return None
+        following = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
+        for taken in _takes(member, kinds, (size - 1 for size in shape)):
+            target = following[tuple(slice(n, None) for n in taken)]
+            source = layer[tuple(slice(size - n) for n, size in zip(taken, shape, strict=True))]
+            np.maximum(target, source + member.values[sum(taken)], out=target)
+        layer = following
+        layers.append(layer)
+    return tuple(layers)
+
+
+def linked(together: Iterable[Sequence[int]], number: int) -> list[tuple[int, ...]]:
+    """So many kinds, put together where any of these has both."""
+    group = list(range(number))
+    for kinds in together:
+        for kind in kinds[1:]:
+            old, new = group[kind], group[kinds[0]]
+            group = [new if g == old else g for g in group]
+    return [tuple(kind for kind in range(number) if group[kind] == g) for g in dict.fromkeys(group)]

@@ -1,0 +1,277 @@
+"""Lexicographic optimisation: each goal is maximised among the optima of the goals before it.
+
+Each level is one solve. Its value becomes a lower limit, as a row, for the levels after it.
+(Sections 2 and 3 of "Optimising Kubernetes pod placement with constraint programming".)
+
+No claim of a solver is trusted. The values are checked against every row and evaluated in whole
+numbers. A level is proven only if its value reaches a bound that is computed here, or if a second
+solve without presolve and start solution finds nothing better.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from kubedsm.model.deadline import Deadline
+from kubedsm.optimizer.programming.programme import (
+    UNBOUNDED,
+    Ints,
+    Programme,
+    Solved,
+    Solver,
+    Status,
+)
+
+#: Largest programme given to a solver. Its linear relaxation takes about half a second, that of one
+#: twice as large eight seconds: more than a budget.
+MOST_VARIABLES = 20_000
+#: Part of a goal's greatest weight that solvers in floating point may miss it by.
+_ROUNDING = 4e-6
+#: Notes on levels that are not proven.
+NOT_CONFIRMED = "the solver's claim was not confirmed in time"
+REFUTED = "the solver's claim was wrong"
+
+
+@attrs.frozen(eq=False)
+class Goal:
+    """What is to be as much as can be."""
+
+    name: str
+    #: V
+    weights: Ints
+    #: of the time that is left when its turn comes, the part that it may take
+    part: float = 0.5
+    #: what comes after it may cost so much of it: what is lost by rounding the weights
+    slack: int = 0
+    #: it cannot come to more, whoever knows that; a solver is not asked for what does
+    most: int | None = None
+    #: whose, if that is not said by the name: `priority 100`
+    of: str = ""
+    #: how many make one of what people are told
+    unit: int = 1
+
+
+@attrs.frozen(slots=True)
+class Certificate:
+    """How sure it is that a goal came to no less than it could, given those before it."""
+
+    goal: str
+    status: Status
+    #: what it came to; None if nothing was found
+    value: int | None = None
+    #: the most that it could have come to; None if nothing is known
+    bound: int | None = None
+    #: seconds
+    seconds: float = 0.0
+    #: as in `Goal`
+    of: str = ""
+    unit: int = 1
+    #: reason why the solver proved nothing
+    note: str = ""
+
+    @property
+    def proven(self) -> bool:
+        return self.status is Status.OPTIMAL
+
+    @property
+    def gap(self) -> float | None:
+        """What may be missing, as a part of the bound; 0 if it is proven."""
+        if self.proven:
+            return 0.0
+        if self.value is None or self.bound is None:
+            return None
+        return max(0.0, (self.bound - self.value) / max(1, abs(self.bound)))
+
+    @property
+    def words(self) -> str:
+        """One line such as `pods placed: 188 of at most 203 (gap 7 %)`, with the note."""
+        return f"{self._amounts}; {self.note}" if self.note else self._amounts
+
+    @property
+    def _amounts(self) -> str:
+        goal = f"{self.goal} of {self.of}" if self.of else self.goal
+        if self.value is None:
+            return f"{goal}: nothing found"
+        if self.bound is None or self.gap is None:
+            return f"{goal}: {self._told(self.value):g}, and no bound is known"
+        most = f"{self._told(self.value):g} of at most {self._told(self.bound):g}"
+        return f"{goal}: {most} (gap {100 * self.gap:.1f} %)"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "goal": self.goal,
+            "of": self.of or None,
+            "value": self._told(self.value),
+            "bound": self._told(self.bound),
+            "gap": None if self.gap is None else round(self.gap, 6),
+            "proven": self.proven,
+            **({"note": self.note} if self.note else {}),
+        }
+
+    def _told(self, amount: int | None) -> float | None:
+        return amount if amount is None or self.unit == 1 else amount / self.unit
+
+
+def unproven(certificates: Iterable[Certificate]) -> str:
+    """What is not proven of a decision, in a line; nothing if there is nothing."""
+    return "; ".join(each.words for each in certificates if not each.proven)
+
+
+@attrs.frozen(eq=False)
+class Found:
+    #: V; None if nothing was found, nor hinted at
+    values: Ints | None
+    #: one for each of the goals
+    certificates: tuple[Certificate, ...]
+
+    @property
+    def proven(self) -> bool:
+        return all(certificate.proven for certificate in self.certificates)
+
+
+def maximised_in_order(
+    programme: Programme,
+    goals: Sequence[Goal],
+    solver: Solver | None,
+    deadline: Deadline,
+    hint: Ints | None = None,
+) -> Found:
+    """Maximise the goals lexicographically.
+
+    solver: None to evaluate the hint only. hint: a start solution. If the programme allows it, the
+    result is never worse. A goal that has reached its upper bound is not given to the solver.
+    """
+    best = hint if hint is not None and programme.allows(hint) else None
+    certificates: list[Certificate] = []
+    for goal in goals:
+        begun = deadline.left
+        level = _Level(programme, goal, deadline.part(goal.part), best)
+        level.solve(solver, hint)
+        best = level.best
+        seconds = begun - deadline.left if np.isfinite(begun) else 0.0
+        certificates.append(level.certificate(seconds))
+        value = certificates[-1].value
+        if value is None:
+            # Without a solution there is nothing that the goals after it must keep.
+            continue
+        columns = np.flatnonzero(goal.weights)
+        # Only a lower limit: between two great numbers a solver may find nothing.
+        least = value - goal.slack
+        programme = programme.with_row(columns, goal.weights[columns], least, UNBOUNDED)
+    if best is not None:
+        certificates = [_revalued(*of, best) for of in zip(certificates, goals, strict=True)]
+    return Found(best, tuple(certificates))
+
+
+class _Level:
+    """One goal being maximised: the best checked solution, and the bounds that are known."""
+
+    def __init__(
+        self, programme: Programme, goal: Goal, deadline: Deadline, best: Ints | None
+    ) -> None:
+        self.best = best
+        self._programme = programme
+        self._goal = goal
+        self._deadline = deadline
+        limit = int(np.maximum(goal.weights, 0) @ programme.upper)
+        #: upper bound computed without trust in any solver
+        self._bound = limit if goal.most is None else min(limit, goal.most)
+        #: upper bound that the solver claims; only reported
+        self._claimed: int | None = None
+        self._status = Status.UNKNOWN
+        self._note = ""
+        #: difference that counts as rounding
+        self._margin = _rounding(goal)
+
+    @property
+    def _value(self) -> int | None:
+        return None if self.best is None else int(self._goal.weights @ self.best)
+
+    def _reaches(self, bound: int) -> bool:
+        return self._value is not None and self._value >= bound - self._margin
+
+    def solve(self, solver: Solver | None, hint: Ints | None) -> None:
+        weights, size = self._goal.weights, len(self._programme.upper)
+        if solver is None or self._reaches(self._bound):
+            return
+        if size > MOST_VARIABLES:
+            self._note = f"too large for a solver: {size} variables, {MOST_VARIABLES} at most"
+            return
+        start = hint if self.best is None else self.best
+        solved = solver.maximise(self._programme, weights, self._deadline, start)
+        self._note = solved.note
+        if solved.multipliers is not None:
+            exact = self._programme.dual_bound(weights, solved.multipliers)
+            self._bound = min(self._bound, exact)
+        if self._is_refuted(solved):
+            self._note = REFUTED
+        elif self._value is None:
+            self._status = solved.status
+        elif self._reaches(self._bound):
+            return
+        elif solved.bound is not None and self._reaches(solved.bound):
+            self._confirm(solver)
+        else:
+            self._claimed = solved.bound
+
+    def _is_refuted(self, solved: Solved) -> bool:
+        """Take the solution if it is better, and return whether the solver's claim is wrong."""
+        if solved.status is Status.INFEASIBLE:
+            return self.best is not None
+        optimal = solved.status is Status.OPTIMAL
+        if solved.values is None:
+            refuted = optimal
+        elif not self._programme.allows(solved.values):
+            return True
+        else:
+            found = int(self._goal.weights @ solved.values)
+            if self._value is None or found > self._value:
+                self.best = solved.values
+            # An optimum is its own bound.
+            refuted = optimal and (solved.bound is None or solved.bound > found + self._margin)
+        if self._value is None or solved.bound is None:
+            return refuted
+        return refuted or self._value > solved.bound + self._margin
+
+    def _confirm(self, solver: Solver) -> None:
+        """Ask for a better solution, without the shortcuts in which solvers have had faults."""
+        columns = np.flatnonzero(self._goal.weights)
+        weights, value = self._goal.weights, self._value or 0
+        harder = self._programme.with_row(
+            columns, weights[columns], value + self._margin + 1, UNBOUNDED
+        )
+        solved = solver.maximise(harder, np.zeros_like(weights), self._deadline, plain=True)
+        if solved.status is Status.INFEASIBLE:
+            self._bound = min(self._bound, value)
+        elif solved.values is not None and harder.allows(solved.values):
+            self.best, self._note = solved.values, REFUTED
+        else:
+            self._note = solved.note or NOT_CONFIRMED
+
+    def certificate(self, seconds: float) -> Certificate:
+        goal, value = self._goal, self._value
+        bound = self._bound if self._claimed is None else min(self._bound, self._claimed)
+        status, note = self._status, self._note
+        if value is not None:
+            proven = value >= self._bound - max(goal.slack, self._margin)
+            status = Status.OPTIMAL if proven else Status.FEASIBLE
+            note = "" if proven else note
+        return Certificate(goal.name, status, value, bound, seconds, goal.of, goal.unit, note)
+
+
+def _rounding(goal: Goal) -> int:
+    greatest = int(np.abs(goal.weights).max(initial=0))
+    return max(goal.slack, int(_ROUNDING * greatest))
+
+
+def _revalued(certificate: Certificate, goal: Goal, values: Ints) -> Certificate:
+    """Evaluate a goal for the final values: a level kept at least may have grown since."""
+    value, bound = int(goal.weights @ values), certificate.bound
+    status, note = certificate.status, certificate.note
+    if bound is not None and value > bound + _rounding(goal):
+        status, bound, note = Status.FEASIBLE, None, REFUTED
+    elif not certificate.proven:
+        status = Status.FEASIBLE
+    return attrs.evolve(certificate, value=value, bound=bound, status=status, note=note)

@@ -1,0 +1,192 @@
+"""Linear programmes in whole numbers: values for a solver, and what it says of them."""
+
+import enum
+import math
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.model.deadline import Deadline
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+#: No bound: rows are not limited on that side.
+UNBOUNDED = 2**62
+#: Bits after the binary point of a multiplier, so that a bound is computed in whole numbers.
+_MULTIPLIER_BITS = 60
+
+
+@attrs.frozen(eq=False)
+class Programme:
+    """V whole numbers from 0 up to `upper`, and M rows: least <= coefficients @ values <= most."""
+
+    #: V
+    upper: Ints
+    #: M + 1: of row i the entries from starts[i] to starts[i + 1]
+    starts: Ints
+    #: of each entry the variable, and what it counts
+    columns: Ints
+    coefficients: Ints
+    #: M, both; -UNBOUNDED and UNBOUNDED where there is none
+    least: Ints
+    most: Ints
+
+    def allows(self, values: Ints) -> bool:
+        """Whether these values, V, keep all rows, to the last unit."""
+        if bool((values < 0).any() or (values > self.upper).any()):
+            return False
+        sums = self._sums(values)
+        return bool((sums >= self.least).all() and (sums <= self.most).all())
+
+    def _sums(self, values: Ints) -> Ints:
+        parts = np.concatenate((np.zeros(1, np.int64), self.coefficients * values[self.columns]))
+        total = parts.cumsum()
+        sums: Ints = total[self.starts[1:]] - total[self.starts[:-1]]
+        return sums
+
+    def dual_bound(self, goal: Ints, multipliers: Floats) -> int:
+        """Return an upper bound on goal @ values by weak duality, in exact integer arithmetic.
+
+        multipliers: M, one a row, as a solver of the linear relaxation returns them. Any numbers
+        give a valid bound, so the solver need not be trusted. O(entries).
+        """
+        scaled = [math.trunc(math.ldexp(each, _MULTIPLIER_BITS)) for each in multipliers.tolist()]
+        reduced: list[int] = [weight << _MULTIPLIER_BITS for weight in goal.tolist()]
+        starts, total = self.starts.tolist(), 0
+        for row, multiplier in enumerate(scaled):
+            limit = int(self.most[row] if multiplier > 0 else self.least[row])
+            if not multiplier or abs(limit) >= UNBOUNDED:
+                continue
+            total += multiplier * limit
+            entries = slice(starts[row], starts[row + 1])
+            for column, coefficient in zip(
+                self.columns[entries].tolist(), self.coefficients[entries].tolist(), strict=True
+            ):
+                reduced[column] -= multiplier * coefficient
+        upper: list[int] = self.upper.tolist()
+        total += sum(cost * most for cost, most in zip(reduced, upper, strict=True) if cost > 0)
+        return total >> _MULTIPLIER_BITS
+
+    def with_row(self, columns: Ints, coefficients: Ints, least: int, most: int) -> "Programme":
+        return attrs.evolve(
+            self,
+            starts=np.append(self.starts, self.starts[-1] + len(columns)),
+            columns=np.concatenate((self.columns, columns)),
+            coefficients=np.concatenate((self.coefficients, coefficients)),
+            least=np.append(self.least, least),
+            most=np.append(self.most, most),
+        )
+
+
+class Rows:
+    """A programme being put together; owned by whoever makes it."""
+
+    def __init__(self) -> None:
+        self._upper: list[Ints] = []
+        self._number = 0
+        self._columns: list[Ints] = []
+        self._coefficients: list[Ints] = []
+        self._lengths: list[int] = []
+        self._least: list[int] = []
+        self._most: list[int] = []
+
+    @property
+    def number(self) -> int:
+        """How many variables there are."""
+        return self._number
+
+    def variables(self, upper: "Ints | Sequence[int]") -> Ints:
+        """New variables, one for each of these bounds; their numbers, in the same shape."""
+        bounds = np.asarray(upper, dtype=np.int64)
+        numbers = np.arange(self._number, self._number + bounds.size).reshape(bounds.shape)
+        self._upper.append(bounds.ravel())
+        self._number += bounds.size
+        return numbers
+
+    def add(
+        self,
+        columns: "Ints | Sequence[int]",
+        coefficients: "Ints | Sequence[int]",
+        least: int = -UNBOUNDED,
+        most: int = UNBOUNDED,
+    ) -> None:
+        """One more row. A variable may be named once."""
+        self._columns.append(np.asarray(columns, dtype=np.int64).ravel())
+        self._coefficients.append(np.asarray(coefficients, dtype=np.int64).ravel())
+        self._lengths.append(self._columns[-1].size)
+        self._least.append(least)
+        self._most.append(most)
+
+    def add_each(self, columns: Ints, coefficients: Ints, most: Ints) -> None:
+        """A row for each line of these, M x any: no more than so much, M."""
+        self._columns.append(columns.ravel())
+        self._coefficients.append(coefficients.ravel())
+        self._lengths += [columns.shape[1]] * len(columns)
+        self._least += [-UNBOUNDED] * len(columns)
+        self._most += most.tolist()
+
+    def programme(self) -> Programme:
+        return Programme(
+            _joined(self._upper),
+            np.concatenate(([0], np.cumsum(self._lengths, dtype=np.int64))).astype(np.int64),
+            _joined(self._columns),
+            _joined(self._coefficients),
+            np.array(self._least, dtype=np.int64),
+            np.array(self._most, dtype=np.int64),
+        )
+
+
+def _joined(parts: Iterable[Ints]) -> Ints:
+    return np.concatenate((np.zeros(0, dtype=np.int64), *parts))
+
+
+class Status(enum.StrEnum):
+    """Outcome of one solve, as the solver reports it."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    #: no solution found in time, and no proof that there is none
+    UNKNOWN = "unknown"
+
+
+@attrs.frozen(eq=False)
+class Solved:
+    """A solver's claim about one programme; `in_order` checks the claim before using it."""
+
+    status: Status
+    #: V; None unless a solution was found
+    values: Ints | None = None
+    #: claimed upper bound on the goal; None if unknown
+    bound: int | None = None
+    #: M, dual multipliers of the linear relaxation, for `Programme.dual_bound`
+    multipliers: Floats | None = None
+    #: reason why there is no answer
+    note: str = ""
+
+
+class Solver(Protocol):
+    """Solver of integer programmes."""
+
+    @property
+    def name(self) -> str:
+        """Name of the solver in logs and tables."""
+
+    def maximise(
+        self,
+        programme: Programme,
+        goal: Ints,
+        deadline: Deadline,
+        hint: Ints | None = None,
+        *,
+        plain: bool = False,
+    ) -> Solved:
+        """Return the values that maximise goal @ values, or the best found before the deadline.
+
+        goal: V, whole numbers. hint: V, a start solution, which should be feasible. plain: leave
+        out presolve, symmetry detection and other shortcuts, for a second opinion.
+        """

@@ -1,0 +1,1 @@
+"""Planner process: requests for long optimisations, deadline, restart."""

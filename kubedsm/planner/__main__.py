@@ -1,0 +1,3 @@
+from kubedsm.planner.child_process import main
+
+main()

@@ -1,0 +1,1 @@
+"""Filter and Score plugins under the names of kube-scheduler."""

@@ -1,0 +1,62 @@
+"""Which pods are where their own rules would not have them any more.
+
+Affinity and spread constraints are asked for when a pod comes. What others do afterwards may break
+them: the one that it wanted to be near leaves, or too many come. Nobody evicts it for that, and
+yet whoever chooses what comes and leaves should not do it: its next replica may find no node.
+Anti-affinity, ports and disks need no asking: there those that come are refused.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from kubedsm.model.model import PodAffinityTerm, SpreadConstraint
+from kubedsm.model.node_index import Positions
+from kubedsm.model.residents import Keeper, Selection
+from kubedsm.plugins.pod_affinity import deserted
+from kubedsm.plugins.scene import EquivalenceClass, Scene
+from kubedsm.plugins.spread import domains_of
+
+#: Whose rule, which, and the position of the node.
+_Where = tuple[Keeper, tuple[PodAffinityTerm, ...] | SpreadConstraint, int]
+#: How far each is broken: by how many pods the skew is too great, or 1 for affinity.
+BrokenRules = Mapping[_Where, int]
+
+
+def worsened(before: BrokenRules, after: BrokenRules) -> bool:
+    """Whether some rule is broken that was kept, or farther than before."""
+    return any(amount > before.get(where, 0) for where, amount in after.items())
+
+
+def broken_rules(about: Iterable[EquivalenceClass], scene: Scene) -> dict[_Where, int]:
+    """What is broken of the rules of such pods, and of those that look at such pods."""
+    known = dict.fromkeys(about)
+    found: dict[_Where, int] = {}
+    for keeper, homes in scene.residents.keepers.items():
+        candidate = EquivalenceClass(*keeper)
+        if candidate in known or any(_looks_at(candidate, pod, scene) for pod in known):
+            positions = scene.residents.where(homes)
+            found.update(_broken(keeper, candidate, positions, scene))
+    return found
+
+
+def _looks_at(candidate: EquivalenceClass, pod: EquivalenceClass, scene: Scene) -> bool:
+    rules = candidate.rules
+    selections = [Selection.of(term) for term in rules.affinity]
+    selections += [Selection(c.selector, (c.namespace,)) for c in rules.spread]
+    labels = pod.label_map()
+    return any(s.covers(pod.namespace, labels, scene.surroundings) for s in selections)
+
+
+def _broken(
+    keeper: Keeper, candidate: EquivalenceClass, positions: Positions, scene: Scene
+) -> Iterator[tuple[_Where, int]]:
+    rules = candidate.rules
+    if rules.affinity:
+        for position in positions[deserted(candidate, scene, positions)].tolist():
+            yield (keeper, rules.affinity, position), 1
+    for constraint, domains in domains_of(candidate, scene):
+        matching = domains.matching(scene)
+        most = domains.least(matching) + constraint.max_skew
+        excess = matching[domains.column.codes[positions]] - most
+        for position, amount in zip(positions.tolist(), excess.tolist(), strict=True):
+            if amount > 0:
+                yield (keeper, constraint, position), amount

@@ -1,0 +1,72 @@
+"""What a pod class and each node, or its room, decide between them: of all nodes at once.
+
+The same for one node is in `fit`.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from kubedsm.model.model import NodeName, PodClass, SchedulingRules
+from kubedsm.model.node_index import Mask, NodeIndex
+from kubedsm.model.room import Room
+from kubedsm.model.surroundings import Surroundings
+from kubedsm.plugins.fit import NODE_PLUGINS, NODE_RESOURCES_FIT
+from kubedsm.plugins.plugin import Plugin
+from kubedsm.plugins.plugins import STATIC_FILTERS, Filters
+from kubedsm.plugins.rejection import RejectedNodes, Rejection
+from kubedsm.plugins.resources import node_resources_fit
+from kubedsm.plugins.scene import EquivalenceClass, Scene
+
+Finding = tuple[Plugin, RejectedNodes]
+_FILTERS: Filters = (*STATIC_FILTERS, (NODE_RESOURCES_FIT, node_resources_fit))
+_NO_RULES = SchedulingRules()
+
+
+def asked(plugin: Plugin, rules: SchedulingRules) -> bool:
+    """Whether the plugin has anything to say of a pod with these rules."""
+    return not plugin.demands or any(
+        getattr(rules, demand) != getattr(_NO_RULES, demand) for demand in plugin.demands
+    )
+
+
+def findings(filters: Filters, candidate: EquivalenceClass, scene: Scene) -> Iterator[Finding]:
+    for plugin, rejects in filters:
+        for rejected in rejects(candidate, scene) if asked(plugin, candidate.rules) else ():
+            if rejected.nodes.any():
+                yield plugin, rejected
+
+
+def first_rejections(found: Iterable[Finding], nodes: NodeIndex) -> dict[NodeName, Rejection]:
+    """Of each node that is rejected the first of these findings, in name order."""
+    first: dict[int, Rejection] = {}
+    left = nodes.every()
+    for plugin, rejected in found:
+        rejection = Rejection(plugin.name, rejected.reasons)
+        first |= dict.fromkeys((rejected.nodes & left).nonzero()[0].tolist(), rejection)
+        left &= ~rejected.nodes
+    return {nodes.names[position]: first[position] for position in sorted(first)}
+
+
+def open_nodes(pod_class: PodClass, nodes: NodeIndex) -> Mask:
+    """The nodes that take such a pod if they have room; remembered until a node changes."""
+    return nodes.open_to(pod_class, _judged)
+
+
+def _judged(pod_class: PodClass, nodes: NodeIndex) -> Mask:
+    mask, scene = nodes.every(), Scene.bare(nodes, Room(nodes, {}))
+    for _, rejected in findings(STATIC_FILTERS, EquivalenceClass(pod_class), scene):
+        mask &= ~rejected.nodes
+    return mask
+
+
+def fitting_nodes(pod_class: PodClass, nodes: NodeIndex, room: Room) -> Mask:
+    """Those of them that have the room."""
+    return open_nodes(pod_class, nodes) & ~room.short(pod_class.requests)
+
+
+def rejections(pod_class: PodClass, nodes: NodeIndex, room: Room) -> dict[NodeName, Rejection]:
+    """For every node that would not take such a pod: why not. In name order."""
+    for plugin in NODE_PLUGINS:
+        if plugin.pre_filter and (reason := plugin.pre_filter(pod_class.rules, Surroundings())):
+            return dict.fromkeys(nodes.names, Rejection(plugin.name, (reason,), everywhere=True))
+    found = findings(_FILTERS, EquivalenceClass(pod_class), Scene.bare(nodes, room))
+    return first_rejections(found, nodes)

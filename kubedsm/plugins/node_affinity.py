@@ -1,0 +1,86 @@
+"""NodeAffinity: labels and names of nodes that a pod asks for.
+
+Each condition is there for one node, and for all nodes at once.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kubedsm.model.model import Node, PodClass, SchedulingRules
+from kubedsm.model.node_index import Ints, NodeIndex, Positions
+from kubedsm.model.selectors import NodeSelectorTerm, any_selects
+from kubedsm.model.surroundings import Surroundings
+from kubedsm.plugins.node_scores import normalized
+from kubedsm.plugins.rejection import RejectedNodes
+from kubedsm.plugins.scene import EquivalenceClass, Scene
+
+NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
+#: of nodes that the pod rules out by name: kube-scheduler does not even look at them
+NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+CONFLICT = "pod affinity terms conflict"
+
+
+def node_affinity(pod_class: PodClass, node: Node) -> str:
+    rules = pod_class.rules
+    labels = node.labels
+    if any(labels.get(label) != value for label, value in rules.node_selector):
+        return NO_MATCH
+    if rules.node_affinity is None or any_selects(rules.node_affinity, node.name, labels):
+        return ""
+    return NO_MATCH
+
+
+def not_affine(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    yield RejectedNodes(~scene.nodes.affine(candidate.rules), (NO_MATCH,))
+
+
+def named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
+    """The only nodes that the terms leave, by their names; None if there is a term without names.
+
+    An empty set means that the terms contradict themselves.
+    """
+    if not rules.node_affinity:
+        return None
+    names: set[str] = set()
+    for term in rules.node_affinity:
+        of_term = _names(term)
+        if of_term is None:
+            return None
+        names |= of_term
+    return frozenset(names)
+
+
+def _names(term: NodeSelectorTerm) -> frozenset[str] | None:
+    names: frozenset[str] | None = None
+    for field in term.fields:
+        if field.key == "metadata.name" and field.operator == "In":
+            allowed = frozenset(field.values)
+            names = allowed if names is None else names & allowed
+    return names
+
+
+def self_contradiction(rules: SchedulingRules, _: Surroundings) -> str:
+    return CONFLICT if named_nodes(rules) == frozenset() else ""
+
+
+def not_named(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    names = named_nodes(candidate.rules)
+    if names is not None:
+        yield RejectedNodes(~scene.nodes.named(names), (NOT_NAMED,))
+
+
+def liking(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
+    """The weights of the preferred terms that each node satisfies, added up."""
+    total = np.zeros(len(nodes), dtype=np.int64)
+    for weight, term in rules.preferences.node_affinity:
+        # A term without any conditions selects nothing.
+        total += weight * nodes.selected((term,))
+    return total
+
+
+def most_liked(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> list[int] | None:
+    """By the weights of the preferred terms that each node satisfies."""
+    if not candidate.rules.preferences.node_affinity:
+        return None
+    return normalized(liking(candidate.rules, scene.nodes)[chosen].tolist())

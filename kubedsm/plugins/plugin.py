@@ -1,0 +1,74 @@
+"""What a rule of scheduling is made of.
+
+Hints: every node rejects a waiting pod by one rule, the first that does. Nothing can come of trying
+the pod again before one of those rules may speak otherwise of some node. So each rule has a hint:
+whether a change may make it accept a node that it rejected. A hint may say yes in vain, never no in
+vain.
+
+Source: the extension points of the Kubernetes documentation's "Scheduling Framework"; KEP-4247
+(per-plugin callback functions for efficient requeueing in the scheduling queue), and the
+EventsToRegister of kube-scheduler's plugins.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import attrs
+
+from kubedsm.model.change import Change, Matter
+from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, SchedulingRules
+from kubedsm.model.node_index import Positions
+from kubedsm.model.surroundings import Surroundings
+from kubedsm.plugins.rejection import RejectedNodes
+from kubedsm.plugins.scene import EquivalenceClass, Scene
+
+
+class Cluster(Protocol):
+    """The cluster as it is after a change."""
+
+    @property
+    def surroundings(self) -> Surroundings: ...
+
+    def node(self, name: NodeName) -> Node | None: ...
+
+    def free(self, name: NodeName) -> Resources: ...
+
+
+#: the nodes it rejects, in the order in which its own conditions are tried
+Filter = Callable[[EquivalenceClass, Scene], Iterable[RejectedNodes]]
+#: of each of these nodes 0..100; None if it has nothing to say
+Score = Callable[[EquivalenceClass, Scene, Positions], list[int] | None]
+Hint = Callable[[Change, EquivalenceClass, Cluster], bool]
+
+
+@attrs.frozen(slots=True, kw_only=True, eq=False)
+class Plugin:
+    """A rule, under the name of kube-scheduler's plugin. Reasons are "" where there is none."""
+
+    name: str
+    #: the fields of `SchedulingRules` that it is about: a pod without any is not filtered by it
+    demands: tuple[str, ...] = ()
+    #: why the pod is not to be looked at yet
+    pre_enqueue: Callable[[Pod], str] | None = None
+    #: why a pod with these rules can go nowhere, whatever the nodes are
+    pre_filter: Callable[[SchedulingRules, Surroundings], str] | None = None
+    #: comes before the filters of all plugins
+    first_filter: Filter | None = None
+    filter: Filter | None = None
+    #: the same for one node, where a pod class and a node decide it between them
+    node_filter: Callable[[PodClass, Node], str] | None = None
+    #: the labels of the waiting pod decide as well as what it asks for
+    by_labels: bool = False
+    hint: Hint
+    #: what the hint looks at: no other change needs to be shown to it
+    hears: tuple[Matter, ...]
+    #: what would have to change, for people; {lacking} is the room that the node lacks
+    advice: str
+    score: Score | None = None
+    #: of the score, in kube-scheduler's default profile
+    weight: int = 0
+
+
+def never(_change: Change, _candidate: EquivalenceClass, _cluster: Cluster) -> bool:
+    """The hint of a rule that is about the pod alone: only the pod itself can change that."""
+    return False

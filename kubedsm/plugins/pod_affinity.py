@@ -1,0 +1,176 @@
+"""InterPodAffinity: near to some pods, far from others, and never where others want it far.
+
+Source: "Inter-pod affinity and anti-affinity" in the Kubernetes documentation. A pod
+counts towards required affinity if it satisfies all terms at once.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kubedsm.model.change import Change
+from kubedsm.model.model import Pod, PodAffinityTerm
+from kubedsm.model.node_index import MISSING, Mask, Positions
+from kubedsm.model.residents import Selection
+from kubedsm.model.surroundings import Namespace
+from kubedsm.plugins.node_scores import normalized_neighbours
+from kubedsm.plugins.plugin import Cluster, Plugin
+from kubedsm.plugins.rejection import RejectedNodes
+from kubedsm.plugins.scene import EquivalenceClass, Scene
+
+NO_AFFINITY = "node(s) didn't match pod affinity rules"
+NO_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+
+def inter_pod_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    if candidate.rules.affinity:
+        yield RejectedNodes(_not_near(candidate, scene), (NO_AFFINITY,), mendable=True)
+    if candidate.rules.anti_affinity:
+        yield RejectedNodes(_too_near(candidate, scene), (NO_ANTI_AFFINITY,))
+    if scene.residents.holders:
+        yield RejectedNodes(_kept_away(candidate, scene), (OTHERS_ANTI_AFFINITY,))
+
+
+def _not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
+    terms = candidate.rules.affinity
+    selections = tuple(Selection.of(term) for term in terms)
+    counts = scene.residents.counts(selections)
+    labelled, near = scene.nodes.every(), scene.nodes.every()
+    found = False
+    for term in terms:
+        column = scene.nodes.label(term.topology_key)
+        there = column.sums(counts)
+        found = found or bool(there.any())
+        labelled &= column.present
+        near &= there[column.codes] > 0
+    if found or not _selects_itself(candidate, selections, scene):
+        return ~near
+    # The first of a group that wants to be together may go anywhere: there is none to join.
+    return ~labelled
+
+
+def deserted(candidate: EquivalenceClass, scene: Scene, positions: Positions) -> Mask:
+    """Of nodes that have such pods, where these lack what their affinity asks to be near them.
+
+    What `_not_near` says of the node, had one of the pods not come yet.
+    """
+    terms = candidate.rules.affinity
+    selections = tuple(Selection.of(term) for term in terms)
+    counts = scene.residents.counts(selections)
+    itself = _selects_itself(candidate, selections, scene)
+    alone, near = True, np.ones(len(positions), dtype=np.bool_)
+    for term in terms:
+        column = scene.nodes.label(term.topology_key)
+        there = column.sums(counts)
+        alone = alone and int(there.sum()) == itself
+        near &= there[column.codes[positions]] > itself
+    return ~near if not (alone and itself) else np.zeros(len(positions), dtype=np.bool_)
+
+
+def _selects_itself(
+    candidate: EquivalenceClass, selections: tuple[Selection, ...], scene: Scene
+) -> bool:
+    labels = candidate.label_map()
+    return all(s.covers(candidate.namespace, labels, scene.surroundings) for s in selections)
+
+
+def _too_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
+    near = scene.nodes.none()
+    for term in candidate.rules.anti_affinity:
+        column = scene.nodes.label(term.topology_key)
+        there = column.sums(scene.residents.counts((Selection.of(term),)))
+        near |= there[column.codes] > 0
+    return near
+
+
+def _kept_away(candidate: EquivalenceClass, scene: Scene) -> Mask:
+    away = scene.nodes.none()
+    labels = candidate.label_map()
+    for term, holders in scene.residents.holders.items():
+        if not Selection.of(term).covers(candidate.namespace, labels, scene.surroundings):
+            continue
+        column = scene.nodes.label(term.topology_key)
+        held = np.zeros(len(column.values), dtype=np.bool_)
+        held[column.codes[scene.residents.where(holders)]] = True
+        held[MISSING] = False
+        away |= held[column.codes]
+    return away
+
+
+def spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
+    """Whether pods that are there demand or prefer anything of how near it is."""
+    residents, labels = scene.residents, candidate.label_map()
+    terms = (*residents.holders, *(term for _, term in residents.wishes))
+    return any(
+        Selection.of(term).covers(candidate.namespace, labels, scene.surroundings) for term in terms
+    )
+
+
+def _best_neighbours(
+    candidate: EquivalenceClass, scene: Scene, chosen: Positions
+) -> list[int] | None:
+    """By the weights of all wishes, by and about the pod, that each node would fulfil."""
+    residents, preferences = scene.residents, candidate.rules.preferences
+    if not (preferences.affinity or preferences.anti_affinity or residents.wishes):
+        return None
+    total = np.zeros(len(scene.nodes), dtype=np.int64)
+    for sign, terms in ((1, preferences.affinity), (-1, preferences.anti_affinity)):
+        for weight, term in terms:
+            column = scene.nodes.label(term.topology_key)
+            there = column.sums(residents.counts((Selection.of(term),)))
+            total += sign * weight * there[column.codes]
+    labels = candidate.label_map()
+    for (weight, term), holders in residents.wishes.items():
+        if Selection.of(term).covers(candidate.namespace, labels, scene.surroundings):
+            column = scene.nodes.label(term.topology_key)
+            total += weight * column.sums(residents.column(holders))[column.codes]
+    return normalized_neighbours(total[chosen].tolist()) if total.any() else None
+
+
+def _neighbours_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+    rules, surroundings = candidate.rules, cluster.surroundings
+    thing = change.surrounding_after or change.surrounding_before
+    if isinstance(thing, Namespace):
+        terms = (*rules.affinity, *rules.anti_affinity)
+        return thing.name == candidate.namespace or any(
+            term.namespace_selector is not None for term in terms
+        )
+    if change.node_relabelled or change.node_left:
+        return True
+    before, after = change.there_before, change.there_after
+
+    def covers(term: PodAffinityTerm, pod: Pod) -> bool:
+        return Selection.of(term).covers(pod.namespace, pod.labels, surroundings)
+
+    def wanted(pod: Pod | None) -> bool:
+        return pod is not None and all(covers(term, pod) for term in rules.affinity)
+
+    def in_the_way(pod: Pod | None) -> set[PodAffinityTerm]:
+        """The terms, on either side, that keep the two apart."""
+        if pod is None:
+            return set()
+        labels = candidate.label_map()
+        theirs = pod.pod_class.rules.anti_affinity
+        return {term for term in rules.anti_affinity if covers(term, pod)} | {
+            term
+            for term in theirs
+            if Selection.of(term).covers(candidate.namespace, labels, surroundings)
+        }
+
+    # One that goes may help as well: the first of a group may be anywhere.
+    if rules.affinity and wanted(before) != wanted(after):
+        return True
+    return not in_the_way(before) <= in_the_way(after)
+
+
+INTER_POD_AFFINITY = Plugin(
+    name="InterPodAffinity",
+    filter=inter_pod_affinity,
+    by_labels=True,
+    hint=_neighbours_changed,
+    hears=("pod", "node", "surrounding"),
+    advice="move the pods that the affinity rules are about, or change the rules",
+    score=_best_neighbours,
+    weight=2,
+)

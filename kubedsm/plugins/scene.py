@@ -1,0 +1,87 @@
+"""What the rules look at: a kind of pod, and the cluster around it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Self
+
+import attrs
+import numpy as np
+
+from kubedsm.model.model import PodClass, SchedulingRules
+from kubedsm.model.node_index import Ints, NodeIndex
+from kubedsm.model.residents import Residents
+from kubedsm.model.room import Room
+from kubedsm.model.surroundings import UNLIMITED, Surroundings
+
+
+@attrs.frozen(slots=True, cache_hash=True)
+class EquivalenceClass:
+    """What feasibility depends on: pods for which this is equal are interchangeable.
+
+    The pod class is what the pod asks for. Namespace and labels are what rules of other pods, or
+    its own, see of it: only the labels that some selector in the cluster looks at, and nothing
+    where no pod has a rule about pods.
+    """
+
+    pod_class: PodClass
+    namespace: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    rules: SchedulingRules = attrs.field(init=False, eq=False, repr=False)
+
+    @rules.default
+    def _rules(self) -> SchedulingRules:
+        return self.pod_class.rules
+
+    def label_map(self) -> Mapping[str, str]:
+        return dict(self.labels)
+
+
+@attrs.frozen(slots=True, eq=False)
+class Scene:
+    """The nodes, what is free on them, the pods on them, and the rest.
+
+    Others are made of it for other pods on the nodes, never for other nodes or surroundings.
+    """
+
+    nodes: NodeIndex
+    room: Room
+    residents: Residents
+    surroundings: Surroundings
+    _limits: dict[str, Ints] = attrs.field(factory=dict)
+
+    @classmethod
+    def bare(cls, nodes: NodeIndex, room: Room) -> Self:
+        """The nodes and their room by themselves."""
+        surroundings = Surroundings()
+        return cls(nodes, room, Residents(nodes, surroundings, None), surroundings)
+
+    def volume_limits(self, driver: str) -> Ints:
+        """How many volumes that CSI driver can attach to each node."""
+        limits = self._limits.get(driver)
+        if limits is None:
+            known = self.surroundings.csi_nodes or {}
+            limits = np.full(len(self.nodes), UNLIMITED, dtype=np.int64)
+            for name, position in self.nodes.positions.items():
+                if (name,) in known:
+                    limits[position] = known[name,].limit(driver)
+            self._limits[driver] = limits
+        return limits
+
+
+def node_labels(rules: SchedulingRules) -> Iterator[str]:
+    """The labels of nodes that these rules look at."""
+    for label, _ in rules.node_selector:
+        yield label
+    for term in rules.node_affinity or ():
+        for requirement in term.expressions:
+            yield requirement.key
+    for affinity in (*rules.affinity, *rules.anti_affinity):
+        yield affinity.topology_key
+    for constraint in (*rules.spread, *rules.preferences.spread):
+        yield constraint.topology_key
+
+
+def speaks_of_others(pod_class: PodClass) -> bool:
+    """Whether more than a class and a node decide about such a pod, or about others beside it."""
+    rules = pod_class.rules
+    of_pods = rules.affinity or rules.anti_affinity or rules.spread
+    return bool(of_pods or rules.ports or rules.claims or rules.disks or rules.resource_claims)

@@ -1,0 +1,164 @@
+"""PodTopologySpread: pods of a kind are spread over zones, nodes, ... as evenly as asked for.
+
+Source: "Pod Topology Spread Constraints" in the Kubernetes documentation. The skew of a node's
+domain is the number of matching pods there, the new one included, less the least number in any
+eligible domain (0 if there are fewer domains than minDomains).
+"""
+
+from collections.abc import Iterable, Iterator
+
+import attrs
+import numpy as np
+
+from kubedsm.model.change import Change
+from kubedsm.model.model import Pod, SpreadConstraint
+from kubedsm.model.node_index import Column, Ints, Mask, Positions
+from kubedsm.model.residents import Selection
+from kubedsm.model.selectors import selects
+from kubedsm.plugins.node_scores import normalized_spread, spread_score
+from kubedsm.plugins.plugin import Cluster, Plugin
+from kubedsm.plugins.rejection import RejectedNodes
+from kubedsm.plugins.scene import EquivalenceClass, Scene, node_labels
+from kubedsm.plugins.taints import tolerable
+
+_HOSTNAME = "kubernetes.io/hostname"
+UNEVEN = "node(s) didn't match pod topology spread constraints"
+NO_LABEL = f"{UNEVEN} (missing required label)"
+
+
+@attrs.frozen(slots=True, eq=False)
+class Domains:
+    """The nodes as a constraint of some kind of pod divides them."""
+
+    column: Column
+    #: the nodes whose pods count
+    counted: Mask
+    #: by code of the column: whether there is such a domain
+    present: Mask
+    #: there are as many domains as it asks for
+    enough: bool
+    #: the pods it looks at
+    selection: Selection
+
+    def matching(self, scene: Scene) -> Ints:
+        """How many pods it looks at, by domain."""
+        return self.column.sums(scene.residents.counts((self.selection,)), self.counted)
+
+    def least(self, matching: Ints) -> int:
+        return int(matching[self.present].min()) if self.enough else 0
+
+
+def domains_of(
+    candidate: EquivalenceClass, scene: Scene
+) -> Iterator[tuple[SpreadConstraint, Domains]]:
+    """Its constraints, each with the domains."""
+    constraints = candidate.rules.spread
+    columns, labelled = _columns(constraints, scene)
+    for constraint, column in zip(constraints, columns, strict=True):
+        counted = labelled & eligible(candidate, constraint, scene)
+        present = column.sums(counted.astype("int64")) > 0
+        enough = bool(present.sum() >= constraint.min_domains)
+        yield constraint, Domains(column, counted, present, enough, _selection(constraint))
+
+
+def _columns(constraints: Iterable[SpreadConstraint], scene: Scene) -> tuple[list[Column], Mask]:
+    """Their labels, and the nodes that have them all."""
+    columns = [scene.nodes.label(constraint.topology_key) for constraint in constraints]
+    labelled = scene.nodes.every()
+    for column in columns:
+        labelled &= column.present
+    return columns, labelled
+
+
+def _selection(constraint: SpreadConstraint) -> Selection:
+    # kube-scheduler counts no pod for a selector without requirements.
+    return Selection(constraint.selector or None, (constraint.namespace,), living=True)
+
+
+def pod_topology_spread(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    own = candidate.label_map()
+    for constraint, domains in domains_of(candidate, scene):
+        column = domains.column
+        yield RejectedNodes(~column.present, (NO_LABEL,))
+        matching = domains.matching(scene)
+        newcomer = selects(constraint.selector, own)
+        skew = matching[column.codes] + newcomer - domains.least(matching)
+        yield RejectedNodes(skew > constraint.max_skew, (UNEVEN,), mendable=True)
+
+
+def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: Scene) -> Mask:
+    """The nodes whose pods count."""
+    nodes = scene.nodes.every()
+    if constraint.honor_affinity:
+        nodes &= scene.nodes.affine(candidate.rules)
+    if constraint.honor_taints:
+        nodes &= tolerable(candidate, scene)
+    return nodes
+
+
+def _most_even(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> list[int] | None:
+    """The more even, the better; nodes that lack a topology label score nothing."""
+    constraints = candidate.rules.preferences.spread
+    if not constraints:
+        return None
+    columns, labelled = _columns(constraints, scene)
+    usable = chosen[labelled[chosen]]
+    terms = [
+        _terms(candidate, constraint, column, usable, labelled, scene)
+        for constraint, column in zip(constraints, columns, strict=True)
+    ]
+    raw = [spread_score(of_node) for of_node in zip(*terms, strict=True)]
+    rated = dict(zip(usable.tolist(), normalized_spread(raw), strict=True))
+    return [rated.get(position, 0) for position in chosen.tolist()]
+
+
+def _terms(
+    candidate: EquivalenceClass,
+    constraint: SpreadConstraint,
+    column: Column,
+    usable: Positions,
+    labelled: Mask,
+    scene: Scene,
+) -> list[tuple[int, int, int]]:
+    """For each usable node what `spread_score` takes: matching pods, maxSkew, domains."""
+    counts = scene.residents.counts((_selection(constraint),))
+    if constraint.topology_key == _HOSTNAME:
+        matching, size = counts[usable], len(usable)
+    else:
+        codes = column.codes[usable]
+        counted = labelled & eligible(candidate, constraint, scene)
+        matching, size = column.sums(counts, counted)[codes], len(np.unique(codes))
+    return [(count, constraint.max_skew, size) for count in matching.tolist()]
+
+
+def _spread_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+    node_before, node_after = change.node_before, change.node_after
+    if node_before is not None or node_after is not None:
+        if node_before is None or node_after is None:
+            return True  # a domain may have come, or be no longer the emptiest
+        seen = node_labels(candidate.rules)
+        return node_before.taints != node_after.taints or any(
+            node_before.labels.get(label) != node_after.labels.get(label) for label in seen
+        )
+
+    selections = [_selection(constraint) for constraint in candidate.rules.spread]
+
+    def counted(pod: Pod | None) -> list[bool]:
+        if pod is None or pod.terminating:
+            return [False] * len(selections)
+        return [s.covers(pod.namespace, pod.labels, cluster.surroundings) for s in selections]
+
+    return counted(change.there_before) != counted(change.there_after)
+
+
+POD_TOPOLOGY_SPREAD = Plugin(
+    name="PodTopologySpread",
+    demands=("spread",),
+    filter=pod_topology_spread,
+    by_labels=True,
+    hint=_spread_changed,
+    hears=("pod", "node"),
+    advice="put more matching pods elsewhere, or allow a greater maxSkew",
+    score=_most_even,
+    weight=2,
+)

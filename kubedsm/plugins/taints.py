@@ -1,0 +1,82 @@
+"""NodeUnschedulable and TaintToleration: nodes keep away pods that do not tolerate them.
+
+Each condition is there for one node, and for all nodes at once.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from kubedsm.model.model import Node, PodClass, Taint, Toleration
+from kubedsm.model.node_index import Mask, Positions
+from kubedsm.plugins.node_scores import normalized
+from kubedsm.plugins.rejection import RejectedNodes
+from kubedsm.plugins.scene import EquivalenceClass, Scene
+
+CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+UNSCHEDULABLE = "node(s) were unschedulable"
+PREFERS_NO_PODS = "PreferNoSchedule"
+_KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
+
+
+def tolerated(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+    return any(toleration.tolerates(taint) for toleration in tolerations)
+
+
+def node_unschedulable(pod_class: PodClass, node: Node) -> str:
+    if not node.unschedulable or tolerated(pod_class.rules.tolerations, CORDONED):
+        return ""
+    return UNSCHEDULABLE
+
+
+def cordoned(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    cordoned_off = scene.nodes.unschedulable
+    if cordoned_off.any() and not tolerated(candidate.rules.tolerations, CORDONED):
+        yield RejectedNodes(cordoned_off, (UNSCHEDULABLE,))
+
+
+def untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> str:
+    """Why the pod may not go where these taints are: the first it does not tolerate, named."""
+    for taint in taints:
+        if taint.effect in _KEEPS_PODS_AWAY and not tolerated(tolerations, taint):
+            return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+    return ""
+
+
+def taint_toleration(pod_class: PodClass, node: Node) -> str:
+    return untolerated(pod_class.rules.tolerations, node.taints)
+
+
+def tainted(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    """The nodes with taints that the pod does not tolerate, by the first of them."""
+    by_reason: dict[str, list[int]] = {}
+    taints = scene.nodes.taints
+    for code, of_node in enumerate(taints.values):
+        reason = untolerated(candidate.rules.tolerations, of_node or ())
+        if reason:
+            by_reason.setdefault(reason, []).append(code)
+    for reason, codes in by_reason.items():
+        yield RejectedNodes(np.isin(taints.codes, codes), (reason,))
+
+
+def tolerable(candidate: EquivalenceClass, scene: Scene) -> Mask:
+    """The nodes without any taint that the pod does not tolerate."""
+    mask = scene.nodes.every()
+    for rejected in tainted(candidate, scene):
+        mask &= ~rejected.nodes
+    return mask
+
+
+def disliked_taints(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> int:
+    """How many taints would rather have the pod elsewhere, and are not tolerated."""
+    listed = tuple(tolerations)
+    return sum(t.effect == PREFERS_NO_PODS and not tolerated(listed, t) for t in taints)
+
+
+def fewest_disliked(
+    candidate: EquivalenceClass, scene: Scene, chosen: Positions
+) -> list[int] | None:
+    tolerations, taints = candidate.rules.tolerations, scene.nodes.taints
+    table = [disliked_taints(tolerations, of_node or ()) for of_node in taints.values]
+    disliked = np.array(table, dtype=np.int64)[taints.codes[chosen]]
+    return normalized(disliked.tolist(), reverse=True) if disliked.any() else None

@@ -1,0 +1,199 @@
+"""VolumeRestrictions, VolumeBinding and VolumeZone, for volumes that exist.
+
+A claim whose volume would have to be made for the pod first is not for us: it is refused.
+"""
+
+from collections.abc import Iterator
+
+from kubedsm.model.change import Change
+from kubedsm.model.model import ClaimReference, Disk, SchedulingRules
+from kubedsm.model.node_index import Column, Mask, NodeIndex
+from kubedsm.model.selectors import Requirement
+from kubedsm.model.surroundings import Claim, StorageClass, Surroundings, Volume
+from kubedsm.plugins.plugin import Cluster, Plugin
+from kubedsm.plugins.rejection import RejectedNodes
+from kubedsm.plugins.scene import EquivalenceClass, Scene
+
+NO_DISK = "node(s) had no available disk"
+ONCE_PER_POD = (
+    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+)
+UNREACHABLE = "node(s) didn't match PersistentVolume's node affinity"
+NO_ZONE = "node(s) had no available volume zone"
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+NOT_PROVISIONED = (
+    "pod has unbound WaitForFirstConsumer PersistentVolumeClaims,"
+    " whose volumes KubeDSM does not have provisioned"
+)
+#: two pods of one node never share these, not even to read
+_NEVER_SHARED = frozenset({"awsElasticBlockStore"})
+#: each with what it may be called on a node besides
+_ZONE_LABELS = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+#: in a volume's zone label, between several zones
+_BETWEEN_ZONES = "__"
+
+
+def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
+    """Why a pod with these claims can go nowhere, as long as they are what they are."""
+    if surroundings.claims is None:
+        return ""
+    unbound = []
+    for reference in rules.claims:
+        claim = surroundings.claims.get(reference.key)
+        if claim is None:
+            return _missing(reference)
+        if reason := _useless(claim):
+            return reason
+        if not claim.bound:
+            unbound.append(claim)
+    if not unbound:
+        return ""
+    waiting = all(not c.volume and _waits(c, surroundings) for c in unbound)
+    return NOT_PROVISIONED if waiting else UNBOUND
+
+
+def _useless(claim: Claim) -> str:
+    if claim.lost:
+        return (
+            f'persistentvolumeclaim "{claim.name}" bound to non-existent'
+            f' persistentvolume "{claim.volume}"'
+        )
+    return f'persistentvolumeclaim "{claim.name}" is being deleted' if claim.terminating else ""
+
+
+def _missing(reference: ClaimReference) -> str:
+    if reference.ephemeral:
+        return (
+            "waiting for ephemeral volume controller to create the"
+            f' persistentvolumeclaim "{reference.name}"'
+        )
+    return f'persistentvolumeclaim "{reference.name}" not found'
+
+
+def _waits(claim: Claim, surroundings: Surroundings) -> bool:
+    """Whether its volume is to be made once the pod's node was chosen."""
+    if surroundings.storage_classes is None:
+        return bool(claim.storage_class)
+    known = surroundings.storage_classes.get((claim.storage_class,))
+    return known is not None and known.waits_for_consumer
+
+
+def _volumes_missing(rules: SchedulingRules, surroundings: Surroundings) -> str:
+    if surroundings.volumes is None:
+        return ""
+    for claim in surroundings.claims_at(rules.claim_keys):
+        if (claim.volume,) not in surroundings.volumes:
+            return f'persistentvolume "{claim.volume}" not found'
+    return ""
+
+
+def shared_disk(disk: Disk) -> bool:
+    """Whether pods of one node may use it together, if all of them say the same of it."""
+    return disk.read_only and disk.kind not in _NEVER_SHARED
+
+
+def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    rules, residents = candidate.rules, scene.residents
+    taken: set[int] = set()
+    for disk in rules.disks:
+        for other, users in residents.disks.items():
+            shared = shared_disk(disk) and other.read_only
+            if (disk.kind, disk.identity) == (other.kind, other.identity) and not shared:
+                taken.update(residents.where(users).tolist())
+    if taken:
+        yield RejectedNodes(scene.nodes.at(taken), (NO_DISK,))
+    if any(
+        claim.once_per_pod
+        and len(residents.where(residents.claims.get((claim.namespace, claim.name), {})))
+        for claim in scene.surroundings.claims_at(rules.claim_keys)
+    ):
+        yield RejectedNodes(scene.nodes.every(), (ONCE_PER_POD,))
+
+
+def volume_binding(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    for volume in scene.surroundings.volumes_at(candidate.rules.claim_keys):
+        if volume.nodes is not None:
+            yield RejectedNodes(~scene.nodes.selected(volume.nodes), (UNREACHABLE,))
+
+
+def volume_zone(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    volumes = list(scene.surroundings.volumes_at(candidate.rules.claim_keys))
+    if not volumes:
+        return
+    zoned = scene.nodes.none()
+    for label in _ZONE_LABELS:
+        zoned |= scene.nodes.label(label).present
+    for volume in volumes:
+        for label, also in _ZONE_LABELS.items():
+            zones = volume.labels.get(label, "").split(_BETWEEN_ZONES)
+            if all(zones):
+                allowed = Requirement(label, "In", tuple(zones))
+                yield RejectedNodes(zoned & ~_in_zone(scene.nodes, allowed, also), (NO_ZONE,))
+
+
+def _in_zone(nodes: NodeIndex, allowed: Requirement, also: str) -> Mask:
+    named: Column = nodes.label(allowed.key)
+    other = nodes.label(also)
+    return named.accepted(allowed) | (~named.present & other.accepted(allowed))
+
+
+def _volume_left(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+    if change.node_left or _volumes_changed(change, candidate, cluster):
+        return True
+    gone, rules = change.gone, candidate.rules
+    if gone is None:
+        return False
+    theirs = gone.pod_class.rules
+    disks = {(disk.kind, disk.identity) for disk in theirs.disks}
+    shared = any((disk.kind, disk.identity) in disks for disk in rules.disks)
+    return shared or not set(theirs.claim_keys).isdisjoint(rules.claim_keys)
+
+
+def _volumes_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+    return change.node_relabelled or own_volumes_changed(change, candidate, cluster)
+
+
+def own_volumes_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+    keys = candidate.rules.claim_keys
+    known = list(cluster.surroundings.claims_at(keys))
+    match change.surrounding_after or change.surrounding_before:
+        case Claim(namespace, name):
+            return (namespace, name) in keys
+        case Volume(name):
+            return any(claim.volume == name for claim in known)
+        case StorageClass(name):
+            return any(claim.storage_class == name for claim in known)
+    return False
+
+
+VOLUME_RESTRICTIONS = Plugin(
+    name="VolumeRestrictions",
+    demands=("claims", "disks"),
+    filter=volume_restrictions,
+    hint=_volume_left,
+    hears=("pod", "node", "surrounding"),
+    advice="wait until the other pod with this volume is gone",
+)
+VOLUME_BINDING = Plugin(
+    name="VolumeBinding",
+    demands=("claims",),
+    pre_filter=_claims_rejected,
+    filter=volume_binding,
+    hint=_volumes_changed,
+    hears=("node", "surrounding"),
+    advice="bind the pod's claims to volumes that this node reaches",
+)
+VOLUME_ZONE = Plugin(
+    name="VolumeZone",
+    demands=("claims",),
+    pre_filter=_volumes_missing,
+    filter=volume_zone,
+    hint=_volumes_changed,
+    hears=("node", "surrounding"),
+    advice="bind the pod's claims to volumes of this node's zone",
+)

@@ -1,0 +1,57 @@
+"""Time, as the one object through which it comes in.
+
+Under looptime the loop's own clock is virtual, and both clocks here follow it.
+"""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+import attrs
+
+from kubedsm.model.deadline import Deadline
+
+
+class Clock(Protocol):
+    def monotonic(self) -> float:
+        """Seconds since some moment; never goes back."""
+
+    def wall(self) -> float:
+        """Seconds since the epoch."""
+
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
+        """Let others run for that long."""
+
+
+class SystemClock:
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> float:
+        return time.time()
+
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
+        return asyncio.sleep(seconds)
+
+
+@attrs.frozen
+class VirtualClock:
+    """Wall time that starts at a fixed moment and advances with the loop's (virtual) clock."""
+
+    epoch: float = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> float:
+        return self.epoch + asyncio.get_running_loop().time()
+
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
+        return asyncio.sleep(seconds)
+
+
+def deadline_in(seconds: float, clock: Clock) -> Deadline:
+    """Until when to think about a decision that is begun now."""
+    started = clock.monotonic()
+    return Deadline(lambda: (clock.monotonic() - started) / seconds, seconds)

@@ -1,0 +1,1 @@
+"""Periodic suggester, capacity packing, and the measured effect of migrations."""

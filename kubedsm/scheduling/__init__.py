@@ -1,0 +1,1 @@
+"""Immediate scheduler: queue, batch window, scheduling cycle, preemption."""

@@ -1,0 +1,197 @@
+"""The one owner of what is away: since when each site is cut off, or back, and how often it was.
+
+Kept in memory only: to a new process a site that is back is steady.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+
+import attrs
+import structlog
+
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.model.change import Change
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Node, NodeName, Pod, Uid, Workload
+from kubedsm.model.sites import NOTHING_AWAY, Away, is_cut_off, sites_of
+from kubedsm.process.backoff import Doubling
+from kubedsm.process.clock import Clock
+from kubedsm.scheduling.scheduling_queue import RESOLUTION
+
+log = structlog.get_logger()
+
+#: taints that Kubernetes puts on a node by its condition Ready, and the status of that
+_READINESS = {"node.kubernetes.io/not-ready": "False", "node.kubernetes.io/unreachable": "Unknown"}
+
+#: times `site.settle` that a site which is cut off again and again has to be steady at most
+MOST_SETTLES = 16
+#: seconds that a site must have been steady for its cuts to be forgotten
+FORGOTTEN = 3600.0
+
+
+@attrs.define
+class _Site:
+    #: on the clock: when it was cut off, or came back
+    since: float
+    #: seconds that it has to stay when it is back
+    settle: float
+    cut: bool = True
+    #: cuts before this one that are not forgotten
+    cuts_before: int = 0
+    #: whether it stayed for as long as it has to
+    steady: bool = False
+    workloads: set[Workload] = attrs.field(factory=set)
+
+
+@attrs.define
+class Sites:
+    mirror: ClusterMirror
+    configuration: CurrentConfiguration
+    clock: Clock
+    synced: asyncio.Event
+    _known: dict[str, _Site] = attrs.field(factory=dict, init=False)
+    _away: Away = attrs.field(default=NOTHING_AWAY, init=False)
+    #: something changed that it may depend on; when only time will have it change; both
+    _stale: bool = attrs.field(default=True, init=False)
+    _due: float = attrs.field(default=math.inf, init=False)
+    _news: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    #: the pods that came in place of some that are being deleted where no kubelet hears of it
+    _stand_ins: dict[Uid, Workload] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.configuration.observe(lambda _: self._changed())
+
+    def observe(self, change: Change) -> None:
+        """Take in what the mirror has just been told."""
+        pod = change.pod_after or change.pod_before
+        if pod is None:
+            if change.node_before != change.node_after:
+                self._changed()
+                _log_readiness(change.node_before, change.node_after)
+        elif self._away and pod.node_name in self._away.nodes:
+            self._changed()
+
+    def _changed(self) -> None:
+        self._stale = True
+        self._news.set()
+
+    async def run(self, on_cut: Callable[[frozenset[NodeName]], None]) -> None:
+        """Have each cut told of once, with the nodes, until cancelled."""
+        await self.synced.wait()
+        told = frozenset[NodeName]()
+        while True:
+            self._news.clear()
+            cut = self.away().cut_nodes
+            if cut - told:
+                on_cut(cut - told)
+            told = cut
+            wait = None if self._due == math.inf else max(0.0, self._due - self.clock.monotonic())
+            try:
+                async with asyncio.timeout(wait):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    def away(self) -> Away:
+        """What is away now."""
+        now = self.clock.monotonic()
+        if self.synced.is_set() and (self._stale or now + RESOLUTION >= self._due):
+            self._stale = False
+            self._look(now)
+        return self._away
+
+    def stand_ins(self, pods: Sequence[Pod]) -> list[Pod]:
+        """Those of these waiting pods that replace others which go on serving where they are.
+
+        As many of a workload as it has of those; which of them does not matter.
+        """
+        away = self.away()
+        if not away.serving:
+            self._stand_ins.clear()
+            return []
+        there = {uid: of for uid, of in self._stand_ins.items() if self._stands(uid)}
+        for pod in sorted(pods, key=lambda pod: pod.created):
+            count = sum(of == pod.workload for of in there.values())
+            if pod.uid not in there and count < away.serving.get(pod.workload, 0):
+                there[pod.uid] = pod.workload
+        self._stand_ins = there
+        return [pod for pod in pods if pod.uid in there]
+
+    def _stands(self, uid: Uid) -> bool:
+        pod = self.mirror.pod(uid)
+        return pod is not None and pod.counts_for_qos
+
+    def _look(self, now: float) -> None:
+        self._pass_time(now)
+        settings = self.configuration.current.site
+        sites = sites_of(self.mirror.nodes(), settings.label)
+        for name, nodes in sites.items():
+            if is_cut_off(nodes) and not (name in self._known and self._known[name].cut):
+                self._cut_off(name, nodes, now)
+        for name, site in list(self._known.items()):
+            if name not in sites:
+                del self._known[name]
+            elif site.cut and not is_cut_off(sites[name]):
+                wait = Doubling(settings.settle, settings.settle * MOST_SETTLES)
+                site.settle = wait.after(site.cuts_before)
+                log.info("site back", site=name, cut=round(now - site.since), settles=site.settle)
+                site.cut, site.since = False, now
+        self._pass_time(now)
+        self._sum_up(sites)
+
+    def _cut_off(self, name: str, nodes: Sequence[Node], now: float) -> None:
+        known = self._known.get(name)
+        again = 0 if known is None else known.cuts_before + 1
+        pods = sum(len(self.mirror.pods_on(node.name)) for node in nodes)
+        log.warning("site cut off", site=name, nodes=len(nodes), pods=pods)
+        left = set() if known is None or known.steady else known.workloads
+        self._known[name] = _Site(now, 0.0, cuts_before=again, workloads=left)
+
+    def _pass_time(self, now: float) -> None:
+        self._due = math.inf
+        for name, site in list(self._known.items()):
+            if site.cut:
+                continue
+            steady = site.since + site.settle
+            forgotten = steady + FORGOTTEN
+            if not site.steady and now + RESOLUTION >= steady:
+                site.steady = True
+                log.info("site steady", site=name)
+            if now + RESOLUTION >= forgotten:
+                del self._known[name]
+            else:
+                self._due = min(self._due, forgotten if site.steady else steady)
+
+    def _sum_up(self, sites: dict[str, list[Node]]) -> None:
+        names = {name: frozenset(node.name for node in sites[name]) for name in self._known}
+        cut = {name: names[name] for name, site in self._known.items() if site.cut}
+        unsteady = {
+            name: names[name] for name, site in self._known.items() if not (site.cut or site.steady)
+        }
+        there: list[Pod] = []
+        for name, nodes in cut.items():
+            pods = [pod for node in nodes for pod in self.mirror.pods_on(node)]
+            self._known[name].workloads.update(pod.workload for pod in pods)
+            there += pods
+        away = (*cut, *unsteady)
+        workloads = [of for name in away for of in self._known[name].workloads]
+        self._away = Away.of(cut, unsteady, there, workloads)
+
+
+def _log_readiness(before: Node | None, after: Node | None) -> None:
+    """Log that a node became NotReady, or Ready again."""
+    if before is None or after is None:
+        return
+    was, now = _readiness(before), _readiness(after)
+    if was == now:
+        return
+    if now == "True":
+        log.info("node ready", node=after.name)
+    else:
+        log.warning("node not ready", node=after.name, ready=now)
+
+
+def _readiness(node: Node) -> str:
+    """Return the status of its condition Ready, as its taints show it."""
+    return next((_READINESS[t.key] for t in node.taints if t.key in _READINESS), "True")

@@ -1,3 +1,0 @@
-from kubedsm.thinking.child import main
-
-main()

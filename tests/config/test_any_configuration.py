@@ -1,0 +1,48 @@
+"""Any text is a configuration or refused in one line, and every configuration has its text."""
+
+import jsonschema
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubedsm.config.documents import DocumentError
+from kubedsm.config.origins import mistakes
+from kubedsm.config.settings import Configuration, dump, load, schema
+from support.any_configurations import configurations, documents, latencies, objectives
+from support.examples import examples
+
+SCHEMA = jsonschema.Draft202012Validator(schema())
+
+
+@examples(100)
+@given(documents)
+def test_anything_is_a_configuration_or_one_line(text):
+    try:
+        given = load(text, "x")
+    except DocumentError as error:
+        message = str(error)
+        assert str(mistakes(text, "x")[0]) == message
+    else:
+        assert load(dump(given), "again") == given
+        message = "x: a configuration"
+    assert message.startswith("x: ")
+    assert len(message.splitlines()) == 1
+
+
+@examples(60)
+@given(configurations)
+def test_every_configuration_comes_back_from_its_text(configuration):
+    text = dump(configuration)
+    assert load(text, "dumped") == configuration
+    assert mistakes(text, "dumped") == []
+    SCHEMA.validate(msgspec.yaml.decode(text))
+
+
+@given(latencies(), st.floats(0, 60))
+def test_the_share_a_target_asks_for_is_a_share(latency, target):
+    assert 0 <= latency.times.qos(target) <= 1
+
+
+@given(objectives())
+def test_every_configured_objective_can_be_built(section):
+    assert Configuration(objective=section).objective_function.gamma == section.gamma

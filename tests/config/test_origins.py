@@ -1,0 +1,72 @@
+"""Where values come from, and all mistakes of a document at once."""
+
+import msgspec
+
+from kubedsm.config.origins import Origins, mistakes
+from kubedsm.config.settings import load
+from kubedsm.model.model import Workload
+
+TEXT = """# ours
+suggester: {period: 1s}
+services:
+  shop/*:
+    qos: 0.5
+  shop/cart: {weight: 2,
+              latencyTarget: 30ms}
+"""
+
+
+def origins(text=TEXT):
+    return Origins.of(load(text, "c.yaml"), text, "c.yaml")
+
+
+def test_each_value_has_its_line_or_is_a_default():
+    values = {".".join(key): (value, where) for key, value, where in origins().values()}
+    assert values["suggester.period"] == ("1s", "c.yaml:2")
+    assert values["suggester.mode"] == ("apply", "default")
+    assert values["services.shop/*.qos"] == (0.5, "c.yaml:5")
+    assert values["services.shop/cart.latencyTarget"] == ("30ms", "c.yaml:7")
+    assert values["services.*.qos"] == (1.0, "default")
+    assert values["services.*.weight"] == (1.0, "default")
+
+
+def test_what_is_promised_to_a_service_has_the_entry_that_says_so():
+    said = origins()
+    cart, other = (Workload("shop", "Deployment", name) for name in ("cart", "other"))
+    assert said.of_service(cart, "qos", "latency_target") == "services.shop/cart, c.yaml:7"
+    assert said.of_service(other, "qos", "latency_target") == "services.shop/*, c.yaml:5"
+    assert said.of_service(other, "weight") == "default"
+    assert said.of_service(cart, "mode") == "default"
+
+
+def test_the_effective_document_means_the_same():
+    for text in (TEXT, "", "services: {'*': {latencyTarget: 1s}}", "fairness: {}"):
+        whole = Origins.of(load(text, "x"), text, "x")
+        again = load(msgspec.yaml.encode(whole.effective), "again")
+        for name in ("cart", "other"):
+            workload = Workload("shop", "Deployment", name)
+            assert again.promise(workload) == whole.configuration.promise(workload)
+
+
+def test_every_mistake_is_told_once():
+    text = """
+suggester: {period: 0s, mod: off}
+batch: {idle: 1s, max: 5ms}
+services:
+  shop/*: {qos: 2}
+  7: {}
+latency: {edge: 1s}
+objective: {kind: latency}
+"""
+    assert [str(each) for each in mistakes(text, "c.yaml")] == [
+        "c.yaml: suggester.mod: unknown key; did you mean mode?",
+        "c.yaml: suggester.period: 0s is not between 10ms and 24h",
+        "c.yaml: batch.max: 5ms is shorter than idle, 1s",
+        "c.yaml: services.shop/*.qos: 2 is not between 0 and 1",
+        "c.yaml: services.7: neither namespace/name, nor namespace/*, */name or *",
+        "c.yaml: objective.kind: needs latency.edge, 1s, below latency.cloud, 80ms",
+    ]
+    assert mistakes(TEXT, "c.yaml") == []
+    [unreadable] = mistakes("a: [", "c.yaml")
+    assert str(unreadable).startswith("c.yaml: not YAML: ")
+    assert len(mistakes(b"\xff" * 1_000_000, "c.yaml")) == 1

@@ -1,0 +1,101 @@
+"""Questions of the page, over HTTP: each thing that can be asked about, and what is refused."""
+
+import asyncio
+
+import aiohttp
+import attrs
+import pytest
+
+from kubedsm.dashboard.answers import asking
+from kubedsm.observability.reading import Leadership
+from support.watched import watched
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.http]
+
+
+@attrs.frozen
+class Asker:
+    session: aiohttp.ClientSession
+    url: str
+
+    async def get(self, path):
+        """The status, and the answer or the line that refuses it."""
+        async with self.session.get(f"{self.url.rstrip('/')}/page/{path}") as answer:
+            if answer.content_type == "application/json":
+                return answer.status, await answer.json()
+            return answer.status, await answer.text()
+
+
+async def test_what_is_on_the_page_can_be_asked_about():
+    async with watched() as (there, url), aiohttp.ClientSession() as session:
+        world = there.world
+        asker = Asker(session, url)
+        world.deploy("half", 2)
+        await world.until_bound(2, 10)
+        pod = world.pods("half")[0]["metadata"]["name"]
+        for question, begins in {
+            f"pod=default/{pod}": f"default/{pod} is on",
+            "node=e1": "e1 is an edge node; it holds",
+            "workload=default/half": "default/half has 2 of its 2 pods at the edge",
+            "decision=1": "Decision 1 at ",
+        }.items():
+            status, answer = await asker.get(f"why?{question}")
+            assert (status, answer["lines"][0][0][: len(begins)]) == (200, begins)
+        status, answer = await asker.get("what-if?qos=default/half:1&replicas=default/half:+2")
+        assert (status, answer["title"]) == (200, "What would be done")
+        assert [part["title"] for part in answer["sections"]] == [
+            "Edge shares",
+            "Pods that would be placed",
+            "Lines for the ConfigMap",
+        ]
+        assert len(world.pods("half")) == 2
+        for path, status, told in (
+            ("why?pod=default/x", 404, "nothing is known of a pod default/x\n"),
+            ("why?move=plan-9/x", 404, "nothing is known of a move plan-9/x\n"),
+            ("why?decision=one", 404, "nothing is known of a decision one\n"),
+            ("why?pod=a&node=b", 400, "a pod, a node, a workload, a move or a decision: "),
+            ("why?pot=a", 400, "pot: unknown"),
+            ("what-if?qos=default/half:2", 400, "qos: default/half: 2 is not between 0 and 1\n"),
+            ("what-if?cpu=3", 400, "cpu: unknown, only qos and replicas can be changed\n"),
+        ):
+            found, said = await asker.get(path)
+            assert (found, said[: len(told)]) == (status, told)
+
+
+async def test_of_many_that_ask_what_if_the_latest_goes_next(monkeypatch):
+    async with watched() as (there, url), aiohttp.ClientSession() as session:
+        world = there.world
+        asker, begun, go_on = Asker(session, url), asyncio.Event(), asyncio.Event()
+        world.deploy("half", 1)
+        await world.until_bound(1, 10)
+        think = asking.Asking._answered
+
+        async def slowly(self, question):
+            begun.set()
+            await go_on.wait()
+            return await think(self, question)
+
+        monkeypatch.setattr(asking.Asking, "_answered", slowly)
+        first = asyncio.create_task(asker.get("what-if?qos=default/half:1"))
+        await begun.wait()
+        others = [asyncio.create_task(asker.get(f"what-if?qos=default/half:0.{n}")) for n in (1, 2)]
+        await asyncio.sleep(0.1)
+        go_on.set()
+        statuses = [status for status, _ in await asyncio.gather(first, *others)]
+        assert statuses == [200, 409, 200]
+
+
+async def test_a_standby_and_one_that_is_not_synced_do_not_say_what_if(monkeypatch):
+    async with watched() as (there, url), aiohttp.ClientSession() as session:
+        world = there.world
+        asker = Asker(session, url)
+        world.runtime.synced.clear()
+        assert await asker.get("what-if?") == (503, "the cluster is not known yet\n")
+    standby = Leadership(False, "kubedsm-2_b9c4-uuid", "edge")
+    assert asking.standby_words(standby) == (
+        "this scheduler is a standby and plans nothing; kubedsm-2 leads: ask there"
+        " (if that is a pod: kubectl -n edge port-forward pod/kubedsm-2 10270)"
+    )
+    assert "the leader is not known" in asking.standby_words(Leadership(False, ""))
+    hindered = asking.Asking(world.runtime, None, lambda: standby)
+    assert hindered._hindrance() == asking.standby_words(standby)

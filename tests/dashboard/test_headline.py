@@ -1,0 +1,148 @@
+"""What is going on, and what is wrong, in words made of rows alone."""
+
+import attrs
+import msgspec
+import pytest
+
+from kubedsm.dashboard.rows import MoveRow, NodeRow, PodRow, StatusRow, WorkloadRow
+from kubedsm.dashboard.state.headline import Scenery, headline
+from kubedsm.model.model import Tier
+
+NOW = 1000.0
+NODE = NodeRow(Tier.EDGE, 4000, 4_000_000_000, 110, site="north")
+KEPT = WorkloadRow("Deployment", 2, 4, 0.5, 1.0)
+MOVE = MoveRow(
+    pod="shop/cart-a",
+    workload="shop/cart",
+    source="cloud-1",
+    target="edge-1",
+    kind="cloud-to-edge",
+    purpose="its promise lacks 1 pod of 3",
+    state="moving",
+    at=990.0,
+    began=991.0,
+    decision=7,
+    step="waiting for shop/cart-x to be Ready",
+    since=995.5,
+    replacement="shop/cart-x",
+)
+WAITS = PodRow("shop/cart", "waiting", 950.0, message="0/2 nodes are available: 2 Too many pods.")
+QUIET = Scenery({"edge-1": NODE}, {}, {"shop/cart": KEPT}, {})
+ALONE = StatusRow("")
+
+
+def having(row, **changes):
+    return msgspec.structs.replace(row, **changes)
+
+
+def lacking(number):
+    return having(KEPT, missing=number)
+
+
+def there(**changes):
+    return attrs.evolve(QUIET, **changes)
+
+
+def moves(*rows):
+    return there(moves={str(number): row for number, row in enumerate(rows)})
+
+
+OVER = having(MOVE, state="completed", step="", since=0.0, ended=998.0)
+CASES = {
+    "one that is watched": (
+        having(ALONE, role="watching"), QUIET, {},
+        "the cluster is followed; nothing is decided here",
+    ),
+    "a standby": (
+        having(ALONE, role="standby", leader="kubedsm-0"), QUIET, {},
+        "standing by: kubedsm-0 leads",
+    ),
+    "a standby without a leader": (
+        having(ALONE, role="standby"), QUIET, {},
+        "standing by: it is not known who leads",
+    ),
+    "one move": (
+        ALONE, moves(MOVE), {},
+        "moving shop/cart-a from cloud-1 to edge-1: waiting for shop/cart-x to be Ready, 4 s",
+    ),
+    "some of several, the longest step first": (
+        ALONE,
+        moves(
+            MOVE,
+            having(MOVE, step="evicting shop/cart-b", since=999.5),
+            having(MOVE, state="planned"),
+            having(OVER, decision=6),
+        ),
+        {},
+        "moving 2 of 3: waiting for shop/cart-x to be Ready, 4 s",
+    ),
+    "a step that begins": (
+        ALONE, moves(having(MOVE, step="evicting shop/cart-a", since=999.5)), {},
+        "moving shop/cart-a from cloud-1 to edge-1: evicting shop/cart-a",
+    ),
+    "between two steps": (
+        ALONE, moves(having(MOVE, step="", since=0.0)), {},
+        "moving shop/cart-a from cloud-1 to edge-1: its promise lacks 1 pod of 3",
+    ),
+    "moves that are over": (
+        ALONE, moves(OVER, having(OVER, pod="shop/cart-b", ended=997.5)), {},
+        "moved shop/cart-a from cloud-1 to edge-1: its promise lacks 1 pod of 3 (and 1 move more)",
+    ),
+    "one that was taken back": (
+        ALONE, moves(having(OVER, state="taken back", reason="overdue")), {},
+        "taken back: the move of shop/cart-a from cloud-1 to edge-1 (overdue)",
+    ),
+    "one over for long": (
+        ALONE, moves(having(OVER, ended=900.0)), {}, "all is quiet, and every promise is kept",
+    ),
+    "a site that is cut off": (
+        ALONE, there(nodes=dict.fromkeys(("n1", "n2"), having(NODE, state="cut off"))),
+        {Tier.CLOUD: 1},
+        "site north (n1, n2) is cut off: what runs there is left alone",
+    ),
+    "a site that is back": (
+        ALONE, there(nodes={"n1": having(NODE, state="settling")}), {},
+        "site north is back, and left alone until it has been back for a while",
+    ),
+    "new pods": (
+        ALONE, QUIET, {Tier.EDGE: 4, Tier.CLOUD: 1},
+        "placed 5 new pods, 4 at the edge and 1 in the cloud",
+    ),
+    "a new pod": (ALONE, QUIET, {Tier.EDGE: 1}, "placed 1 new pod at the edge"),
+    "a pod that waits": (
+        ALONE, there(waiting={"shop/cart-y": WAITS}), {},
+        "shop/cart-y waits for a node: 0/2 nodes are available: 2 Too many pods.",
+    ),
+    "pods that wait": (
+        ALONE, there(waiting={"shop/cart-y": having(WAITS, message=""), "shop/cart-z": WAITS}), {},
+        "2 pods wait for a node; shop/cart-z: 0/2 nodes are available: 2 Too many pods.",
+    ),
+    "moves that have not begun": (
+        ALONE, moves(having(MOVE, state="planned", began=0.0)), {}, "1 move waits to begin",
+    ),
+    "what is proposed": (
+        having(ALONE, proposal="1a2b3c4d"), moves(having(MOVE, state="proposed")), {},
+        "1 move would be worth it: kubedsm approve 1a2b3c4d",
+    ),
+    "nothing to do": (
+        ALONE, there(workloads={}), {}, "no pod asks for schedulerName: kubedsm",
+    ),
+    "promises that are not kept": (
+        ALONE, there(workloads={"shop/cart": lacking(2), "shop/pay": lacking(1)}), {},
+        "degraded: 2 of 2 services below their edge target",
+    ),
+    "a target that is missed while moves are paused": (
+        having(ALONE, paused=True), there(workloads={"shop/cart": lacking(2), "shop/pay": KEPT}),
+        {}, "degraded: 1 of 2 services below its edge target; moves are paused",
+    ),
+    "moves that are paused": (
+        having(ALONE, paused=True), QUIET, {},
+        "all is quiet, and moves are paused; every promise is kept",
+    ),
+    "all well": (ALONE, QUIET, {}, "all is quiet, and every promise is kept"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "rows", "placed", "said"), CASES.values(), ids=CASES)
+def test_the_headline_says_what_is_going_on(status, rows, placed, said):
+    assert headline(status, rows, placed, NOW) == said

@@ -1,0 +1,196 @@
+"""Moves as a viewer follows them: each step at its moment, what it is made for, how it ended."""
+
+import asyncio
+
+import attrs
+import msgspec
+import pytest
+
+from kubedsm.config.settings import load
+from kubedsm.dashboard.server.stream import Stream
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.dashboard.state.troubles import REMEMBERED
+from kubedsm.observability.reading import Leadership
+from kubedsm_lab.emulator.api.resources import NODES, PODS
+from kubedsm_lab.emulator.emulated_cluster import Timing
+from support.answers import tell
+from support.move_scenes import (
+    CONFIGURATION,
+    LARGE_CLOUD,
+    MERGE,
+    ONE_PLACE,
+    When,
+    migrating,
+    name,
+    open_edge,
+    replacement,
+    settle_on_cloud,
+)
+from support.viewing import Viewer
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+STEPS = [
+    "its turn came, and e1 has room held for it",
+    "{pod} was taken from its owner",
+    "its owner made {new}",
+    "{new} was bound to e1",
+    "{new} was Ready",
+    "{new} had stayed Ready",
+    "{pod} was evicted",
+    "{pod} was gone",
+]
+
+
+def settling(seconds):
+    migration = attrs.evolve(CONFIGURATION.migration, drain_delay=seconds)
+    return attrs.evolve(CONFIGURATION, migration=migration)
+
+
+async def test_a_move_is_followed_from_its_decision_to_its_end():
+    async with emulated(LARGE_CLOUD, configuration=settling(3.0)) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            await settle_on_cloud(world, "web", 1)
+            open_edge(world, ONE_PLACE)
+            steps, headlines, links = [], [], set()
+            for _ in range(100):
+                viewer.look()
+                await asyncio.sleep(0.1)
+                for row in viewer["moves"].values():
+                    steps.append(row.get("step"))
+                    headlines.append(viewer.status["headline"])
+                    links |= {n for n, pod in viewer["pods"].items() if pod.get("move")}
+            [row] = viewer["moves"].values()
+            [new] = viewer["pods"]
+            pod = row["pod"]
+            assert (row["state"], row["source"], row["target"]) == ("completed", "c1", "e1")
+            assert row["purpose"] == "its promise lacks 1 pod of 1"
+            assert row["replacement"] == new
+            names = {"pod": pod, "new": new}
+            assert "helped" not in row  # nothing is measured
+            assert [text for _, text in row["story"]] == [s.format(**names) for s in STEPS]
+            moments = [at for at, _ in row["story"]]
+            assert moments == sorted(moments)
+            assert row["at"] < row["began"] == moments[0] < moments[-1] == row["ended"]
+            assert (row["done"], row["steps"]) == (8, 8)
+            assert f"waiting for {new} to be Ready" in steps
+            assert links == {pod, new}
+            assert not any(row.get("move") for row in viewer["pods"].values())
+            moving = f"moving {pod} from c1 to e1"
+            assert f"{moving}: waiting until {new} has stayed Ready for a while, 2 s" in headlines
+            assert headlines[-1] == "all is quiet, and every promise is kept"
+            assert viewer.news("move") == [
+                f"{moving}: its promise lacks 1 pod of 1",
+                f"moved {pod} from c1 to e1: its promise lacks 1 pod of 1",
+            ]
+            assert viewer.news("suggestion") == [f"decided to move {pod} from c1 to e1"]
+            assert not viewer.news("event")  # which would say the same again
+            assert (viewer.status["movesDone"], "moving" in viewer.status) == (1, False)
+
+
+async def test_a_film_that_nobody_watches_has_a_move_that_takes_a_moment():
+    timing = Timing(start_delay=0.1, stop_delay=0.1)
+    async with emulated(LARGE_CLOUD, timing=timing, configuration=settling(0.1)) as world:
+        scene = Scene(world.clock)
+        async with world.scheduler(listener=scene) as runtime, asyncio.TaskGroup() as tasks:
+            await runtime.synced.wait()
+            await settle_on_cloud(world, "web", 1, terminationGracePeriodSeconds=0)
+            stream = Stream(
+                lambda: scene.look(runtime, Leadership(), world.clock.wall()),
+                scene.snapshot,
+                scene.stirred,
+                world.clock,
+                runtime.supervisor,
+            )
+            looking = tasks.create_task(stream.run())
+            open_edge(world, ONE_PLACE)
+            await world.until(lambda: world.placed() == {"e1": 1}, 10)
+            await asyncio.sleep(2)
+            looking.cancel()
+            told = [
+                msgspec.json.decode(line)["rows"].get("moves", {}) for line in stream.film.lines()
+            ]
+            states = [row["state"] for rows in told for row in rows.values() if row]
+            [row] = scene.snapshot().rows["moves"].values()
+            assert row.ended - row.began < 1.0
+            assert states.count("moving") >= 3
+            assert states[-1] == "completed"
+
+
+async def test_one_that_is_taken_back_says_why_and_is_a_trouble_for_a_while():
+    async with migrating(LARGE_CLOUD) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            await settle_on_cloud(world, "web", 1)
+            never = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
+
+            def spoil(pod):
+                world.api.patch(PODS, "default", name(pod), never, MERGE)
+
+            When(world, replacement(world), spoil)
+            open_edge(world, ONE_PLACE)
+            await viewer.watch(20)
+            [row] = [row for row in viewer["moves"].values() if row["state"] == "taken back"]
+            new = row["replacement"]
+            assert row["reason"] == "the replacement was not Ready in time"
+            *_, lost, back = [text for _, text in row["story"]]
+            why = "the replacement was not Ready in time"
+            assert lost == f"waiting for {new} to be Ready failed: {why}"
+            assert back == f"{row['pod']} was given back to its owner"
+            said = f"of {row['pod']} from c1 to e1"
+            [told] = [text for text in viewer.news("move") if text.startswith("taken back")]
+            assert told == f"taken back: the move {said} ({row['reason']})"
+            assert f"The move {said} was taken back: {row['reason']}." in viewer.status["troubles"]
+            await asyncio.sleep(REMEMBERED)
+            viewer.look()
+            assert "troubles" not in viewer.status
+
+
+async def test_what_is_proposed_is_shown_as_long_as_it_stands():
+    suggesting = load("{suggester: {period: 1s, mode: suggest}, migration: {price: 0s}}", "test")
+    async with emulated(LARGE_CLOUD, configuration=suggesting) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            await settle_on_cloud(world, "web", 2)
+            open_edge(world)
+            await viewer.watch(5)
+            rows = viewer["moves"].values()
+            assert [row["state"] for row in rows] == ["proposed", "proposed"]
+            proposal = viewer.status["proposal"]
+            assert viewer.status["headline"] == (
+                f"2 moves would be worth it: kubedsm approve {proposal}"
+            )
+            [news] = viewer.news("suggestion")
+            assert news.startswith("would move 2 pods: default/web-")
+            world.api.delete(NODES, "", "e1")
+            await viewer.watch(5)
+            assert not viewer["moves"]
+            assert "proposal" not in viewer.status
+
+
+async def test_what_it_brought_is_told_when_that_is_measured():
+    async with migrating(LARGE_CLOUD) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            await settle_on_cloud(world, "web", 2)
+            tell(world, 40, 120, rates=(5.0, 15.0))
+            await asyncio.sleep(1)
+            open_edge(world, ONE_PLACE)
+            await viewer.watch(20)
+            [row] = viewer["moves"].values()
+            expected = "expected 120 -> 80 ms"
+            assert row["helped"] == f"{expected}; not measured: the sample after it is awaited"
+            await asyncio.sleep(31)
+            viewer.look()
+            tell(world, 50, 100, rates=(10.0, 10.0))
+            viewer.look()
+            [row] = viewer["moves"].values()
+            assert row["helped"].startswith(f"{expected}; measured 100 -> 75 ms")
+            web = viewer["workloads"]["default/web"]
+            assert (web["edgeAnswers"], web["cloudAnswers"]) == (50.0, 100.0)

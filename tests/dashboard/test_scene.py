@@ -1,0 +1,260 @@
+"""The rows of a running scheduler: complete, right at every look, and told once."""
+
+import asyncio
+import copy
+
+import orjson
+import pytest
+
+from kubedsm.kube.client.port import Response
+from kubedsm.model.events import MeasuredApplied
+from kubedsm.model.measured import Measured, Usage
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.paper import node
+from support.move_scenes import (
+    LARGE_CLOUD,
+    MERGE,
+    migrating,
+    open_edge,
+    quiet,
+    settle_on_cloud,
+)
+from support.sites import cordon
+from support.viewing import Viewer
+from support.worlds import CLOUD, EDGE, emulated
+
+HALF = "{suggester: {mode: 'off'}, services: {'*': {qos: 0.5}}}"
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+async def test_a_pod_is_seen_from_waiting_with_its_rule_until_it_is_ready():
+    async with emulated(EDGE) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            world.deploy("web", 1, cpu="6")
+            await world.until(lambda: world.events("FailedScheduling"), 5)
+            viewer.look()
+            [(name, row)] = viewer["pods"].items()
+            assert (row["state"], row["rules"]) == ("waiting", ["NodeResourcesFit"])
+            assert row["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+            assert viewer.status["waiting"] == viewer["workloads"]["default/web"]["waiting"] == 1
+            assert viewer.status["headline"] == f"{name} waits for a node: {row['message']}"
+            assert viewer.look() is None
+            await asyncio.sleep(12)
+            viewer.look()
+            [_, trouble] = viewer.status["troubles"]
+            assert trouble.startswith(f"{name} cannot be placed: 0/1 nodes are available")
+
+            world.api.create(NODES, node("e2", "edge", "8", "16Gi"))
+            await world.until_bound(1, 5)
+            viewer.look()
+            [row] = viewer["pods"].values()
+            assert (row["state"], row["node"]) == ("starting", "e2")
+            assert "message" not in row
+            assert "rules" not in row
+            await asyncio.sleep(5)
+            viewer.look()
+            assert viewer.pods("default/web") == [("ready", "e2")]
+            kept = {"edge": 1, "total": 1, "promise": 1.0, "weight": 1.0, "ready": 1}
+            assert viewer["workloads"]["default/web"] == {"kind": "Deployment", **kept}
+            assert viewer.status["headline"] == "all is quiet, and every promise is kept"
+            assert viewer.status["bound"] == 1
+            assert viewer.status["bindP50"] > 10_000
+
+
+async def test_what_is_told_of_changes_is_what_is_there():
+    """By a scene that was there all along, and by one that sees all anew."""
+    async with migrating(LARGE_CLOUD, node("c2", "cloud", "4", "8Gi")) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            viewer.look()
+            assert viewer["nodes"].keys() == {"c1", "c2"}
+            await settle_on_cloud(world, "web", 3)
+            viewer.look()
+            open_edge(world)
+            for change in (
+                lambda: world.scale("web", 5),
+                lambda: cordon(world, "c2"),
+                lambda: world.deploy("more", 2),
+                lambda: world.scale("web", 1),
+                lambda: world.api.delete(NODES, "", "c2"),
+                lambda: world.api.delete(DEPLOYMENTS, "default", "more"),
+            ):
+                change()
+                await viewer.watch(3, every=0.4)
+            await quiet(world)
+            await asyncio.sleep(10)
+            viewer.look()
+            told = {table: dict(viewer[table]) for table in viewer.whole()}
+            assert told == viewer.whole()
+            anew = Viewer(world)
+            anew.look()
+            for table in ("nodes", "pods", "workloads"):
+                assert _without_moments(told[table]) == _without_moments(anew.whole()[table])
+            assert told["pods"]
+            assert told["moves"]
+            assert told["news"]
+
+
+def _without_moments(rows):
+    return {key: {k: v for k, v in row.items() if k != "since"} for key, row in rows.items()}
+
+
+async def test_what_is_measured_of_a_node_is_told_as_a_part_of_it():
+    async with emulated(EDGE) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            viewer.look()
+            assert "cpuUsed" not in viewer["nodes"]["e1"]
+            sample = Measured(world.clock.wall(), {"e1": Usage(cpu=1000, memory=2**31)})
+            runtime.mirror.apply(MeasuredApplied(sample))
+            viewer.look()
+            row = viewer["nodes"]["e1"]
+            assert (row["cpuUsed"], row["memoryUsed"]) == (0.25, 0.25)
+
+
+async def test_pods_that_were_there_before_are_seen():
+    async with emulated(EDGE, CLOUD) as world:
+        async with world.scheduler():
+            world.deploy("web", 2)
+            await world.until_bound(2, 5)
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            viewer.look()
+            assert len(viewer["pods"]) == 2
+            assert viewer["workloads"]["default/web"]["total"] == 2
+
+
+async def test_nodes_that_were_there_before_are_no_news():
+    async with emulated(EDGE) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            viewer.look()
+            assert viewer.status["headline"] == "listing the cluster"
+            assert "troubles" not in viewer.status
+            await runtime.synced.wait()
+            viewer.look()
+            assert viewer.news("state") == []
+            world.api.create(NODES, node("e2", "edge", "8", "16Gi"))
+            await asyncio.sleep(1)
+            viewer.look()
+            assert viewer.news("state") == ["node e2 has joined"]
+
+
+async def test_a_name_that_another_pod_has_by_the_next_look_is_of_that_one():
+    async with emulated(EDGE) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            world.deploy("web", 1)
+            await world.until_bound(1, 5)
+            [pod] = world.pods()
+            kept = {key: pod["metadata"][key] for key in ("name", "namespace", "labels")}
+            for again in (True, True, False):
+                viewer.look()
+                before = dict(viewer["pods"])
+                world.api.delete(DEPLOYMENTS, "default", "web") if not again else None
+                name = kept["name"]
+                world.api.delete(PODS, "default", name, grace_seconds=0)
+                if again:
+                    spec = copy.deepcopy(pod["spec"])
+                    spec.pop("nodeName", None)
+                    world.api.create(PODS, {"metadata": kept, "spec": spec}, namespace="default")
+                await asyncio.sleep(0.3)
+                viewer.look()
+                assert (f"default/{name}" in viewer["pods"]) is again, before
+
+
+async def test_what_is_wrong_with_a_node_is_told_worst_first_and_that_it_is_cordoned():
+    async with emulated(EDGE, CLOUD) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            viewer.look()
+            cordon(world, "e1")
+            await asyncio.sleep(0.1)
+            viewer.look()
+            assert (viewer["nodes"]["e1"]["state"], viewer["nodes"]["e1"]["cordoned"]) == (
+                "cordoned",
+                True,
+            )
+            assert "troubles" not in viewer.status
+            world.cluster.disconnect("e1")
+            await asyncio.sleep(60)
+            viewer.look()
+            row = viewer["nodes"]["e1"]
+            assert (row["state"], row["cordoned"]) == ("unreachable", True)
+            assert row["since"] == viewer.messages[-1]["at"]
+            assert viewer.status["troubles"] == ["Node e1 is unreachable."]
+            world.cluster.reconnect("e1")
+            cordon(world, "e1", cordoned=False)
+            await asyncio.sleep(60)
+            viewer.look()
+            assert "state" not in viewer["nodes"]["e1"]
+            assert "cordoned" not in viewer["nodes"]["e1"]
+            assert viewer.news("state") == [
+                "node e1 is cordoned",
+                "node e1 is unreachable",
+                "node e1 takes pods again",
+            ]
+
+
+async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
+    async with emulated(EDGE, CLOUD) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            world.deploy("web", 2)
+            await world.until_bound(2, 5)
+            await asyncio.sleep(1)
+            viewer.look()
+            row = viewer["workloads"]["default/web"]
+            assert (row["edge"], row["promise"]) == (2, 1.0)
+            runtime.configuration.replace(HALF, "test", world.clock.wall())
+            viewer.look()
+            assert viewer["workloads"]["default/web"]["promise"] == 0.5
+            patch = {"metadata": {"labels": {"kubedsm.io/tier": "cloud", "nodetype": "cloud"}}}
+            world.api.patch(NODES, "", "e1", patch, MERGE)
+            await asyncio.sleep(0.1)
+            viewer.look()
+            row = viewer["workloads"]["default/web"]
+            assert (row["edge"], row["missing"]) == (0, 1)
+            assert viewer.status["troubles"] == [
+                (
+                    "No node is edge, so every pod goes to the cloud: kubectl label node NAME"
+                    " kubedsm.io/tier=edge."
+                )
+            ]
+
+
+class Refuses:
+    """A webhook that refuses every bind."""
+
+    def on_request(self, request):
+        status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not on Mondays"}
+        refusal = RequestFault(Response(403, orjson.dumps(status)))
+        return refusal if request.path.endswith("/binding") else None
+
+    def on_line(self, request, line):
+        return None
+
+
+async def test_a_pod_whose_bind_is_refused_waits_and_says_why():
+    async with emulated(EDGE) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene, faults=Refuses()) as runtime:
+            await runtime.synced.wait()
+            world.deploy("web", 1)
+            await asyncio.sleep(0.5)
+            viewer.look()
+            [row] = viewer["pods"].values()
+            assert (row["state"], row["message"].partition(":")[0]) == (
+                "waiting",
+                "binding rejected",
+            )
+            assert "not on Mondays" in row["message"]

@@ -1,0 +1,257 @@
+"""The page over HTTP: what is answered to whom, and what becomes of odd viewers."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import socket
+from contextlib import asynccontextmanager
+
+import aiohttp
+import attrs
+import pytest
+from aiohttp import web
+
+from kubedsm.dashboard.server import stream as streams
+from kubedsm.dashboard.server import viewers
+from kubedsm.dashboard.server.access import HEADERS, Access, TokenFile
+from kubedsm.process.clock import SystemClock
+from kubedsm.process.http_limits import PAGE, listen
+from support.serving_pages import page_showing
+from support.told_scene import ToldScene, stream_of
+
+pytestmark = pytest.mark.http
+#: seconds after which something hangs
+PATIENCE = 20
+
+
+@asynccontextmanager
+async def page(scene, access=None, limits=PAGE):
+    """Its URL, and who asks there."""
+    clock = SystemClock()
+    stream = stream_of(scene, clock)
+    app = page_showing(stream, clock, access)
+    # Whoever is not told to end keeps the server for ever.
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=10 * PATIENCE)
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        looking = tasks.create_task(stream.run())
+        async with aiohttp.ClientSession(await listen(runner, "127.0.0.1", 0, limits)) as session:
+            try:
+                yield stream, session
+            finally:
+                await runner.cleanup()
+                looking.cancel()
+
+
+async def until(condition):
+    while not condition():  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(streams, "LOOK", 0.01)
+    monkeypatch.setattr(streams, "GLANCE", 0.01)
+
+
+@asynccontextmanager
+async def silent_viewers(session, number):
+    """So many connections that ask for the stream and read nothing."""
+    async with session.get("/") as answer:
+        url = answer.url
+    asked = f"GET /page/stream HTTP/1.1\r\nHost: {url.authority}\r\n\r\n".encode()
+    loop = asyncio.get_running_loop()
+    with contextlib.ExitStack() as open_ones:
+        for _ in range(number):
+            connection = open_ones.enter_context(socket.socket())
+            connection.setblocking(False)
+            await loop.sock_connect(connection, (url.host, url.port))
+            await loop.sock_sendall(connection, asked)
+        yield
+
+
+async def event(answer):
+    line = await answer.content.readline()
+    assert await answer.content.readline() == b"\n"
+    assert line.startswith(b"data: ")
+    return json.loads(line.removeprefix(b"data: "))
+
+
+async def test_the_page_and_its_files_say_what_they_are():
+    async with page(ToldScene()) as (_, session):
+        for path, kind in (
+            ("/", "text/html"),
+            ("/page/live.js", "text/javascript"),
+            ("/page/icon.svg", "image/svg+xml"),
+        ):
+            async with session.get(path) as answer:
+                assert answer.content_type == kind
+                assert HEADERS.items() <= answer.headers.items()
+                assert "Access-Control-Allow-Origin" not in answer.headers
+                assert answer.headers["Content-Encoding"] == "gzip"
+                packed = await answer.read()
+            async with session.get(path, headers={"Accept-Encoding": "identity"}) as answer:
+                assert "Content-Encoding" not in answer.headers
+                assert await answer.read() == packed
+        async with session.head("/page/stream") as answer:
+            assert answer.status == 404
+        for path in ("/page/no.js", "/page/../access.py", "/page/%2e%2e/access.py"):
+            async with session.get(path) as answer:
+                assert answer.status == 404
+
+
+async def test_who_comes_back_to_the_same_process_is_told_what_it_missed():
+    scene = ToldScene()
+    async with page(scene) as (_, session):
+        async with session.get("/page/stream") as answer:
+            assert answer.content_type == "text/event-stream"
+            first = await event(answer)
+        scene.say("meanwhile")
+        known = {"after": first["version"], "run": first["run"]}
+        async with session.get("/page/stream", params=known) as answer:
+            assert (await event(answer))["type"] == "changes"
+        for odd in ({"run": "another"}, {"after": "9" * 5000}, {"after": "-1"}):
+            async with session.get("/page/stream", params=known | odd) as answer:
+                assert (await event(answer))["type"] == "snapshot"
+
+
+async def test_a_film_is_all_that_was_told():
+    scene = ToldScene()
+    async with page(scene) as (_, session):
+        scene.say("more")
+        async with session.get("/page/stream") as answer:
+            while (await event(answer))["version"] < 2:
+                pass
+        async with session.get("/page/film") as answer:
+            assert answer.headers["Content-Encoding"] == "gzip"
+            lines = (await answer.text()).splitlines()
+        assert [json.loads(line)["type"] for line in lines] == ["snapshot", "changes"]
+        async with session.get("/page/film", headers={"Accept-Encoding": "identity"}) as answer:
+            assert (await answer.text()).splitlines() == lines
+        known = {"after": 1, "run": json.loads(lines[0])["run"]}
+        async with session.get("/page/film", params=known) as answer:
+            assert (await answer.text()).splitlines() == lines[1:]
+        async with session.get("/page/film", params=known | {"run": "another"}) as answer:
+            assert (await answer.text()).splitlines() == lines
+
+
+async def test_another_site_learns_nothing():
+    async with page(ToldScene()) as (_, session):
+        for path in ("/", "/page/live.js", "/page/film"):
+            async with session.get(path, headers={"Host": "evil.example"}) as answer:
+                assert answer.status == 421
+                assert (await answer.text()).count("\n") == 1
+        async with session.get("/page/film", headers={"Sec-Fetch-Site": "cross-site"}) as answer:
+            assert answer.status == 403
+        # A link to the page may be anywhere.
+        async with session.get("/", headers={"Sec-Fetch-Site": "cross-site"}) as answer:
+            assert answer.status == 200
+
+
+async def test_without_the_token_there_is_the_page_and_nothing_on_it(tmp_path):
+    path = tmp_path / "token"
+    path.write_text("secret")
+    bearer = {"Authorization": "Bearer secret"}
+    async with page(ToldScene(), Access(token=TokenFile(path))) as (_, session):
+        for public in ("/", "/page/live.js"):
+            async with session.get(public) as answer:
+                assert answer.status == 200
+        for guarded in ("/page/stream", "/page/film", "/page/else"):
+            for wrong in ({}, {"Authorization": "Bearer guess"}, {"Authorization": "secret"}):
+                async with session.get(guarded, headers=wrong) as answer:
+                    assert answer.status == 401
+        async with session.get("/page/film", headers=bearer) as answer:
+            assert answer.status == 200
+
+
+async def test_whoever_has_a_token_that_holds_no_more_is_told_no_more(tmp_path):
+    path, scene = tmp_path / "token", ToldScene()
+    path.write_text("secret")
+    bearer = {"Authorization": "Bearer secret"}
+    async with (
+        page(scene, Access(token=TokenFile(path))) as (_, session),
+        session.get("/page/stream", headers=bearer) as answer,
+    ):
+        await event(answer)
+        path.write_text("changed")
+        scene.say("not for everybody")
+        assert await answer.content.read() == b""
+
+
+async def test_an_end_waits_for_no_viewer():
+    async with page(ToldScene()) as (stream, session):
+        answer = await session.get("/page/stream")
+        await event(answer)
+        assert stream.viewers == 1
+    answer.close()
+
+
+async def test_a_viewer_that_leaves_a_message_unread_is_dropped():
+    impatient = attrs.evolve(PAGE, write_timeout=0.05)
+    scene = ToldScene()
+    scene.say("x" * 20_000_000)
+    async with page(scene, limits=impatient) as (stream, session), session.get("/page/stream"):
+        await until(lambda: not stream.viewers)
+
+
+async def test_a_viewer_that_never_reads_is_gone_when_its_stream_ends(monkeypatch):
+    """On a calm cluster the kernel's buffers take all that it is sent."""
+    monkeypatch.setattr(streams, "LASTS", 0.1)
+    monkeypatch.setattr(streams, "SILENCE", 0.01)
+    async with page(ToldScene()) as (stream, session), silent_viewers(session, 1):
+        await until(lambda: stream.viewers)
+        await until(lambda: not stream.viewers)
+
+
+async def test_a_stream_ends_in_good_order_and_goes_on_where_it_ended(monkeypatch):
+    monkeypatch.setattr(streams, "LASTS", 0.1)
+    monkeypatch.setattr(streams, "SILENCE", 0.01)
+    scene = ToldScene()
+    async with page(scene) as (_, session):
+        async with session.get("/page/stream") as answer:
+            first = await event(answer)
+            await answer.content.read()  # raises if it breaks off
+        scene.say("meanwhile")
+        known = {"after": first["version"], "run": first["run"]}
+        async with session.get("/page/stream", params=known) as answer:
+            assert (await event(answer))["type"] == "changes"
+
+
+async def test_a_viewer_that_goes_is_no_error(caplog):
+    caplog.set_level(logging.INFO)
+    scene = ToldScene()
+    async with page(scene) as (stream, session):
+        async with session.get("/page/stream") as answer:
+            await event(answer)
+        scene.say("more")
+        scene.say("and more")
+        await until(lambda: not stream.viewers)
+    assert not caplog.records
+
+
+async def test_a_viewer_replaces_the_one_that_asked_longest_ago_when_the_page_is_full(monkeypatch):
+    monkeypatch.setattr(viewers, "MOST", 2)
+    async with (
+        page(ToldScene()) as (stream, session),
+        session.get("/page/stream") as first,
+        session.get("/page/stream") as second,
+    ):
+        await event(first)
+        await event(second)
+        async with session.get("/page/stream") as third:
+            assert third.status == 200
+            await event(third)
+            with pytest.raises(aiohttp.ClientError):
+                await first.content.read()
+            assert stream.viewers == 2
+
+
+async def test_viewers_that_read_nothing_keep_nobody_from_the_page():
+    async with page(ToldScene()) as (stream, session), silent_viewers(session, 230):
+        await until(lambda: stream.viewers == viewers.MOST)
+        async with session.get("/") as answer:
+            assert answer.status == 200
+        async with session.get("/page/stream") as answer:
+            assert answer.status == 200
+            await event(answer)
+        assert stream.viewers <= viewers.MOST

@@ -1,0 +1,127 @@
+"""What if: what is asked is checked, and worked out on a copy, by the worker's own question."""
+
+import math
+
+import attrs
+import pytest
+
+from kubedsm.config.settings import load
+from kubedsm.dashboard.answers.what_if import (
+    MOST_WORKLOADS,
+    BadQuestionError,
+    Changed,
+    changed,
+    told,
+)
+from kubedsm.model.events import NodeApplied, PodApplied
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Tier
+from kubedsm.objective.lasting import Quiet
+from kubedsm.planner.frames import pickled, pickled_answer, unpickled, unpickled_answer
+from kubedsm.planner.requests import Known
+from kubedsm.planner.what_if import WhatIf
+from support.asked import lines_of, section
+from support.fixed_clock import FixedClock
+from support.placement_instances import node, pod, resources
+
+#: the edge is full of pods of which nothing is promised
+CONFIGURATION = load(
+    "services: {'*': {qos: 0}, shop/web: {latencyTarget: 60ms, weight: 2}}\nmigration: {price: 0s}",
+    "test",
+)
+
+
+def running(name, workload, on):
+    made = pod(name, workload, resources(1), on=on)
+    return attrs.evolve(made, phase="Running", ready=True)
+
+
+WEB = running("web-1", "web", "c1")
+WORKLOADS = {str(WEB.workload): WEB.workload}
+
+
+def known_cluster():
+    mirror = ClusterMirror(CONFIGURATION.scheduler_name, CONFIGURATION.tiers)
+    for name, tier, cpu in (("e1", Tier.EDGE, 2), ("c1", Tier.CLOUD, 9)):
+        labels = {"nodetype": tier.value}
+        mirror.apply(NodeApplied(node(name, tier, cpu, labels=labels)))
+    for each in (running("log-1", "log", "e1"), running("log-2", "log", "e1"), WEB):
+        mirror.apply(PodApplied(each))
+    policy = CONFIGURATION.policy
+    return Known(mirror, (), lambda: CONFIGURATION, lambda: policy, FixedClock())
+
+
+def asked(qos=(), replicas=(), known=None):
+    """As a worker process is asked: the question and the answer are sent."""
+    question = WhatIf(frozenset(), frozenset(), Quiet(), 2.0, qos=qos, replicas=replicas)
+    known = known or known_cluster()
+    answer = unpickled(pickled(question)).answered(known)
+    return unpickled_answer(pickled_answer(answer), known.mirror.snapshot().pods.__getitem__)
+
+
+def test_a_greater_promise_is_kept_by_the_moves_that_it_takes():
+    known = known_cluster()
+    before = known.mirror.snapshot()
+    found = asked(qos=(("shop/web", 1.0),), known=known)
+    assert [(m.workload.name, m.source, m.target, m.purpose) for m in found.moves] == [
+        ("web", "c1", "e1", "its promise lacks 1 pod of 1"),
+        ("log", "e1", "c1", "to make room at the edge for web, whose promise lacks 1 pod of 1"),
+    ]
+    [now, then, promise, wanted] = found.shares[WEB.workload]
+    assert ((now.edge, now.total), (then.edge, then.total)) == ((0, 1), (1, 1))
+    assert (promise, wanted) == (1.0, 1)
+    assert known.mirror.snapshot() == before
+
+
+def test_pods_that_are_added_are_placed_or_wait():
+    found = asked(replicas=((WEB.workload, 10),))
+    nodes = [placed.node for placed in found.placed]
+    assert (nodes.count("c1"), nodes.count("")) == (8, 2)
+    assert all("Insufficient cpu" in each.message for each in found.placed if not each.node)
+    assert found.shares[WEB.workload].then.total == 11
+
+
+def test_it_is_told_with_the_lines_to_paste():
+    say = changed(["shop/web:1"], ["shop/web: 2"], WORKLOADS)
+    answer = told(asked(*say), say, CONFIGURATION)
+    assert lines_of(answer) == [
+        "4 pods would be moved; then 1 pod of what is promised would be missing at the edge."
+    ]
+    assert "shop/web | 0 of 1 | 2 of 3 | 3 (100 %)" in section(answer, "Edge shares")
+    assert section(answer, "Pods that would be placed") == ["shop/web | 2 | c1"]
+    assert answer.sections[-1].code == "services:\n  shop/web:\n    qos: 1.0\n    weight: 2.0\n"
+    say = changed([], ["shop/web: 10"], WORKLOADS)
+    full = told(asked(*say), say, CONFIGURATION)
+    assert lines_of(full)[1] == "2 pods would wait, for want of a node."
+    nothing = told(asked(), Changed((), ()), CONFIGURATION)
+    assert nothing.sections[0].title == "Edge shares"
+    assert not any(part.code for part in nothing.sections)
+
+
+@pytest.mark.parametrize(
+    ("qos", "replicas", "why"),
+    [
+        (["web"], [], "qos: web is not namespace/name:number"),
+        (["shop/web:"], [], "qos: shop/web: nothing is not between 0 and 1"),
+        (["shop/web:nan"], [], "qos: shop/web: nan is not between 0 and 1"),
+        (["shop/web:-0.1"], [], "qos: shop/web: -0.1 is not between 0 and 1"),
+        (["shop/x:1"], [], "qos: no pods of ours are of a workload shop/x"),
+        (["shop/web:1", "shop/web:0"], [], "qos: shop/web is given twice"),
+        (["a:1"] * (MOST_WORKLOADS + 1), [], f"qos: more than {MOST_WORKLOADS} workloads"),
+        ([], ["shop/web:-1"], "replicas: shop/web: -1 is not between +0 and +100"),
+        ([], ["shop/web:101"], "replicas: shop/web: 101 is not between +0 and +100"),
+        ([], ["shop/web:1.5"], "replicas: shop/web: 1.5 is not between +0 and +100"),
+        ([], ["shop/web:9\n9"], "replicas: shop/web: 9 9 is not between +0 and +100"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(qos, replicas, why):
+    with pytest.raises(BadQuestionError) as error:
+        changed(qos, replicas, WORKLOADS)
+    assert str(error.value) == why
+
+
+def test_what_can_be_is_understood():
+    say = changed(["shop/web:0.80"], ["shop/web:+2"], WORKLOADS)
+    assert say == Changed((("shop/web", 0.8),), ((WEB.workload, 2),))
+    assert changed([], ["shop/web: 0"], WORKLOADS) == Changed((), ())
+    assert math.isclose(changed(["shop/web:1e-1"], [], WORKLOADS).qos[0][1], 0.1)

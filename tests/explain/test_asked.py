@@ -1,0 +1,115 @@
+"""What a running scheduler tells other commands: edges that are slower, and what moves brought."""
+
+import asyncio
+
+import pytest
+from aiohttp import ClientTimeout, web
+
+from kubedsm.config.settings import Configuration
+from kubedsm.explain import client
+from kubedsm.explain.client import Answering, answering, effects_since
+from kubedsm.explain.decision_record import DecisionRecord
+from kubedsm.explain.effects import Effect, Response, summed_up
+from kubedsm.explain.entries import MoveOutcome, Outcome
+from kubedsm.explain.explainer import Decisions
+from kubedsm.explain.server import Diagnostics
+from kubedsm.model.events import MeasuredApplied
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Tier
+from kubedsm.optimizer.moving.suggestion import ClusterScore, Move, MoveKind, Suggestion
+from kubedsm.planner.requests import InProcess, Known
+from kubedsm.process.clock import VirtualClock
+from kubedsm.process.http_limits import AddressUnavailableError
+from support.answers import WEB, sample
+from support.loopback import Server
+from support.placement_instances import pod, resources, snapshot
+from support.processes import free_port
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.http]
+
+
+@pytest.fixture
+def served():
+    """Unless it is entered it serves nothing."""
+    mirror, configuration = ClusterMirror(), Configuration()
+    policy = configuration.policy
+    decisions = Decisions(DecisionRecord(VirtualClock()), mirror, lambda: policy)
+    known = Known(mirror, (), lambda: configuration, lambda: policy, VirtualClock())
+    return decisions, Diagnostics(decisions, InProcess(known), port=0)
+
+
+async def test_edges_that_are_slower_are_known_to_a_suggestion_made_elsewhere(served):
+    decisions, diagnostics = served
+    async with diagnostics:
+        assert await answering(diagnostics.url) == Answering(frozenset())
+        for at in (30.0, 60.0):
+            decisions.mirror.apply(MeasuredApplied(sample(at, 300, 200)))
+        assert await answering(diagnostics.url) == Answering(frozenset({WEB}))
+
+
+async def test_what_is_wanted_beside_must_be_served(served):
+    decisions, diagnostics = served
+    async with diagnostics:
+        port = int(diagnostics.url.rpartition(":")[2])
+        with pytest.raises(AddressUnavailableError, match=f":{port}: Address already in use"):
+            async with Diagnostics(decisions, None, port, beside=web.Application()):
+                pass
+
+
+async def test_what_moves_brought_is_known_to_a_report(served):
+    decisions, diagnostics = served
+    web, before = pod("web", "web", resources(1)), ClusterScore(0, {}, 0)
+    measured = Response(0.1, {Tier.CLOUD: 0.1}), Response(0.07, {Tier.EDGE: 0.04})
+    effects = Effect((0.08, 0.06), measured), Effect((0.06, 0.05), untold="too few requests"), None
+    move = Move(web, "c1", "e1", MoveKind.CLOUD_TO_EDGE)
+    moves = [
+        MoveOutcome(f"m{at}", move, Outcome.COMPLETED, effect=effect)
+        for at, effect in enumerate(effects)
+    ]
+    decisions.record.suggestion(snapshot([], [web]), Suggestion(before, before), moves)
+    now = decisions.record._clock.wall()
+    async with diagnostics:
+        found = await effects_since(diagnostics.url, now - 1, "shop")
+        assert summed_up(found) == {
+            "moves": 2,
+            "measured": 1,
+            "expectedChange": pytest.approx(-0.02),
+            "measuredChange": pytest.approx(-0.03),
+            "untold": {"too few requests": 1},
+        }
+        assert await effects_since(diagnostics.url, now + 1, "shop") == []
+        assert await effects_since(diagnostics.url, now - 1, "other") == []
+
+
+async def test_without_a_scheduler_nothing_is_known():
+    nobody = f"http://127.0.0.1:{free_port()}"
+    assert await answering(nobody) is None
+    assert await effects_since(nobody, 0.0, "shop") is None
+
+
+async def test_what_is_no_scheduler_tells_nothing():
+    effect = {"expected": {"before": 0.08, "after": 0.06}, "together": 0}
+    moves = [{"at": "9", "pod": "shop/web", "effect": effect}]
+
+    async def answer(_):
+        return web.json_response({"decisions": [{"at": "9", "moves": moves}], "slower": [3]})
+
+    async with Server(answer) as other:
+        assert await effects_since(other.url, 0.0, "shop") is None
+        assert await answering(other.url) is None
+        effect["together"] = 2
+        assert len(await effects_since(other.url, 0.0, "shop")) == 1
+
+
+async def test_whoever_listens_and_says_nothing_is_not_waited_for(monkeypatch):
+    assert client._TIMEOUT.sock_read == client.SILENCE <= 5
+    monkeypatch.setattr(client, "_TIMEOUT", ClientTimeout(sock_read=0.02))
+
+    async def silent(_):
+        await asyncio.Event().wait()
+
+    async with Server(silent) as other:
+        with pytest.raises(client.SilentError, match="has said nothing for 5 s"):
+            await client.ask(other.url, "web")
+        with pytest.raises(client.SilentError, match="has said nothing for 5 s"):
+            await answering(other.url)

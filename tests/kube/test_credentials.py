@@ -1,0 +1,295 @@
+"""How the adapter finds and renews its credentials, and what it says of bad ones."""
+
+import base64
+import json
+import shutil
+import ssl
+import subprocess
+import sys
+
+import pytest
+from aiohttp import web
+
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.client.port import CredentialsError, Unreachable
+from kubedsm.kube.client.proxies import proxy_for
+from kubedsm.kube.client.service_account import SERVICE_ACCOUNT_VARIABLE
+from support.loopback import POST, Server, config, says, talking
+from support.processes import PATIENCE
+
+pytestmark = pytest.mark.http
+
+ONE_CONTEXT = b"current-context: y\ncontexts: [{name: y, context: {cluster: c}}]\n"
+ONE_USER = ONE_CONTEXT.replace(b"cluster: c", b"cluster: c, user: u")
+
+
+def test_a_command_that_asks_no_cluster_does_not_wait_for_kubernetes_asyncio():
+    loaded = "import sys, kubedsm.commands.deciding; print('kubernetes_asyncio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, check=True)
+    assert done.stdout == b"False\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "no such file"),
+        (b"a: [", "not YAML: "),
+        (b"\xff\xfe\xff", "not YAML: "),
+        (b"", "expected `object`"),
+        (b"just text", "expected `object`"),
+        (b"contexts: 3", "expected `array | null`"),
+        (b"{}", "no contexts in it"),
+        (b"current-context: x", "no contexts in it"),
+        (b"contexts: [{name: y, context: {cluster: c}}]", "choose one with --context: y"),
+        (b"current-context: x\ncontexts: [{name: y, context: {cluster: c}}]", "only y"),
+        (b"current-context: y\ncontexts: [{name: y, context: {cluster: c}}]", "unknown cluster"),
+        (ONE_CONTEXT + b"clusters: [{name: c, cluster: {}}]", "missing required field `server`"),
+        (
+            ONE_CONTEXT + b"clusters: [{name: c, cluster: {server: nowhere}}]",
+            "cluster 'c': 'nowhere' is no URL",
+        ),
+        (ONE_CONTEXT + b"clusters: [{name: c, cluster: {server: 'https://a:99999'}}]", "is no URL"),
+        (ONE_USER + b"clusters: [{name: c, cluster: {server: 'https://a'}}]", "unknown user"),
+    ],
+)
+async def test_a_bad_kubeconfig_is_told_in_one_line(tmp_path, content, told):
+    path = tmp_path / "config"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CredentialsError) as raised:
+        await KubernetesCluster.from_kubeconfig(path, environ={})
+    assert str(raised.value).startswith(f"kubeconfig {path}: ")
+    assert told.lower() in str(raised.value).lower()
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("user", "told"),
+    [
+        ({"exec": {"command": "no-such-plugin", "apiVersion": "v1"}}, "no-such-plugin"),
+        ({"exec": {"apiVersion": "v1"}}, "missing key 'command'"),
+        ({"exec": {"command": "false", "apiVersion": "v1"}}, "process returned 1"),
+        ({"exec": {"command": "echo", "args": ["{}"], "apiVersion": "v1"}}, "missing key"),
+        ({"exec": {"command": "echo", "args": ["?"], "apiVersion": "v1"}}, "decode"),
+        ({"tokenFile": "no/such/token"}, "no/such/token"),
+        ({"client-certificate": "no/such.crt"}, "no/such.crt"),
+        ({"client-certificate-data": 7}, "Error"),
+    ],
+)
+async def test_credentials_that_cannot_be_read_are_told_in_one_line(tmp_path, user, told):
+    path = config(tmp_path, "https://127.0.0.1:1", user=user)
+    with pytest.raises(CredentialsError) as raised:
+        await KubernetesCluster.from_kubeconfig(path, environ={})
+    assert str(raised.value).startswith(f"kubeconfig {path}, context lab: ")
+    assert told in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+async def test_certificates_that_are_none_are_told_in_one_line(tmp_path):
+    authority = {"certificate-authority-data": base64.b64encode(b"none").decode()}
+    path = config(tmp_path, "https://127.0.0.1:1", cluster=authority)
+    cluster = await KubernetesCluster.from_kubeconfig(path, environ={})
+    with pytest.raises(CredentialsError, match="certificates: "):
+        await cluster.__aenter__()
+
+
+async def test_a_context_can_be_chosen_and_files_are_merged(tmp_path):
+    one = config(tmp_path, "http://127.0.0.1:1", name="one")
+    two = tmp_path / "two"
+    two.write_text(one.read_text().replace("lab", "prod").replace(":1", ":2").replace('"c"', '"d"'))
+    environ = {"KUBECONFIG": f"{one}:{two}:{tmp_path / 'missing'}"}
+    assert (await KubernetesCluster.connect(environ=environ)).server == "http://127.0.0.1:1"
+    chosen = await KubernetesCluster.connect(None, "prod", environ=environ)
+    assert chosen.server == "http://127.0.0.1:2"
+    with pytest.raises(CredentialsError, match="no context 'dev', only lab, prod"):
+        await KubernetesCluster.connect(None, "dev", environ=environ)
+
+
+async def test_without_a_kubeconfig_the_usual_one_counts(tmp_path):
+    with pytest.raises(CredentialsError, match=r"\.kube/config: no such file"):
+        await KubernetesCluster.connect(environ={"HOME": str(tmp_path)})
+    (tmp_path / ".kube").mkdir()
+    config(tmp_path / ".kube", "http://127.0.0.1:3")
+    connected = await KubernetesCluster.connect(environ={"HOME": str(tmp_path)})
+    assert connected.server == "http://127.0.0.1:3"
+
+
+def service_account(tmp_path):
+    (tmp_path / "token").write_text("first\n")
+    (tmp_path / "ca.crt").write_text("a certificate")
+    return {
+        "KUBERNETES_SERVICE_HOST": "fd00::1",
+        "KUBERNETES_SERVICE_PORT": "6443",
+        SERVICE_ACCOUNT_VARIABLE: str(tmp_path),
+    }
+
+
+async def test_in_a_pod_its_service_account_counts_unless_a_kubeconfig_is_given(tmp_path):
+    environ = service_account(tmp_path)
+    mounted = await KubernetesCluster.connect(environ=environ)
+    assert mounted.server == "https://[fd00::1]:6443"
+    assert mounted.in_pod
+    path = config(tmp_path, "http://127.0.0.1:1")
+    given = await KubernetesCluster.connect(path, environ=environ)
+    assert given.server == "http://127.0.0.1:1"
+    assert not given.in_pod
+    environ["KUBECONFIG"] = str(path)
+    named = await KubernetesCluster.connect(environ=environ)
+    assert named.server == "http://127.0.0.1:1"
+
+
+async def test_outside_a_cluster_there_is_no_service_account(tmp_path):
+    with pytest.raises(CredentialsError, match=r"^service account: Service host/port is not set"):
+        await KubernetesCluster.in_cluster(environ={}, service_account=tmp_path)
+    environ = service_account(tmp_path)
+    (tmp_path / "token").unlink()
+    with pytest.raises(CredentialsError, match=r"^service account: Service token file does not"):
+        await KubernetesCluster.in_cluster(environ=environ, service_account=tmp_path)
+
+
+async def test_a_token_file_is_read_again_when_its_token_is_no_longer_accepted(tmp_path):
+    (tmp_path / "token").write_text("first\n")
+    seen = []
+
+    async def handler(request):
+        seen.append(request.headers["Authorization"])
+        return web.Response(status=200 if seen[-1] == "Bearer second" else 401)
+
+    async with talking(tmp_path, handler, user={"tokenFile": "token"}) as (cluster, _):
+        (tmp_path / "token").write_text("second\n")
+        statuses = [(await cluster.request(POST, timeout=PATIENCE)).status for _ in range(3)]
+    assert statuses == [401, 200, 200]
+    assert seen == ["Bearer first", "Bearer second", "Bearer second"]
+
+
+PLUGIN = """
+import json, pathlib, sys
+count = pathlib.Path(sys.argv[1])
+runs = int(count.read_text()) + 1 if count.exists() else 1
+count.write_text(str(runs))
+status = {"token": f"token-{runs}", **json.loads(sys.argv[2])}
+print(json.dumps({"kind": "ExecCredential", "apiVersion": "v1", "status": status}))
+"""
+
+
+FAR, PAST = "2999-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("expiry", "accepted", "tokens"),
+    [
+        ({}, "token-", [1, 1, 1]),
+        ({"expirationTimestamp": FAR}, "token-", [1, 1, 1]),
+        # about to expire: renewed before every request; the first time while connecting
+        ({"expirationTimestamp": PAST}, "token-", [2, 3, 4]),
+        # refused: renewed before the next one
+        ({}, "token-2", [1, 2, 2]),
+        ({"expirationTimestamp": FAR}, "token-2", [1, 2, 2]),
+    ],
+)
+async def test_a_plugins_token_is_renewed(tmp_path, expiry, accepted, tokens):
+    seen = []
+
+    async def handler(request):
+        seen.append(request.headers["Authorization"].removeprefix("Bearer "))
+        return web.Response(status=200 if seen[-1].startswith(accepted) else 401)
+
+    arguments = ["-c", PLUGIN, str(tmp_path / "runs"), json.dumps(expiry)]
+    plugin = {"exec": {"command": sys.executable, "apiVersion": "v1", "args": arguments}}
+    async with talking(tmp_path, handler, user=plugin) as (cluster, _):
+        for _ in tokens:
+            await cluster.request(POST, timeout=PATIENCE)
+    assert seen == [f"token-{token}" for token in tokens]
+
+
+async def test_credentials_that_cannot_be_renewed_send_nothing(tmp_path):
+    seen = []
+
+    async def handler(request):
+        seen.append(request.path)
+        return web.Response(status=401)
+
+    (tmp_path / "token").write_text("first\n")
+    async with talking(tmp_path, handler, user={"tokenFile": "token"}) as (cluster, _):
+        await cluster.request(POST, timeout=PATIENCE)
+        (tmp_path / "token").unlink()
+        with pytest.raises(Unreachable, match="context lab: "):
+            await cluster.request(POST, timeout=PATIENCE)
+    assert len(seen) == 1
+
+
+async def test_a_token_that_no_header_can_have_is_refused(tmp_path):
+    async with Server(says(200, "{}")) as server:
+        path = config(tmp_path, server.url, user={"token": "a\r\nImpersonate-User: root"})
+        with pytest.raises(CredentialsError, match=r"context lab: .* cannot be in a header"):
+            await KubernetesCluster.from_kubeconfig(path, environ={})
+
+
+@pytest.fixture
+def authority(tmp_path):
+    """A certificate for the name `lab` and its key, good for server and client."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl to make certificates with")
+    subprocess.run(
+        [
+            openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+            "-nodes", "-days", "2", "-subj", "/CN=lab", "-addext", "subjectAltName=DNS:lab",
+            "-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem",
+        ],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    return tmp_path / "cert.pem", tmp_path / "key.pem"
+
+
+async def test_tls_with_a_clusters_own_authority_and_a_client_certificate(tmp_path, authority):
+    certificate, key = authority
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=certificate)
+    tls.load_cert_chain(certificate, key)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    encoded = {"certificate-authority-data": base64.b64encode(certificate.read_bytes()).decode()}
+    user = {"client-certificate": "cert.pem", "client-key": "key.pem"}
+    async with Server(says(200, "{}"), tls) as server:
+
+        async def status(cluster, user=user):
+            path = config(tmp_path, server.url, cluster=cluster, user=user)
+            async with await KubernetesCluster.from_kubeconfig(path, environ={}) as connected:
+                return (await connected.request(POST, timeout=5.0)).status
+
+        assert await status({**encoded, "tls-server-name": "lab"}) == 200
+        assert await status({"insecure-skip-tls-verify": True}) == 200
+        with pytest.raises(Unreachable):  # the certificate is not for 127.0.0.1
+            await status(encoded)
+        with pytest.raises(Unreachable):  # nor is it known
+            await status({"tls-server-name": "lab"})
+
+
+async def test_tls_to_a_server_without_it_is_unreachable(tmp_path):
+    async with Server(says(200, "{}")) as server:
+        path = config(tmp_path, server.url.replace("http:", "https:"))
+        async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+            with pytest.raises(Unreachable):
+                await cluster.request(POST, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("url", "environ", "proxy"),
+    [
+        ("https://10.96.0.1:443", {}, None),
+        ("https://10.96.0.1:443", {"HTTPS_PROXY": "http://p:3128"}, "http://p:3128"),
+        ("https://10.96.0.1:443", {"https_proxy": "p:3128"}, "http://p:3128"),
+        ("http://10.96.0.1:443", {"HTTPS_PROXY": "http://p:3128"}, None),
+        ("https://10.96.0.1", {"HTTPS_PROXY": "http://p", "NO_PROXY": "a, 10.96.0.0/12"}, None),
+        ("https://10.96.0.1", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.96.0.1"}, None),
+        ("https://api.lab.internal", {"HTTPS_PROXY": "http://p", "no_proxy": ".internal"}, None),
+        ("https://api.lab.internal", {"HTTPS_PROXY": "http://p", "no_proxy": "lab.internal"}, None),
+        ("https://notlab.internal", {"HTTPS_PROXY": "http://p", "no_proxy": "lab.internal"}, "http://p"),
+        ("https://api.lab.internal", {"HTTPS_PROXY": "http://p", "no_proxy": "*"}, None),
+        ("https://127.0.0.1:6443", {"HTTPS_PROXY": "http://p"}, None),
+        ("https://[::1]:6443", {"HTTPS_PROXY": "http://p"}, None),
+        ("https://localhost:6443", {"HTTPS_PROXY": "http://p"}, None),
+    ],
+)  # fmt: skip
+def test_proxies_of_the_environment(url, environ, proxy):
+    assert proxy_for(url, environ) == proxy

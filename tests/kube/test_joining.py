@@ -1,0 +1,154 @@
+"""Coming to an API server that is sick, away, or not for us, in virtual time."""
+
+import random
+
+import attrs
+import pytest
+
+from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.kube.joining import PATIENCE, NotJoinedError, join
+from kubedsm.process.clock import VirtualClock
+from support.answering_cluster import refusal
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+VERSION = Response(200, b'{"gitVersion": "v1.36.2"}')
+LIST = Response(200, b'{"items": []}')
+
+
+SICK = {
+    "429": refusal(429),
+    "500": refusal(500),
+    "503": refusal(503),
+    "404": refusal(404),
+    "gateway": Response(502, b"<html><body>Bad Gateway</body></html>"),
+    "portal": Response(200, b"<html><body>Log in</body></html>"),
+    "refused": Unreachable("http://10.0.0.1: connection refused"),
+    "time-out": OutcomeUnknown("GET /version: no answer within 10 s"),
+}
+NO_NODES = refusal(403, 'nodes is forbidden: User "u" cannot list resource "nodes"')
+NO_PODS = refusal(403, 'pods is forbidden: User "u" cannot list resource "pods"')
+
+
+@attrs.define
+class Server:
+    """Answers some paths its own way until a moment, others until the next; well after that."""
+
+    clock: VirtualClock
+    #: seconds, and what is wrong until then
+    phases: list
+    tries: int = 0
+
+    async def request(self, request, *, timeout):
+        self.tries += 1
+        now = self.clock.monotonic()
+        phase = next((wrong for until, wrong in self.phases if now < until), {})
+        wrong = phase.get(request.path, phase.get("all"))
+        if wrong is None:
+            return VERSION if request.path == "/version" else LIST
+        if isinstance(wrong, Exception):
+            raise wrong
+        return wrong
+
+
+@attrs.define
+class Joined:
+    version: str
+    error: str
+    seconds: float
+    said: list
+    tries: int
+
+
+async def joined(wrong, heals_at=float("inf"), *, in_pod, then=()):
+    clock, said = VirtualClock(), []
+    server = Server(clock, [(heals_at, wrong), *then])
+    version = error = ""
+    try:
+        version = await join(server, clock, random.Random(1), said.append, in_pod=in_pod)
+    except NotJoinedError as gave_up:
+        error = str(gave_up)
+    return Joined(version, error, clock.monotonic(), said, server.tries)
+
+
+@pytest.mark.parametrize("in_pod", [True, False])
+async def test_a_server_that_is_well_is_joined_at_once(in_pod):
+    there = await joined({}, in_pod=in_pod)
+    assert (there.version, there.seconds, there.said) == ("v1.36.2", 0.0, [])
+
+
+@pytest.mark.parametrize("sick", SICK)
+async def test_in_a_pod_a_sick_server_is_waited_for_as_long_as_it_takes(sick):
+    there = await joined({"all": SICK[sick]}, heals_at=3600, in_pod=True)
+    assert there.version == "v1.36.2"
+    assert there.seconds < 3600 + 15
+    assert there.tries < 3600 / 5
+    [line] = there.said
+    assert line.startswith("API server: ")
+    assert line.endswith("; trying again")
+
+
+@pytest.mark.parametrize("sick", SICK)
+async def test_from_a_terminal_a_sick_server_is_given_up_after_half_a_minute(sick):
+    there = await joined({"all": SICK[sick]}, in_pod=False)
+    assert PATIENCE <= there.seconds < PATIENCE + 15
+    assert "; gave up after 3" in there.error
+    assert "\n" not in there.error
+    assert len(there.said) == 1
+
+
+@pytest.mark.parametrize("sick", SICK)
+async def test_from_a_terminal_a_server_that_comes_in_time_is_joined(sick):
+    there = await joined({"all": SICK[sick]}, heals_at=20, in_pod=False)
+    assert there.version == "v1.36.2"
+
+
+async def test_a_change_of_cause_is_said():
+    away = (100, {"all": SICK["refused"]})
+    there = await joined({"all": SICK["503"]}, heals_at=50, then=[away], in_pod=True)
+    assert [line.split(": ")[1] for line in there.said] == [
+        "503 ServiceUnavailable",
+        "http://10.0.0.1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "refused"), [("/api/v1/nodes", NO_NODES), ("/api/v1/pods", NO_PODS)]
+)
+async def test_a_missing_right_is_named_at_once_and_waited_for_a_moment_in_a_pod(path, refused):
+    what = path.rpartition("/")[2]
+    outside = await joined({path: refused}, in_pod=False)
+    assert outside.error.startswith(
+        f"no right to list {what} in the whole cluster: {what} is forbidden"
+    )
+    assert (outside.seconds, outside.said) == (0.0, [])
+    inside = await joined({path: refused}, in_pod=True)
+    assert inside.error.startswith(
+        f"no right to list {what} in the whole cluster: {what} is forbidden"
+    )
+    assert PATIENCE <= inside.seconds < PATIENCE + 15
+    assert len(inside.said) == 1
+    granted = await joined({path: refused}, heals_at=20, in_pod=True)
+    assert granted.version == "v1.36.2"
+
+
+async def test_a_missing_right_has_its_time_however_long_the_server_was_sick_before():
+    no_right = (float("inf"), {"/api/v1/pods": NO_PODS})
+    there = await joined({"all": SICK["503"]}, heals_at=300, then=[no_right], in_pod=True)
+    assert there.error.startswith("no right to list pods")
+    assert there.seconds >= 300 + PATIENCE
+
+
+async def test_credentials_are_read_anew_once_and_in_a_pod_ever_again():
+    outside = await joined({"all": refusal(401)}, in_pod=False)
+    assert outside.error == "401 Unauthorized: no"
+    assert (outside.tries, outside.said) == (2, [])
+    renewed = await joined({"all": refusal(401)}, heals_at=0.5, in_pod=False)
+    assert renewed.version == "v1.36.2"
+    inside = await joined({"all": refusal(401)}, heals_at=600, in_pod=True)
+    assert inside.version == "v1.36.2"
+
+
+async def test_a_server_that_keeps_its_version_to_itself_is_joined_all_the_same():
+    there = await joined({"/version": refusal(403)}, in_pod=False)
+    assert (there.version, there.said) == ("unknown", [])

@@ -1,0 +1,391 @@
+"""The HTTP adapter against servers that behave as badly as real ones, on loopback."""
+
+import asyncio
+import contextlib
+import json
+import random
+import socket
+
+import attrs
+import pytest
+from aiohttp import web
+
+from kubedsm.kube.calls import verbs
+from kubedsm.kube.client import connections
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.client.port import (
+    Expired,
+    OutcomeUnknown,
+    Request,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+)
+from kubedsm.kube.watching.reflector import Reflector
+from kubedsm.kube.watching.watched import PODS
+from kubedsm.kube.wire import decoding
+from kubedsm.process.clock import SystemClock
+from support.loopback import POST, config, says, talking
+from support.processes import PATIENCE
+
+pytestmark = pytest.mark.http
+
+PATH = "/api/v1/pods"
+WATCH = Request("GET", PATH, {"watch": "1"})
+#: by aiohttp the one, by connections of our own the other
+GET = Request("GET", PATH)
+BOTH_WAYS = pytest.mark.parametrize("asked", [GET, POST], ids=["read", "write"])
+POD = decoding.pod({"metadata": {"name": "a", "namespace": "shop", "uid": "u"}, "spec": {}})
+
+
+async def lines_of(cluster):
+    async with cluster.stream(WATCH, timeout=PATIENCE) as lines:
+        return [line async for line in lines]
+
+
+def chunked(*chunks, then=None):
+    """A handler that sends these chunks, and in the end does something worse than ending."""
+
+    async def handler(request):
+        answer = web.StreamResponse()
+        answer.enable_chunked_encoding()
+        await answer.prepare(request)
+        for chunk in chunks:
+            await answer.write(chunk)
+            await asyncio.sleep(0.005)
+        if then:
+            await then(request)
+        return answer
+
+    return handler
+
+
+async def reset(request):
+    request.transport.abort()
+
+
+async def stall(_request):
+    await asyncio.sleep(60)
+
+
+async def test_sends_what_it_is_told_with_its_credentials(tmp_path):
+    got = []
+
+    async def handler(request):
+        got.append((request.method, request.raw_path, request.headers, await request.read()))
+        return web.Response(status=201, text='{"kind":"Status"}')
+
+    async with talking(tmp_path, handler) as (cluster, _):
+        request = Request(
+            "PATCH",
+            f"{PATH}/a%2Fb",
+            {"labelSelector": "app in (a,b)"},
+            {"é": 1},
+            "application/x+json",
+        )
+        response = await cluster.request(request, timeout=PATIENCE)
+    assert (response.status, response.body) == (201, b'{"kind":"Status"}')
+    ((method, path, headers, body),) = got
+    assert (method, path) == ("PATCH", "/api/v1/pods/a%2Fb?labelSelector=app+in+%28a%2Cb%29")
+    assert headers["Authorization"] == "Bearer secret"
+    assert headers["Content-Type"] == "application/x+json"
+    assert headers["Accept"] == "application/json"
+    assert headers["User-Agent"].startswith("kubedsm/")
+    assert json.loads(body) == {"é": 1}
+
+
+async def test_a_get_has_no_body(tmp_path):
+    async def handler(request):
+        return web.Response(text=str([await request.read(), request.headers.get("Content-Type")]))
+
+    async with talking(tmp_path, handler) as (cluster, _):
+        response = await cluster.request(Request("GET", PATH), timeout=PATIENCE)
+    assert response.body == b"[b'', None]"
+
+
+@pytest.mark.parametrize(("asked", "at_once"), [(GET, 100), (POST, connections.FEW)])
+async def test_connections_are_kept_and_many_requests_are_in_flight(tmp_path, asked, at_once):
+    together = asyncio.Barrier(at_once)
+
+    async def handler(_request):
+        await together.wait()
+        return web.Response(text="{}")
+
+    async with talking(tmp_path, handler) as (cluster, server):
+        for _ in range(2):
+            await asyncio.gather(*(cluster.request(asked, timeout=5.0) for _ in range(at_once)))
+        assert len(server.connections) == at_once
+
+
+@pytest.mark.parametrize("status", [502, 301])
+async def test_an_answer_is_an_answer_whatever_it_says(tmp_path, status):
+    async def handler(_request):
+        headers = {"Location": "http://127.0.0.1:1/elsewhere"}
+        return web.Response(status=status, text="<html>sorry</html>", headers=headers)
+
+    async with talking(tmp_path, handler) as (cluster, _):
+        response = await cluster.request(POST, timeout=PATIENCE)
+        assert (response.status, response.body) == (status, b"<html>sorry</html>")
+        if status == 502:
+            with pytest.raises(ServerError, match="502 BadGateway: sorry"):
+                await verbs.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=PATIENCE)
+
+
+def unused_url(scheme="http"):
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return f"{scheme}://127.0.0.1:{one.getsockname()[1]}"
+
+
+@BOTH_WAYS
+async def test_a_refused_connection_is_unreachable(tmp_path, asked):
+    path = config(tmp_path, unused_url())
+    async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+        with pytest.raises(Unreachable, match=r"http://127\.0\.0\.1"):
+            await cluster.request(asked, timeout=PATIENCE)
+        with pytest.raises(Unreachable):
+            await lines_of(cluster)
+
+
+@BOTH_WAYS
+async def test_a_name_nobody_knows_is_unreachable(tmp_path, asked):
+    path = config(tmp_path, "http://no-such-host.invalid")
+    async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+        with pytest.raises(Unreachable, match=r"no-such-host\.invalid"):
+            await cluster.request(asked, timeout=5.0)
+
+
+@BOTH_WAYS
+async def test_a_connection_that_does_not_come_about_in_time_is_unreachable(tmp_path, asked):
+    # A full backlog: the kernel leaves further connections unanswered.
+    with socket.socket() as deaf, contextlib.ExitStack() as others:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        for _ in range(4):
+            other = others.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(deaf.getsockname())
+        path = config(tmp_path, f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+            with pytest.raises(Unreachable):
+                await cluster.request(asked, timeout=0.4)
+
+
+@BOTH_WAYS
+async def test_no_answer_in_time_leaves_the_outcome_unknown(tmp_path, asked):
+    async with talking(tmp_path, stall) as (cluster, server):
+        with pytest.raises(
+            OutcomeUnknown, match=rf"^{asked.method} {PATH}: no answer within 0\.2 s$"
+        ):
+            await cluster.request(asked, timeout=0.2)
+        await asyncio.wait_for(server.hung_up.wait(), PATIENCE)
+
+
+@BOTH_WAYS
+async def test_a_reset_after_sending_leaves_the_outcome_unknown(tmp_path, asked):
+    async def handler(request):
+        await request.read()
+        request.transport.abort()
+
+    async with talking(tmp_path, handler) as (cluster, _):
+        with pytest.raises(OutcomeUnknown):
+            await cluster.request(asked, timeout=PATIENCE)
+
+
+@BOTH_WAYS
+async def test_half_an_answer_leaves_the_outcome_unknown(tmp_path, asked):
+    async def handler(request):
+        answer = web.StreamResponse(headers={"Content-Length": "100"})
+        await answer.prepare(request)
+        await answer.write(b'{"kind":')
+        request.transport.close()
+        return answer
+
+    async with talking(tmp_path, handler) as (cluster, _):
+        with pytest.raises(OutcomeUnknown, match=r"the server closed the connection$"):
+            await cluster.request(asked, timeout=PATIENCE)
+
+
+@BOTH_WAYS
+async def test_what_is_no_http_leaves_the_outcome_unknown(tmp_path, asked):
+    async def handler(reader, writer):
+        await reader.read(10)
+        writer.write(b"SSH-2.0-OpenSSH_9.9\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(handler, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        path = config(tmp_path, f"http://127.0.0.1:{port}")
+        async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+            with pytest.raises(OutcomeUnknown):
+                await cluster.request(asked, timeout=PATIENCE)
+
+
+async def test_lines_come_as_they_are_however_they_are_cut(tmp_path):
+    handler = chunked(b"one\ntw", b"o\n\nth", b"r", b"ee\nfour\nfive\n")
+    async with talking(tmp_path, handler) as (cluster, _):
+        assert await lines_of(cluster) == [b"one", b"two", b"three", b"four", b"five"]
+
+
+async def test_a_line_of_six_megabytes(tmp_path):
+    long = b"x" * 6_000_000
+    async with talking(tmp_path, chunked(b"a\n" + long, long + b"\nb\n")) as (cluster, _):
+        assert [len(line) for line in await lines_of(cluster)] == [1, 12_000_000, 1]
+
+
+async def test_a_last_line_that_was_cut_off_is_dropped(tmp_path):
+    async with talking(tmp_path, chunked(b'one\n{"type":"ADD')) as (cluster, _):
+        assert await lines_of(cluster) == [b"one"]
+
+
+async def test_a_stream_that_breaks_says_so_after_its_lines(tmp_path):
+    got = []
+
+    async def read(lines):
+        async for line in lines:
+            got.append(line)  # noqa: PERF401  what came before the break counts
+
+    async with (
+        talking(tmp_path, chunked(b"one\ntwo\nthr", then=reset)) as (cluster, _),
+        cluster.stream(WATCH, timeout=PATIENCE) as lines,
+    ):
+        with pytest.raises(
+            OutcomeUnknown, match=r"^GET /api/v1/pods: the server closed the connection$"
+        ):
+            await read(lines)
+    assert got == [b"one", b"two"]
+
+
+async def test_a_stream_may_be_quiet_for_longer_than_its_headers_may_take(tmp_path):
+    async def pause(_request):
+        await asyncio.sleep(0.5)
+
+    async with (
+        talking(tmp_path, chunked(b"one\n", then=pause)) as (cluster, _),
+        cluster.stream(WATCH, timeout=0.2) as lines,
+    ):
+        assert [line async for line in lines] == [b"one"]
+
+
+async def test_headers_that_do_not_come_leave_the_outcome_unknown(tmp_path):
+    async with talking(tmp_path, stall) as (cluster, _):
+        with pytest.raises(OutcomeUnknown, match=r"no answer within 0\.2 s"):
+            async with cluster.stream(WATCH, timeout=0.2):
+                pass
+
+
+async def test_leaving_a_stream_hangs_up(tmp_path):
+    async with talking(tmp_path, chunked(b"one\n", then=stall)) as (cluster, server):
+        async with cluster.stream(WATCH, timeout=PATIENCE) as lines:
+            assert await anext(lines) == b"one"
+        await asyncio.wait_for(server.hung_up.wait(), PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind", "told"),
+    [
+        (says(429, "Too many requests\n", "text/plain"), TooManyRequests, "429 TooManyRequests"),
+        (says(502, "<html><h1>Bad Gateway</h1>", "text/html"), ServerError, "502 BadGateway: Bad"),
+        (says(410, '{"reason":"Expired","message":"m"}'), Expired, "410 Expired: m"),
+    ],
+)
+async def test_a_watch_that_is_refused_says_why(tmp_path, handler, kind, told):
+    async with talking(tmp_path, handler) as (cluster, _):
+        with pytest.raises(kind, match=told):
+            await lines_of(cluster)
+
+
+async def test_a_refusal_that_does_not_end_is_cut_short(tmp_path):
+    async def handler(request):
+        answer = web.StreamResponse(status=503, headers={"Content-Length": "100"})
+        await answer.prepare(request)
+        await asyncio.sleep(60)
+
+    async with talking(tmp_path, handler) as (cluster, _):
+        with pytest.raises(OutcomeUnknown):
+            async with cluster.stream(WATCH, timeout=0.2):
+                pass
+
+
+async def test_a_reflector_lives_through_it_all(tmp_path):
+    """List, an ERROR event of 410, a second list, a line too long for readline, an abort."""
+    metadata = {"name": "a", "namespace": "shop", "uid": "u", "resourceVersion": "5"}
+    pod = {"metadata": metadata, "spec": {}}
+    large = {**metadata, "resourceVersion": "9", "annotations": {"x": "y" * 6_000_000}}
+    expired = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+    pages = iter(
+        json.dumps({"metadata": {"resourceVersion": version}, "items": [pod]}) for version in "67"
+    )
+    watches = iter(
+        [
+            chunked(json.dumps({"type": "ERROR", "object": expired}).encode() + b"\n"),
+            chunked(
+                json.dumps({"type": "MODIFIED", "object": {**pod, "metadata": large}}).encode()
+                + b"\n",
+                then=reset,
+            ),
+            chunked(then=stall),
+        ]
+    )
+
+    async def handler(request):
+        if "watch" in request.query:
+            return await next(watches)(request)
+        return web.Response(text=next(pages))
+
+    told, reports = [], []
+    async with talking(tmp_path, handler) as (cluster, _):
+        changed = asyncio.Event()
+
+        def on_event(event):
+            told.append(event.pod.resource_version)
+            if len(told) == 2:
+                changed.set()
+
+        reflector = Reflector(
+            cluster, PODS, SystemClock(), random.Random(1), on_event, list, reports.append
+        )
+        running = asyncio.create_task(reflector.run())
+        await asyncio.wait_for(changed.wait(), PATIENCE)
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+    assert told == ["5", "9"]
+
+
+@pytest.mark.parametrize("by_proxy", [False, True])
+async def test_what_may_not_leave_any_more_when_its_connection_is_there_does_not(
+    tmp_path, by_proxy
+):
+    """However long the connection took, or the process stood still before its bytes went out."""
+    arrived, asked = [], []
+
+    async def handler(request):
+        arrived.append(request.method)
+        return web.json_response({})
+
+    def may_leave():
+        asked.append(len(server.connections))
+        return False
+
+    async with talking(tmp_path, handler, by_proxy=by_proxy) as (cluster, server):
+        late = attrs.evolve(POST, may_leave=may_leave)
+        with pytest.raises(Unreachable, match="POST /api/v1/pods was not sent"):
+            await cluster.request(late, timeout=5)
+        assert len(asked) == 1
+        await cluster.request(POST, timeout=5)
+        assert arrived == ["POST"]
+
+
+async def test_writes_go_by_way_of_a_proxy_too(tmp_path):
+    seen = []
+
+    async def handler(request):
+        seen.append((request.raw_path, await request.json()))
+        return web.Response(status=201, text="{}")
+
+    async with talking(tmp_path, handler, by_proxy=True) as (cluster, _):
+        assert (await cluster.request(POST, timeout=5)).status == 201
+    assert seen == [(f"http://api.invalid{PATH}", POST.body)]

@@ -1,0 +1,136 @@
+"""What the mirror counts along is what counting from scratch gives, whatever happened before."""
+
+import random
+
+import attrs
+import pytest
+
+from kubedsm.config.settings import Configuration
+from kubedsm.model.events import NodeApplied, PodApplied
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Uid, Workload
+from kubedsm.model.residents import Selection, keys_looked_at
+from kubedsm.model.snapshot import Snapshot
+from support.histories import CLASSES, RULED, happen
+from support.rule_instances import app
+
+
+def from_scratch(seen: Snapshot) -> Snapshot:
+    """The same, with nothing known of what adds up."""
+    return attrs.evolve(seen, counted=None)
+
+
+def decided(snapshot):
+    waiting = snapshot.schedulable(snapshot.pods.values())
+    return Configuration().policy.decide(snapshot, waiting)
+
+
+def history(seed, events=80, classes=CLASSES):
+    rng = random.Random(seed)
+    # Marks that no plan of ours knows do not take a pod out of the counts.
+    mirror = ClusterMirror(followed={Uid("p1-0"), Uid("p2-1")})
+    for version in range(events):
+        happen(mirror, rng, version, classes)
+        yield mirror
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_decisions_are_those_of_a_count_from_scratch(block):
+    decisions = 0
+    for seed in range(30 * block, 30 * block + 30):
+        for mirror in history(seed):
+            if seed % 3:
+                mirror.snapshot().room.column("cpu")  # which is kept along from then on
+        mirror.check_invariants()
+        seen = mirror.snapshot()
+        assert seen.census == from_scratch(seen).census, seed
+        assert seen.census.looked_at == keys_looked_at(seen.census.classes)
+        assert list(seen.shares()) == sorted(seen.shares())
+        for resource in ("cpu", "memory", "pods", "example.com/gpu"):
+            columns = seen.room.column(resource), from_scratch(seen).room.column(resource)
+            assert columns[0].tolist() == columns[1].tolist(), seed
+        decision = decided(seen)
+        assert repr(decision) == repr(decided(from_scratch(seen))), seed
+        decisions += bool(decision.bindings)
+    assert decisions > 10
+
+
+def test_without_some_pods_it_is_what_is_counted_from_scratch():
+    for seed in range(100):
+        *_, mirror = history(seed)
+        seen, rng = mirror.snapshot(), random.Random(seed)
+        seen.room.column("cpu")
+        gone = [uid for uid in seen.pods if rng.random() < 0.2]
+        for left in (
+            seen.without(gone),
+            seen.without(uid for uid in seen.pods if not seen.pods[uid].counts_for_qos),
+        ):
+            assert left.census == from_scratch(left).census, seed
+            assert left.room.column("cpu").tolist() == [left.free[n].cpu for n in left.index.names]
+
+
+_ASKED = ((Selection(app("a"), ("shop",)),), (Selection(app("b", "c"), ("shop",), living=True),))
+
+
+def standing_in(snapshot):
+    residents = snapshot.residents
+    books = attrs.asdict(residents, recurse=False)
+    del books["nodes"], books["surroundings"], books["_covering"], books["_known"]
+    columns = [residents.counts(selections).tolist() for selections in _ASKED]
+    return books, columns, residents.nodes.names
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_who_stands_where_is_what_a_look_at_all_pods_finds(block):
+    decisions = 0
+    for seed in range(30 * block, 30 * block + 30):
+        rng = random.Random(-seed)
+        for mirror in history(seed, classes=RULED):
+            if rng.random() < 0.2:
+                seen = mirror.snapshot()
+                assert standing_in(seen) == standing_in(from_scratch(seen)), seed
+        mirror.check_invariants()
+        seen = mirror.snapshot()
+        assert seen.census.looked_at == keys_looked_at(seen.census.classes)
+        decision = decided(seen)
+        assert repr(decision) == repr(decided(from_scratch(seen))), seed
+        decisions += bool(decision.bindings)
+    assert decisions > 10
+
+
+def test_what_was_seen_stays_as_it_was():
+    seen = []
+    for mirror in history(7, events=200, classes=RULED):
+        snapshot = mirror.snapshot()
+        copied = {
+            name: dict(getattr(snapshot, name)) for name in ("nodes", "pods", "free", "placed")
+        }
+        seen.append((snapshot, copied, snapshot.census, standing_in(snapshot)))
+    for snapshot, copied, census, standing in seen:
+        assert standing_in(snapshot) == standing_in(from_scratch(snapshot)) == standing
+        for name, then in copied.items():
+            assert dict(getattr(snapshot, name)) == then
+        assert from_scratch(snapshot).census == census
+
+
+def test_a_snapshot_that_is_changed_is_counted_anew():
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(Node(NodeName("e1"), {"kubedsm.io/tier": "edge"}, Resources(8000))))
+    mine = Pod(Uid("u"), "shop", "p", Workload("shop", "Deployment", "w"), CLASSES[0], "kubedsm")
+    mirror.apply(PodApplied(mine))
+    seen = mirror.snapshot()
+    [[workload, share]] = seen.shares().items()
+    assert (share.edge, share.total) == (0, 1)
+    assert seen.with_placed({mine.uid: NodeName("e1")}).shares()[workload].edge == 1
+    mirror.apply(PodApplied(attrs.evolve(mine, node_name=NodeName("e1"))))
+    bound = mirror.snapshot()
+    assert bound.shares()[workload].edge == 1
+    assert bound.without([mine.uid]).shares()[workload].edge == 0
+
+
+def test_a_look_copies_nothing_until_something_changes():
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(Node(NodeName("e1"), {}, Resources(8000))))
+    first, second = mirror.snapshot(), mirror.snapshot()
+    assert first.pods is second.pods
+    assert first.free is second.free

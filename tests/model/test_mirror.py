@@ -1,0 +1,385 @@
+import random
+
+import pytest
+
+from kubedsm.model.change import Change, Freed
+from kubedsm.model.events import (
+    HistoryRewound,
+    NodeApplied,
+    NodeDeleted,
+    PodApplied,
+    PodDeleted,
+    SurroundingApplied,
+)
+from kubedsm.model.mirror import ClusterMirror, ReplacementClaim, ReservationError
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Share,
+    Tier,
+    Tiers,
+    Uid,
+    Workload,
+)
+from kubedsm.model.surroundings import Namespace
+from kubedsm.optimizer.moving.movable import default_movable
+
+ONE_CORE = PodClass(Resources(cpu=1000, memory=2**30, pods=1), SchedulingRules())
+WEB = Workload("shop", "Deployment", "web")
+
+
+def node(name="n2", cpu=4000, tier="edge"):
+    return Node(NodeName(name), {"kubedsm.io/tier": tier}, Resources(cpu, 8 * 2**30, 10))
+
+
+def pod(uid="u1", name=None, **fields):
+    defaults = {"scheduler_name": "kubedsm", "workload": WEB, "pod_class": ONE_CORE}
+    return Pod(Uid(uid), "shop", name or uid, **(defaults | fields))
+
+
+def mirror(*events):
+    made = ClusterMirror()
+    for event in events:
+        made.apply(event)
+        made.check_invariants()
+    return made
+
+
+def test_the_tier_comes_from_the_configured_label():
+    made = mirror(NodeApplied(node("n2")), NodeApplied(node("n5", tier="cloud")))
+    made.apply(NodeApplied(node("n9", tier="fog")))
+    assert [made.node(NodeName(n)).tier for n in ("n2", "n5")] == [Tier.EDGE, Tier.CLOUD]
+    assert made.node(NodeName("n9")).tier is None
+    assert made.node(NodeName("gone")) is None
+    assert [n.name for n in made.snapshot().of_tier(Tier.EDGE)] == ["n2"]
+
+
+def test_a_mark_counts_while_a_plan_knows_the_pod_and_only_on_pods_of_ours():
+    ours, theirs = pod("a", detached=True), pod("b", detached=True, scheduler_name="another")
+    made = mirror(PodApplied(ours), PodApplied(theirs))
+    seen = made.snapshot().pods
+    assert [seen[p.uid].detached for p in (ours, theirs)] == [True, False]
+    followed = set()
+    made._followed = followed
+    assert made.snapshot().shares() == {WEB: Share(0, 1)}
+    assert made.pod(ours.uid).detached
+    followed.add(ours.uid)
+    assert made.snapshot().shares() == {}
+
+
+def test_pods_of_a_namespace_that_is_being_deleted_are_neither_placed_nor_moved():
+    runs = pod("a", node_name="n2", phase="Running", ready=True)
+    made = mirror(NodeApplied(node()), PodApplied(runs), PodApplied(pod("b")))
+    before = made.snapshot()
+    assert [p.uid for p in before.schedulable(before.pods.values())] == ["b"]
+    assert not default_movable(before)(runs)
+    made.apply(SurroundingApplied(Namespace("shop", terminating=True)))
+    after = made.snapshot()
+    assert not after.schedulable(after.pods.values())
+    assert str(default_movable(after)(runs)) == "its namespace is being deleted"
+
+
+def test_a_pod_with_our_label_and_no_move_is_left_where_it_is():
+    labels = {"kubedsm.io/migrating": "x"}
+    runs = pod("a", node_name="n2", phase="Running", ready=True, labels=labels)
+    made = mirror(NodeApplied(node()), PodApplied(runs))
+    reason = default_movable(made.snapshot())(runs)
+    assert str(reason) == "it carries the label kubedsm.io/migrating"
+
+
+def test_room_is_held_by_bound_terminating_and_foreign_pods_and_not_by_finished_ones():
+    made = mirror(
+        NodeApplied(node()),
+        PodApplied(pod("a", node_name="n2")),
+        PodApplied(pod("b", node_name="n2", terminating=True)),
+        PodApplied(pod("c", node_name="n2", scheduler_name="default-scheduler")),
+        PodApplied(pod("d", node_name="n2", phase="Succeeded")),
+        PodApplied(pod("e")),
+    )
+    assert made.snapshot().free["n2"].cpu == 1000
+    made.apply(PodDeleted(Uid("b"), "shop", "b"))
+    made.check_invariants()
+    assert made.snapshot().free["n2"].cpu == 2000
+
+
+def test_a_pod_that_comes_before_its_node_is_counted_when_the_node_comes():
+    made = mirror(PodApplied(pod("a", node_name="n2")), NodeApplied(node()))
+    assert made.snapshot().free["n2"].cpu == 3000
+    made.apply(NodeDeleted(NodeName("n2")))
+    made.apply(NodeApplied(node(cpu=2000)))
+    assert made.snapshot().free["n2"].cpu == 1000
+
+
+def test_a_reservation_holds_room_until_the_pod_is_seen_on_its_node():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a")))
+    made.reserve("a", NodeName("n2"), ONE_CORE.requests)
+    snapshot = made.snapshot()
+    assert snapshot.free["n2"].cpu == 3000
+    assert dict(snapshot.placed) == {"a": "n2"}
+    assert snapshot.schedulable(snapshot.pods.values()) == []
+    made.apply(PodApplied(pod("a", node_name="n2", resource_version="2")))
+    made.check_invariants()
+    assert made.snapshot().free["n2"].cpu == 3000
+    made.release("a")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "node_name", "says"),
+    [(1000, "n9", "gone"), (500, "n2", "not enough cpu")],
+)
+def test_room_that_is_not_there_cannot_be_reserved(cpu, node_name, says):
+    made = mirror(NodeApplied(node(cpu=cpu)), PodApplied(pod("a")))
+    with pytest.raises(ReservationError, match=says):
+        made.reserve("a", NodeName(node_name), ONE_CORE.requests)
+    assert not made.snapshot().placed
+
+
+def test_nobody_reserves_twice():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a")))
+    made.reserve("a", NodeName("n2"), ONE_CORE.requests)
+    with pytest.raises(ReservationError, match="holds room on n2"):
+        made.reserve("a", NodeName("n2"), ONE_CORE.requests)
+
+
+def test_an_overcommitted_node_still_takes_what_asks_for_nothing():
+    made = mirror(NodeApplied(node(cpu=500)), PodApplied(pod("a", node_name="n2")))
+    made.reserve("x", NodeName("n2"), Resources(pods=1))
+    with pytest.raises(ReservationError):
+        made.reserve("y", NodeName("n2"), Resources(cpu=1, pods=1))
+
+
+def test_a_reservation_goes_with_its_pod():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a")))
+    made.reserve("a", NodeName("n2"), ONE_CORE.requests)
+    made.apply(PodDeleted(Uid("a"), "shop", "a"))
+    made.check_invariants()
+    assert made.snapshot().free["n2"].cpu == 4000
+
+
+def test_a_pod_that_is_deleted_before_it_is_bound_gives_its_reservation_back():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a")))
+    made.reserve("a", NodeName("n2"), ONE_CORE.requests)
+    made.apply(PodApplied(pod("a", terminating=True)))
+    assert not made.reserved("a")
+    assert made.snapshot().free["n2"].cpu == 4000
+
+
+def test_delete_and_create_under_one_name_can_come_as_one_change():
+    made = mirror(NodeApplied(node()), PodApplied(pod("old", name="st-0", node_name="n2")))
+    made.apply(PodApplied(pod("new", name="st-0")))
+    made.check_invariants()
+    assert made.pod(Uid("old")) is None
+    assert made.snapshot().free["n2"].cpu == 4000
+
+
+def test_a_state_that_was_overtaken_is_ignored():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a", node_name="n2", resource_version="10")))
+    change = made.apply(PodApplied(pod("a", resource_version="9")))
+    assert change.pod_before == change.pod_after
+    assert made.pod(Uid("a")).node_name == "n2"
+
+
+@pytest.mark.parametrize("version", ["abc", "9" * 5000, "٣", "-1", ""])
+def test_a_version_that_is_no_number_overtakes_nothing_and_is_not_overtaken(version):
+    made = mirror(NodeApplied(node()), PodApplied(pod("a", resource_version="10")))
+    made.apply(PodApplied(pod("a", node_name="n2", resource_version=version)))
+    assert made.pod(Uid("a")).node_name == "n2"
+    made.apply(PodApplied(pod("a", resource_version="11")))
+    assert made.pod(Uid("a")).node_name is None
+
+
+def test_of_two_pods_of_one_uid_the_last_shown_counts():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a", name="one", node_name="n2")))
+    made.apply(PodApplied(pod("a", name="two", node_name="n2")))
+    made.check_invariants()
+    assert made.pod(Uid("a")).name == "two"
+    made.apply(PodDeleted(Uid("a"), "shop", "two"))
+    made.check_invariants()
+    assert made.snapshot().free["n2"].cpu == 4000
+
+
+def test_a_state_of_a_rewound_history_is_taken_though_its_version_is_older():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a", node_name="n2", resource_version="10")))
+    made.apply(HistoryRewound())
+    change = made.apply(PodApplied(pod("a", resource_version="9")))
+    assert change.freed.node == "n2"
+    assert made.pod(Uid("a")).node_name is None
+    made.check_invariants()
+    assert made.apply(PodApplied(pod("a", node_name="n2", resource_version="8"))).freed is None
+    assert made.pod(Uid("a")).node_name is None
+
+
+def test_a_claim_takes_the_next_new_pod_of_its_workload_only():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a")))
+    made.claim("move-1", ReplacementClaim.of(pod("old")))
+    made.claim("move-2", ReplacementClaim.of(pod("old")))
+    made.apply(PodApplied(pod("a", resource_version="2")))
+    made.apply(PodApplied(pod("x", workload=Workload("shop", "Deployment", "cart"))))
+    made.apply(PodApplied(pod("b")))
+    made.apply(PodApplied(pod("c")))
+    made.check_invariants()
+    assert [made.claimant(Uid(u)) for u in "axbc"] == [None, None, "move-1", "move-2"]
+    made.unclaim("move-1")
+    assert [made.claimant(Uid(u)) for u in "axbc"] == [None, None, None, "move-2"]
+
+
+def hashed(uid, template):
+    return pod(uid, labels={"pod-template-hash": template})
+
+
+def test_a_claim_takes_no_pod_of_another_template():
+    made = mirror(NodeApplied(node()))
+    made.claim("move", ReplacementClaim.of(hashed("old", "h1")))
+    made.apply(PodApplied(hashed("of-a-rollout", "h2")))
+    made.apply(PodApplied(pod("of-nobody")))
+    assert made.claimed_by("move") is None
+    made.apply(PodApplied(hashed("new", "h1")))
+    assert made.claimant(Uid("new")) == "move"
+
+
+def test_a_claim_takes_no_pod_that_asks_for_other_room_than_is_held():
+    made = mirror(NodeApplied(node()))
+    made.claim("move", ReplacementClaim.of(pod("old")))
+    larger = PodClass(Resources(cpu=2000, pods=1), SchedulingRules())
+    made.apply(PodApplied(pod("resized", pod_class=larger)))
+    assert made.claimed_by("move") is None
+    made.apply(PodApplied(pod("new")))
+    assert made.claimant(Uid("new")) == "move"
+
+
+def test_where_replacements_keep_the_name_a_claim_takes_no_pod_of_another():
+    database = Workload("shop", "StatefulSet", "db")
+    made = mirror(NodeApplied(node()), PodApplied(pod("old", "db-1", workload=database)))
+    made.claim("move", ReplacementClaim.of(pod("old", "db-1", workload=database)))
+    made.apply(PodApplied(pod("scaled-up", "db-2", workload=database)))
+    assert made.claimed_by("move") is None
+    made.apply(PodApplied(pod("new", "db-1", workload=database)))
+    assert made.claimant(Uid("new")) == "move"
+
+
+def test_shares_count_neither_terminating_nor_detached_nor_foreign_pods():
+    made = mirror(
+        NodeApplied(node()),
+        NodeApplied(node("n5", tier="cloud")),
+        PodApplied(pod("a", node_name="n2")),
+        PodApplied(pod("b", node_name="n5")),
+        PodApplied(pod("c", node_name="n5", terminating=True)),
+        PodApplied(pod("d", node_name="n2", detached=True)),
+        PodApplied(pod("e", node_name="n2", scheduler_name="default-scheduler")),
+        PodApplied(pod("f")),
+    )
+    share = made.snapshot().shares()[WEB]
+    assert (share.edge, share.total) == (1, 3)
+
+
+def test_the_books_agree_after_any_history():
+    rng = random.Random(7)
+    made = ClusterMirror()
+    for version in range(3000):
+        name = f"p{rng.randrange(12)}"
+        uid = f"{name}-{rng.randrange(2)}"
+        match rng.randrange(6):
+            case 0:
+                made.apply(NodeApplied(node(f"n{rng.randrange(3)}", cpu=rng.randrange(9) * 500)))
+            case 1:
+                made.apply(NodeDeleted(NodeName(f"n{rng.randrange(3)}")))
+            case 2:
+                made.apply(PodDeleted(Uid(uid), "shop", name))
+            case 3:
+                try:
+                    made.reserve(uid, NodeName(f"n{rng.randrange(3)}"), ONE_CORE.requests)
+                except ReservationError:
+                    made.release(uid)
+            case _:
+                made.apply(
+                    PodApplied(
+                        pod(
+                            uid,
+                            name=name,
+                            node_name=rng.choice([None, "n0", "n1"]),
+                            phase=rng.choice(["Pending", "Running", "Failed"]),
+                            resource_version=str(rng.randrange(version + 1)),
+                        )
+                    )
+                )
+        if made.pod(Uid(uid)) is None:
+            made.release(uid)
+        made.check_invariants()
+
+
+def released(made):
+    told = []
+    made._on_released = lambda change, _: told.append(change)
+    return told
+
+
+def test_room_that_is_given_back_is_told_of():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a")))
+    told = released(made)
+    made.reserve("a", NodeName("n2"), ONE_CORE.requests)
+    made.reserve("move-1", NodeName("n2"), ONE_CORE.requests)
+    made.release("a")
+    made.release("move-1")
+    room = Freed(NodeName("n2"), ONE_CORE.requests)
+    there = pod("a", node_name="n2")
+    assert told == [
+        Change(pod_before=there, pod_after=pod("a"), freed=room),
+        Change(freed=room),
+    ]
+
+
+def test_room_that_goes_over_to_the_pod_was_not_given_back():
+    made = mirror(NodeApplied(node()), NodeApplied(node("n5")), PodApplied(pod("a")))
+    told = released(made)
+    made.reserve("move-1", NodeName("n2"), ONE_CORE.requests)
+    made.hand_over("move-1", "a")
+    made.apply(PodApplied(pod("a", node_name="n2")))
+    assert told == []
+    made.apply(PodApplied(pod("b")))
+    made.reserve("b", NodeName("n2"), ONE_CORE.requests)
+    made.apply(PodApplied(pod("b", node_name="n5")))
+    [change] = told
+    assert change.freed == Freed(NodeName("n2"), ONE_CORE.requests)
+    assert change.pod_before.node_name == "n2"
+
+
+SMALLER = PodClass(Resources(cpu=400, memory=2**30, pods=1), SchedulingRules())
+
+
+@pytest.mark.parametrize(
+    ("event", "amount"),
+    [
+        (PodDeleted(Uid("a"), "shop", "a"), ONE_CORE.requests),
+        (PodApplied(pod("a", node_name="n2", phase="Succeeded")), ONE_CORE.requests),
+        (PodApplied(pod("a", node_name="n2", pod_class=SMALLER)), Resources(cpu=600)),
+        (PodApplied(pod("a", node_name="n2", ready=True)), None),
+    ],
+    ids=["deleted", "finished", "resized", "ready"],
+)
+def test_a_change_says_what_room_came_free(event, amount):
+    made = mirror(NodeApplied(node()), PodApplied(pod("a", node_name="n2")))
+    freed = Freed(NodeName("n2"), amount) if amount is not None else None
+    assert made.apply(event).freed == freed
+
+
+def test_a_heartbeat_of_a_node_is_no_change():
+    world = mirror(NodeApplied(node()))
+    before = world.changes
+    world.apply(NodeApplied(node()))
+    assert world.changes == before
+    world.apply(NodeApplied(node(cpu=3000)))
+    assert world.changes == before + 1
+    world.apply(NodeApplied(node(cpu=3000, tier="cloud")))
+    assert world.changes == before + 2
+
+
+def test_a_node_whose_tier_is_another_one_now_is_a_change():
+    world = mirror(NodeApplied(node()))
+    before = world.changes
+    world.tiers = Tiers(labels=("example.com/tier",))
+    world.apply(NodeApplied(node()))
+    assert world.changes == before + 1

@@ -1,0 +1,197 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Share,
+    Taint,
+    Tier,
+    Tiers,
+    Toleration,
+    Uid,
+    Workload,
+)
+from kubedsm.model.snapshot import Snapshot
+
+NAMES = ["cpu", "memory", "pods", "ephemeral-storage", "example.com/gpu"]
+amounts = st.dictionaries(st.sampled_from(NAMES), st.integers(-(10**15), 10**15))
+resources = amounts.map(Resources.of)
+CART = Workload("shop", "ReplicaSet", "cart")
+SMALL = PodClass(Resources(cpu=1000, memory=2**30, pods=1), SchedulingRules())
+
+
+def pod(name, **given):
+    return Pod(
+        **{
+            "uid": Uid(f"uid-{name}"),
+            "namespace": "shop",
+            "name": name,
+            "workload": CART,
+            "pod_class": SMALL,
+            "scheduler_name": "kubedsm",
+        }
+        | given
+    )
+
+
+def node(name, tier=None):
+    return Node(NodeName(name), {}, Resources(cpu=4000, pods=110), tier=tier)
+
+
+@given(amounts)
+def test_resources_come_back(given_amounts):
+    made = Resources.of(given_amounts)
+    assert {n: a for n, a in made.items() if a} == {n: a for n, a in given_amounts.items() if a}
+    assert Resources.of(dict(made.items())) == made
+    assert all(made.amount(name) == given_amounts.get(name, 0) for name in NAMES)
+
+
+@given(resources, resources)
+def test_sums_go_by_name(one, other):
+    for name in NAMES:
+        assert (one + other).amount(name) == one.amount(name) + other.amount(name)
+        assert (one - other).amount(name) == one.amount(name) - other.amount(name)
+    assert one + other == other + one
+    assert one + other - other == one
+
+
+@given(resources)
+def test_nothing_is_left_of_a_difference_with_itself(one):
+    assert one - one == Resources()
+    assert hash(one - one) == hash(Resources())
+
+
+TAINT = Taint("dedicated", "edge", "NoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("toleration", "tolerated"),
+    [
+        (Toleration("dedicated", "Equal", "edge", "NoSchedule"), True),
+        (Toleration("dedicated", "Equal", "edge"), True),
+        (Toleration("dedicated", "Exists"), True),
+        (Toleration("dedicated", "Exists", effect="NoSchedule"), True),
+        (Toleration("", "Exists"), True),
+        (Toleration("", "Exists", effect="NoSchedule"), True),
+        (Toleration("dedicated", "Equal", "cloud"), False),
+        (Toleration("dedicated", "Equal"), False),
+        (Toleration("other", "Exists"), False),
+        (Toleration("dedicated", "Exists", effect="NoExecute"), False),
+        (Toleration("", "Exists", effect="NoExecute"), False),
+        (Toleration("", "Equal", "edge"), False),
+        (Toleration("dedicated", "Gt", "edge"), False),
+        (Toleration("dedicated", "Lt", "edge"), False),
+    ],
+)
+def test_toleration(toleration, tolerated):
+    assert toleration.tolerates(TAINT) is tolerated
+
+
+@pytest.mark.parametrize(
+    ("labels", "tier"),
+    [
+        ({}, None),
+        ({"kubedsm.io/tier": "edge"}, Tier.EDGE),
+        ({"kubedsm.io/tier": "cloud"}, Tier.CLOUD),
+        ({"nodetype": "edge"}, Tier.EDGE),
+        ({"kubedsm.io/tier": "cloud", "nodetype": "edge"}, Tier.CLOUD),
+        ({"kubedsm.io/tier": "fog", "nodetype": "edge"}, None),
+        ({"kubedsm.io/tier": ""}, None),
+    ],
+)
+def test_tier_of_a_node(labels, tier):
+    assert Tiers().of(labels) is tier
+
+
+def test_several_values_mean_one_tier():
+    tiers = Tiers(("zone",), frozenset({"a", "b"}), frozenset({"c"}))
+    assert [tiers.of({"zone": zone}) for zone in "abcd"] == [
+        Tier.EDGE,
+        Tier.EDGE,
+        Tier.CLOUD,
+        None,
+    ]
+
+
+def test_the_share_of_nothing_is_nothing():
+    assert Share().ratio == 0
+    assert Share(1, 4).ratio == 0.25
+
+
+@pytest.mark.parametrize(
+    ("state", "finished", "counts"),
+    [
+        ({}, False, True),
+        ({"phase": "Running"}, False, True),
+        ({"phase": "Unknown"}, False, True),
+        ({"phase": "Succeeded"}, True, False),
+        ({"phase": "Failed"}, True, False),
+        ({"terminating": True}, False, False),
+        ({"detached": True}, False, False),
+    ],
+)
+def test_which_pods_count(state, finished, counts):
+    assert pod("a", **state).finished is finished
+    assert pod("a", **state).counts_for_qos is counts
+
+
+def snapshot(pods, placed):
+    nodes = [node("z", Tier.EDGE), node("b", Tier.EDGE), node("c", Tier.CLOUD), node("other")]
+    return Snapshot(
+        nodes={n.name: n for n in nodes},
+        pods={p.uid: p for p in pods},
+        free={n.name: n.allocatable for n in nodes},
+        placed={Uid(f"uid-{name}"): NodeName(on) for name, on in placed.items()},
+    )
+
+
+def test_nodes_of_a_tier_are_in_name_order():
+    assert [n.name for n in snapshot([], {}).of_tier(Tier.EDGE)] == ["b", "z"]
+    assert [n.name for n in snapshot([], {}).of_tier(Tier.CLOUD)] == ["c"]
+
+
+def test_shares_count_what_is_placed_at_the_edge_of_all_that_count():
+    api = Workload("shop", "ReplicaSet", "api")
+    seen = snapshot(
+        [
+            pod("edge"),
+            pod("cloud"),
+            pod("waiting"),
+            pod("gone", terminating=True),
+            pod("detached", detached=True),
+            pod("lost"),
+            pod("foreign", scheduler_name="default-scheduler"),
+            pod("api", workload=api),
+        ],
+        {
+            "edge": "b",
+            "cloud": "c",
+            "gone": "b",
+            "detached": "b",
+            "lost": "vanished",
+            "foreign": "b",
+            "api": "z",
+        },
+    )
+    assert list(seen.shares().items()) == [(api, Share(1, 1)), (CART, Share(1, 4))]
+
+
+def test_schedulable_are_ours_and_waiting_oldest_first():
+    pods = [
+        pod("young", created=2.0),
+        pod("b", created=1.0),
+        pod("a", created=1.0),
+        pod("placed"),
+        pod("gated", gated=True),
+        pod("ended", phase="Failed"),
+        pod("going", terminating=True),
+        pod("foreign", scheduler_name="default-scheduler"),
+    ]
+    seen = snapshot(pods, {"placed": "b"})
+    assert [p.name for p in seen.schedulable(pods)] == ["a", "b", "young"]

@@ -1,0 +1,151 @@
+"""Nodes in turn: zones interleaved, and no node first for ever."""
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from kubedsm.model.model import Tier
+from kubedsm.model.node_order import nodes_to_find, window, zone_interleaved, zone_of
+from support.placement_instances import node, pod, resources, snapshot
+
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+
+
+def zoned(name, zone, region="r"):
+    return node(name, Tier.EDGE, labels={ZONE: zone, REGION: region} if zone else {})
+
+
+def names(nodes):
+    return [of.name for of in nodes]
+
+
+def test_the_first_of_each_zone_then_the_second_of_each():
+    nodes = [zoned(str(n), "one") for n in (1, 2, 3, 4)] + [zoned(str(n), "two") for n in (5, 6)]
+    assert names(zone_interleaved(nodes)) == ["1", "5", "2", "6", "3", "4"]
+
+
+def test_zones_of_one_name_in_two_regions_are_two_and_nodes_without_labels_one():
+    nodes = [zoned("1", "a"), zoned("2", "a"), zoned("3", "a", "s"), zoned("4", ""), zoned("5", "")]
+    assert names(zone_interleaved(nodes)) == ["1", "3", "4", "2", "5"]
+
+
+def test_it_is_a_permutation_and_every_beginning_has_as_many_of_each_zone():
+    rng = random.Random(0)
+    for _ in range(200):
+        nodes = [zoned(f"{n:02}", rng.choice("abcd")) for n in range(rng.randint(0, 20))]
+        ordered = zone_interleaved(nodes)
+        assert sorted(names(ordered)) == names(nodes)
+        sizes = Counter(map(zone_of, nodes))
+        for end in range(len(ordered) + 1):
+            counts = Counter(map(zone_of, ordered[:end]))
+            left = [counts[zone] for zone, size in sizes.items() if counts[zone] < size]
+            if left:
+                assert max(counts.values(), default=0) - min(left) <= 1
+
+
+@pytest.mark.parametrize(
+    ("nodes", "percentage", "expected"),
+    [
+        (99, 0, 99),
+        (99, 5, 99),
+        (100, 0, 100),
+        (200, 0, 100),  # 49 %
+        (1000, 0, 420),  # 42 %
+        (5000, 0, 500),  # 10 %
+        (6000, 0, 300),  # 2 %, but never below 5
+        (5000, 1, 100),  # 50, but never below 100
+        (5000, 100, 5000),
+        (5000, 150, 5000),
+        (0, 0, 0),
+    ],
+)
+def test_how_many_nodes_are_enough(nodes, percentage, expected):
+    assert nodes_to_find(nodes, percentage) == expected
+
+
+def test_how_many_are_enough_is_kube_schedulers_formula():
+    """Line by line as numFeasibleNodesToFind has it."""
+
+    def literal(nodes, percentage):
+        if nodes < 100:
+            return nodes
+        if percentage == 0:
+            percentage = 50 - nodes // 125
+            percentage = max(percentage, 5)
+        found = nodes * percentage // 100
+        return max(found, 100)
+
+    rng = random.Random(0)
+    for _ in range(10_000):
+        nodes, percentage = rng.randint(0, rng.choice((200, 15_000))), rng.randint(0, 100)
+        assert nodes_to_find(nodes, percentage) == literal(nodes, percentage)
+
+
+def test_a_window_goes_round_and_the_next_begins_where_it_ended():
+    order, takes = np.array([3, 0, 2, 1]), np.array([True, False, True, True])
+    found, start = window(order, 0, takes, 2)
+    assert (found.tolist(), start) == ([3, 0], 2)
+    found, start = window(order, start, takes, 2)
+    assert (found.tolist(), start) == ([2, 3], 1)  # 1 takes no pod, but was looked at
+    found, start = window(order, start, takes, 4)
+    assert (found.tolist(), start) == ([0, 2, 3], 1)  # all were
+    found, start = window(order, 4 + 1, takes, 1)  # there were more nodes when the last was found
+    assert (found.tolist(), start) == ([0], 2)
+    found, start = window(order[:0], 0, takes, 1)
+    assert (found.tolist(), start) == ([], 0)
+
+
+def test_a_window_is_never_short_of_nodes_that_are_there():
+    """Node by node, beside the form that looks at all at once."""
+    rng = random.Random(1)
+    for _ in range(500):
+        size = rng.randint(1, 30)
+        order = np.array(rng.sample(range(size), size))
+        takes = np.array([rng.random() < 0.6 for _ in range(size)])
+        start, wanted = rng.randrange(size), rng.randint(1, size)
+        expected, at = [], start
+        for _ in range(size):
+            at = (at + 1) % size
+            if takes[order[at - 1]]:
+                expected.append(int(order[at - 1]))
+            if len(expected) == wanted:
+                break
+        found, after = window(order, start, takes, wanted)
+        assert (found.tolist(), after) == (expected, at)
+        assert len(found) == min(wanted, takes.sum())
+
+
+def test_each_node_is_looked_at_as_often_as_any_other_give_or_take_one():
+    rng = random.Random(2)
+    for _ in range(50):
+        size = rng.randint(1, 40)
+        order = np.array(rng.sample(range(size), size))
+        looked_at, start = Counter(dict.fromkeys(range(size), 0)), 0
+        for _ in range(3 * size):
+            takes = np.array([rng.random() < 0.7 for _ in range(size)])
+            _, after = window(order, start, takes, rng.randint(1, size))
+            examined = (after - start) % size or size
+            looked_at.update(np.roll(order, -start)[:examined].tolist())
+            start = after
+        assert max(looked_at.values()) - min(looked_at.values()) <= 1
+
+
+def test_each_pod_that_is_placed_turns_it_by_one_node_of_the_tier():
+    nodes = [zoned("1", "a"), zoned("2", "a"), zoned("3", "b"), node("far", Tier.CLOUD)]
+    orders = []
+    for number in range(4):
+        there = [pod(f"p-{n}", "web", resources(0.1), on="far") for n in range(number)]
+        orders.append("".join(names(snapshot(nodes, there).in_turn(Tier.EDGE).nodes)))
+    assert orders == ["132", "321", "213", "132"]
+    assert snapshot([], []).in_turn(Tier.EDGE).nodes == ()
+
+
+def test_in_the_cloud_those_with_the_fewest_pods_come_first():
+    """Pods that request nothing, replaced one after the other, would all go to the first."""
+    nodes = [node(name, Tier.CLOUD) for name in "123"]
+    there = [pod(f"p-{n}", "web", resources(), on="2") for n in range(3)]
+    assert names(snapshot(nodes, there).in_turn(Tier.CLOUD).nodes) == ["1", "3", "2"]
+    one_more = [*there, pod("p-3", "web", resources(), on="1")]
+    assert names(snapshot(nodes, one_more).in_turn(Tier.CLOUD).nodes) == ["3", "1", "2"]

@@ -1,0 +1,113 @@
+"""What a tenant gets by splitting a workload: nothing, where namespaces are weighed."""
+
+import attrs
+import pytest
+
+from kubedsm.config.settings import load
+from kubedsm.model.model import Share, Tier, Workload
+from kubedsm.objective.fairness import per_namespace
+from kubedsm.objective.objective import NANO, Objective, Promise
+from kubedsm.optimizer.moving.movable import default_movable
+from support.placement_instances import node, pod, resources, snapshot
+
+# Moves are free here: what they cost is another matter.
+OFF = load("{fairness: {perNamespace: false}, migration: {price: 0s}}", "test").policy
+FAIR = load("migration: {price: 0s}", "test").policy
+DOUBLE = load("{fairness: {namespaces: {whole: 2}}, migration: {price: 0s}}", "test").policy
+
+
+def one_core(namespace, service, number, on=None):
+    made = pod(f"{service}-{number}", service, resources(1), on=on)
+    workload = Workload(namespace, "Deployment", service)
+    return attrs.evolve(
+        made, uid=f"{namespace}-{made.name}", namespace=namespace, workload=workload,
+        phase="Running" if on else "Pending", ready=on is not None,
+    )  # fmt: skip
+
+
+def four_split(on=None):
+    """One tenant's four pods, of four Deployments."""
+    return [one_core("split", f"part{number}", 0, on) for number in range(4)]
+
+
+def whole(count, on=None):
+    """The other tenant's pods, all of one Deployment."""
+    return [one_core("whole", "web", number, on) for number in range(count)]
+
+
+def room_for_four(pods):
+    return snapshot([node("edge", Tier.EDGE, 4, 64), node("cloud", Tier.CLOUD, 64, 64)], pods)
+
+
+def moved(policy, pods):
+    shot = room_for_four(pods)
+    found = policy.suggest(shot, default_movable(shot))
+    return {(move.pod.namespace, move.target) for move in found.moves}
+
+
+def on_the_edge(policy, pods):
+    shot = room_for_four(pods)
+    bound = policy.decide(shot, shot.schedulable(shot.pods.values())).bindings
+    at_edge = [b.pod.namespace for b in bound if b.tier is Tier.EDGE]
+    return {name: at_edge.count(name) for name in ("split", "whole")}
+
+
+def test_four_deployments_of_one_pod_do_not_drive_one_of_four_off_the_edge():
+    pods = [*four_split("cloud"), *whole(4, "edge")]
+    assert moved(OFF, pods) == {("split", "edge"), ("whole", "cloud")}
+    assert moved(FAIR, pods) == set()
+
+
+def test_the_namespace_that_weighs_more_gets_the_edge():
+    pods = [*four_split("edge"), *whole(4, "cloud")]
+    assert moved(OFF, pods) == moved(FAIR, pods) == set()
+    assert moved(DOUBLE, pods) == {("whole", "edge"), ("split", "cloud")}
+
+
+def test_in_a_batch_each_pod_of_a_split_tenant_weighs_as_little():
+    # A pod of the two is worth a half, one of the four 1 if they count alone, a fourth together.
+    pods = [*four_split(), *whole(2)]
+    assert on_the_edge(OFF, pods) == {"split": 4, "whole": 0}
+    assert on_the_edge(FAIR, pods) == {"split": 2, "whole": 2}
+
+
+def test_splitting_further_changes_nothing_for_others():
+    pieces = [one_core("split", f"piece{number}", 0, "cloud") for number in range(40)]
+    assert moved(FAIR, [*pieces, *whole(4, "edge")]) == set()
+
+
+@pytest.mark.parametrize(
+    ("own", "namespaces", "expected"),
+    [
+        ({"a": 1, "b": 1}, {}, {"a": 0.5, "b": 0.5, "c": 1}),
+        ({"a": 3, "b": 1}, {}, {"a": 0.75, "b": 0.25, "c": 1}),
+        ({"a": 3, "b": 0}, {"n": 8}, {"a": 8, "b": 0, "c": 1}),
+        ({"a": 0, "b": 0}, {"m": 0}, {"a": 0, "b": 0, "c": 0}),
+    ],
+)
+def test_the_weights_of_a_namespace_add_up_to_its_own(own, namespaces, expected):
+    present = [Workload("n", "Deployment", "a"), Workload("n", "Deployment", "b")]
+    present.append(Workload("m", "Deployment", "c"))
+    fair = per_namespace(lambda w: Promise(0.5, own.get(w.name, 1.0)), present, namespaces)
+    assert {w.name: fair(w).weight for w in present} == expected
+    assert {fair(w).qos for w in present} == {0.5}
+
+
+def test_a_workload_that_has_no_pods_has_its_own_promise():
+    absent = Workload("n", "Deployment", "late")
+    assert per_namespace(lambda _: Promise(0.5, 3.0), [], {})(absent) == Promise(0.5, 3.0)
+
+
+def test_scores_stay_whole_numbers_whatever_a_weight_is_divided_by():
+    present = [Workload("n", "Deployment", str(number)) for number in range(3)]
+    other = Workload("m", "Deployment", "other")
+    fair = per_namespace(lambda _: Promise(), [*present, other], {})
+    gains = [Objective().gain(Share(0, 1), fair(workload)) for workload in present]
+    assert gains == [333333333] * 3
+    assert NANO - sum(gains) == 1
+
+
+def test_within_a_single_namespace_weights_stay_as_configured():
+    present = [Workload("n", "Deployment", str(number)) for number in range(3)]
+    fair = per_namespace(lambda _: Promise(0.5, 3.0), present, {"n": 2})
+    assert {fair(workload) for workload in present} == {Promise(0.5, 3.0)}

@@ -1,0 +1,111 @@
+"""The concave objective, and those of the paper's first version and of its authors' program."""
+
+import numpy as np
+import pytest
+
+from kubedsm.config.settings import load
+from kubedsm.model.model import Share, Workload
+from kubedsm.objective.objective import Objective, Promise
+
+LATENCY = Objective("latency", tier_gap=0.06)
+ECMUS = Objective("ecmus")
+PROPORTIONAL = Objective("proportional")
+MILLI = 10**6
+CART = Workload("shop", "Deployment", "cart")
+
+
+def exceeded(share, target, edge=0.02, cloud=0.08):
+    """The first paper's own words: seconds above the target, below zero."""
+    return -max(0.0, (1 - share) * (cloud - edge) - (target - edge))
+
+
+@pytest.mark.parametrize("target", [0.02, 0.035, 0.05, 0.08])
+@pytest.mark.parametrize("edge", range(5))
+def test_latency_is_what_the_target_is_exceeded_by(edge, target):
+    promised = f"services: {{'*': {{latencyTarget: {target * 1000}ms}}}}"
+    configuration = load(f"{{objective: {{kind: latency}}, {promised}}}", "given")
+    promise = configuration.promise(CART)
+    score = configuration.objective_function.score(edge, 4, promise.qos, promise.weight)
+    assert score == pytest.approx(1e9 * exceeded(edge / 4, target), abs=2)
+
+
+def test_latency_scales_with_the_gap():
+    assert LATENCY.score(1, 2, 1.0, 1.0) == -30 * MILLI
+    assert Objective("latency", tier_gap=0.2).score(1, 2, 1.0, 2.0) == -200 * MILLI
+
+
+@pytest.mark.parametrize(
+    ("edge", "total", "qos", "points"),
+    [
+        (0, 4, 1.0, 0.0),
+        (1, 4, 1.0, 0.4),
+        (4, 4, 1.0, 0.99),
+        (2, 4, 0.5, 0.99),
+        (3, 4, 0.5, 0.995),
+        (4, 4, 0.5, 1.0),
+        (1, 8, 0.5, 0.4),
+        (0, 4, 0.0, 1.0),
+        (3, 4, 0.0, 1.0),
+    ],
+)
+def test_ecmus_by_hand(edge, total, qos, points):
+    assert ECMUS.score(edge, total, qos, 1.0) == round(1e9 * points)
+
+
+@pytest.mark.parametrize(
+    ("edge", "total", "qos", "points"),
+    [
+        (0, 4, 1.0, -2.0),
+        (1, 4, 1.0, -1.0),
+        (4, 4, 1.0, 0.0),
+        (2, 4, 0.5, 0.0),
+        (1, 8, 0.5, -1.0),
+        (3, 4, 0.5, 0.025),
+        (0, 4, 0.0, 0.0),
+        (3, 4, 0.0, 0.075),
+    ],
+)
+def test_proportional_by_hand(edge, total, qos, points):
+    assert PROPORTIONAL.score(edge, total, qos, 1.0) == round(1e9 * points)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(1, 0.1), (2, 0), (1, 0.99)])
+def test_proportional_gives_the_more_for_a_pod_the_fewer_there_are(alpha, beta):
+    objective = Objective("proportional", alpha, beta)
+    for total in (2, 3, 7, 10, 49, 100):
+        for hundredths in range(0, 101, 7):
+            scores = objective.scores(np.arange(total + 1), total, Promise(hundredths / 100))
+            gains = np.diff(scores)
+            # Each score is rounded by half a unit.
+            assert (np.diff(gains) <= 2).all()
+            assert (gains > 0).all() or not beta
+            assert (gains[: int(total * hundredths / 100)] > 0).all()
+
+
+def test_proportional_takes_a_promise_of_nearly_nothing_as_it_takes_none():
+    few = PROPORTIONAL.gain(Share(1, 4), Promise(0.01))
+    assert abs(few - PROPORTIONAL.gain(Share(1, 4), Promise(0.0))) <= 1
+
+
+@pytest.mark.parametrize("objective", [PROPORTIONAL, LATENCY, ECMUS])
+def test_vector_and_scalar_forms_agree_and_never_fall(objective):
+    for total in (1, 2, 3, 7, 10, 49, 100):
+        for hundredths in range(0, 101, 7):
+            promise = Promise(hundredths / 100, 1.5)
+            edge = np.arange(total + 1)
+            scores = objective.scores(edge, total, promise)
+            assert scores.tolist() == [
+                objective.score(k, total, promise.qos, promise.weight) for k in edge.tolist()
+            ]
+            assert (np.diff(scores) >= 0).all()
+            square = np.array([edge, edge[::-1]])
+            assert objective.scores(square, total, promise).tolist() == [
+                scores.tolist(),
+                scores[::-1].tolist(),
+            ]
+
+
+def test_a_workload_without_pods_is_worth_nothing():
+    for objective in (PROPORTIONAL, LATENCY, ECMUS):
+        assert objective.score(0, 0, 1.0, 1.0) == 0
+        assert objective.scores(np.zeros(1, dtype=np.int64), 0, Promise()).tolist() == [0]

@@ -1,0 +1,103 @@
+"""What it costs that replicas stand together."""
+
+import random
+from collections import Counter
+from itertools import combinations
+
+import attrs
+import pytest
+
+from kubedsm.model.model import (
+    NodeName,
+    Preferences,
+    SchedulingRules,
+    SpreadConstraint,
+    Tier,
+    Workload,
+)
+from kubedsm.model.node_order import zone_of
+from kubedsm.objective.replica_spread import ReplicaSpread, spreads
+from support.placement_instances import node, pod, resources, snapshot
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def cluster(rng):
+    nodes = [
+        node(f"n{n}", rng.choice((Tier.EDGE, Tier.CLOUD)), labels={ZONE: z} if z else {})
+        for n, z in enumerate(rng.choices(["", "a", "b"], k=4))
+    ]
+    pods = [
+        pod(f"p{n}", rng.choice("ab"), resources(0.1), on=rng.choice(nodes).name)
+        for n in range(rng.randint(0, 9))
+    ]
+    return snapshot(nodes, pods)
+
+
+def test_it_is_the_number_of_pairs_on_a_node_and_of_pairs_in_a_zone():
+    rng = random.Random(1)
+    for _ in range(100):
+        shot = cluster(rng)
+        alike = [
+            (shot.nodes[one.node_name], shot.nodes[other.node_name])
+            for one, other in combinations(shot.pods.values(), 2)
+            if one.workload == other.workload
+        ]
+        together = sum((a.name == b.name) + (zone_of(a) == zone_of(b)) for a, b in alike)
+        assert ReplicaSpread.of(shot).cost == together
+
+
+def test_company_is_what_one_more_adds():
+    rng = random.Random(2)
+    for _ in range(100):
+        shot = cluster(rng)
+        found = ReplicaSpread.of(shot)
+        workload = Workload("shop", "Deployment", rng.choice("abc"))
+        at = rng.choice(list(shot.nodes))
+        more = found.copy()
+        more.put(workload, at)
+        assert more.cost - found.cost == found.company(workload, at)
+        more.put(workload, at, -1)
+        assert more.cost == found.cost == ReplicaSpread.of(shot).cost
+
+
+def test_the_least_is_the_most_even():
+    nodes = [node(f"n{n}", Tier.EDGE) for n in range(3)]
+    costs = {}
+    for homes in ((3, 0, 0), (2, 1, 0), (1, 1, 1)):
+        spread = ReplicaSpread.of(snapshot(nodes, []))
+        for name, number in zip("012", homes, strict=True):
+            spread.put(Workload("shop", "Deployment", "web"), NodeName(f"n{name}"), number)
+        costs[homes] = spread.cost
+    assert costs == {(3, 0, 0): 3 + 3, (2, 1, 0): 1 + 3, (1, 1, 1): 0 + 3}
+
+
+@pytest.mark.parametrize(
+    "state", [{"terminating": True}, {"phase": "Succeeded"}, {"detached": True}]
+)
+def test_only_replicas_that_count_count(state):
+    nodes = [node("n1", Tier.EDGE)]
+    there = pod("p1", "web", resources(1), on="n1")
+    gone = attrs.evolve(pod("p2", "web", resources(1), on="n1"), **state)
+    assert ReplicaSpread.of(snapshot(nodes, [there, gone])).on_node == {
+        there.workload: Counter(n1=1)
+    }
+
+
+def test_of_some_workloads_only_and_with_the_nodes_that_are_reserved():
+    nodes = [node("n1", Tier.EDGE)]
+    pods = [pod("a1", "a", resources(1)), pod("b1", "b", resources(1), on="n1")]
+    shot = snapshot(nodes, pods)
+    shot = attrs.evolve(shot, placed={**shot.placed, pods[0].uid: NodeName("n1")})
+    found = ReplicaSpread.of(shot, {pods[0].workload})
+    assert found.company(pods[0].workload, NodeName("n1")) == 2
+    assert found.company(pods[1].workload, NodeName("n1")) == 0
+
+
+def test_pods_with_constraints_of_their_own_are_left_to_these():
+    constraint = (SpreadConstraint(ZONE, 1, None, "shop"),)
+    assert spreads(pod("p", "web", resources(1)))
+    hard = SchedulingRules(spread=constraint)
+    soft = SchedulingRules(preferences=Preferences(spread=constraint))
+    assert not spreads(pod("p", "web", resources(1), rules=hard))
+    assert not spreads(pod("p", "web", resources(1), rules=soft))

@@ -1,0 +1,101 @@
+"""What a pod is worth on an edge that wants no more of its workload."""
+
+import random
+
+import attrs
+import numpy as np
+import pytest
+
+from kubedsm.model.measured import Measured
+from kubedsm.model.model import Share, Tier
+from kubedsm.objective.evenness import Prospect, even_scores
+from kubedsm.objective.gains import Gains
+from kubedsm.objective.lasting import assumed
+from kubedsm.objective.objective import NANO, Objective, Promise, quality
+from kubedsm.objective.slower_edge import as_promised, not_filled_further
+from kubedsm.objective.worths import Worths
+from support.drawn_batches import OBJECTIVES
+from support.placement_instances import node, pod, resources, snapshot
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: f"{o.kind}-{o.beta}-{o.gamma}")
+def test_beyond_what_is_wanted_each_pod_is_a_loss_and_up_to_it_nothing_changes(objective):
+    rng = random.Random(1)
+    for _ in range(100):
+        total, promise = (
+            rng.randint(1, 9),
+            Promise(rng.choice((0.0, 0.3, 0.5, 1.0)), rng.uniform(0.1, 9)),
+        )
+        limited = attrs.evolve(promise, most=rng.randint(0, total))
+        edge = np.arange(total + 1)
+        values = [objective.worth(n, total, limited) for n in edge.tolist()]
+        free = [objective.worth(n, total, promise) for n in edge.tolist()]
+        assert values[: limited.most + 1] == free[: limited.most + 1]
+        assert all(np.diff(values[limited.most :]) < 0)
+        assert objective.scores(edge, total, limited).tolist() == values
+        steps = np.diff(values[limited.most :])
+        assert all(abs(steps + NANO * promise.weight * objective.most / total) <= 1)
+        gained = objective.gain(Share(limited.most, total), limited, total - limited.most)
+        assert gained == values[-1] - values[limited.most]
+
+
+def test_evenness_does_not_count_where_nothing_is_gained():
+    prospects = [Prospect(np.arange(5), 4, Promise(most=2)), Prospect(np.arange(3), 4, Promise())]
+    limited, free = even_scores(Objective(), prospects)
+    assert limited.argmax() == 2
+    assert free.argmax() == 2
+
+
+def serving(edge, pending, cloud=0):
+    """A snapshot in which the edge is slower for `web`, and not for `api`."""
+    nodes = [node("e1", Tier.EDGE, 9, 64), node("c1", Tier.CLOUD, 9, 64)]
+    where = ["e1"] * edge + ["c1"] * cloud + [None] * pending
+    pods = [pod(f"web-{at}", "web", resources(1), on=on) for at, on in enumerate(where)]
+    pods.append(pod("api-0", "api", resources(1)))
+    slower = frozenset({pods[0].workload, pod("gone", "gone", resources(1)).workload})
+    shot = snapshot(nodes, pods)
+    return (
+        attrs.evolve(shot, measured=Measured(1.0, slower=slower)),
+        pods[0].workload,
+        pods[-1].workload,
+    )
+
+
+def test_no_more_is_wanted_of_a_slower_workload_than_the_edge_has():
+    shot, web, api = serving(2, 3)
+    promises = not_filled_further(lambda _: Promise(0.8, 2.0), shot)
+    assert promises(web) == Promise(0.8, 2.0, most=2)
+    assert promises(api) == Promise(0.8, 2.0)
+    assert as_promised(promises)(web) == Promise(0.8, 2.0)
+    assert promises(web).wanted(5) == 2
+    assert promises(api).wanted(5) == 4
+
+
+def test_where_nothing_is_slower_the_promises_are_the_same_ones():
+    shot, *_ = serving(2, 3)
+
+    def promises(_):
+        return Promise()
+
+    assert not_filled_further(promises, attrs.evolve(shot, measured=Measured(1.0))) is promises
+
+
+def test_what_is_there_is_worth_what_it_was():
+    shot, web, _ = serving(2, 0, cloud=2)
+    promises = not_filled_further(lambda _: Promise(), shot)
+    gains = Gains.of(shot, promises, Objective())
+    free = Gains.of(shot, as_promised(promises), Objective())
+    assert gains.of_workload(web, -1) == free.of_workload(web, -1) < 0
+    assert gains.of_workload(web, 1) < 0 < free.of_workload(web, 1)
+    shares = shot.shares()
+    assert quality(shares, promises, Objective()) == quality(
+        shares, as_promised(promises), Objective()
+    )
+
+
+def test_points_are_counted_by_pods_that_are_wanted():
+    """Two of four pods make half a point, and one of one makes one: 3 pods for 1.5 points."""
+    shot, _, api = serving(2, 0, cloud=2)
+    promises = not_filled_further(lambda _: Promise(), shot)
+    worths = Worths(Gains.of(shot, promises, Objective()), assumed)
+    assert worths.of_workload(api, 1) == pytest.approx(2 * NANO * assumed(api), rel=1e-3)

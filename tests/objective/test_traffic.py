@@ -1,0 +1,83 @@
+"""What workloads weigh by the requests that they answer."""
+
+import pytest
+
+from kubedsm.config.settings import load
+from kubedsm.model.model import Share, Tier, Workload
+from kubedsm.objective.objective import GREATEST, Promise
+from kubedsm.objective.traffic import by_traffic
+from support.placement_instances import asking, node, snapshot
+
+A, B, C = (Workload("shop", "Deployment", name) for name in "abc")
+
+
+def weights(rates, totals=(4, 4, 4), promises=lambda _: Promise()):
+    shares = {w: Share(0, n) for w, n in zip((A, B, C), totals, strict=True)}
+    made = by_traffic(promises, shares, rates.get)
+    return [made(workload).weight for workload in (A, B, C)]
+
+
+def test_weights_are_as_the_rates_and_1_on_average():
+    assert weights({A: 120.0, B: 30.0, C: 0.0}) == pytest.approx([2.4, 0.6, 0])
+
+
+def test_one_without_a_rate_has_as_many_requests_a_pod_as_the_others():
+    assert weights({A: 40.0, B: 20.0}, (4, 2, 3)) == pytest.approx([4 / 3, 2 / 3, 1])
+
+
+@pytest.mark.parametrize("rates", [{}, {A: 0.0}])
+def test_without_rates_weights_stay(rates):
+    assert weights(rates) == [1, 1, 1]
+
+
+def test_a_workloads_own_weight_still_counts():
+    own = {A: Promise(0.5, 3.0), B: Promise(1.0, 1.0), C: Promise(1.0, 0.0)}
+    assert weights({A: 1.0, B: 1.0, C: 1.0}, promises=own.__getitem__) == [3, 1, 0]
+    assert (
+        weights({A: 1.0, B: 1.0, C: 1.0}, promises=lambda _: Promise(0.5, GREATEST))
+        == [GREATEST] * 3
+    )
+    assert weights({A: 9.0, B: 0.0, C: 0.0}, promises=lambda _: Promise(0.5, GREATEST)) == [
+        GREATEST,
+        0,
+        0,
+    ]
+
+
+def test_a_workload_that_is_not_there_weighs_what_it_weighs():
+    made = by_traffic(lambda _: Promise(weight=7), {A: Share(0, 1)}, {A: 5.0, B: 100.0}.get)
+    assert (made(A).weight, made(B).weight) == (7, 7)
+
+
+def weight_of(text, *pods):
+    there = snapshot([node("edge", Tier.EDGE, 4, 64)], list(pods))
+    promises = load(text, "test").policy.promises_in(there)
+    return [round(promises(workload).weight, 3) for workload in sorted({p.workload for p in pods})]
+
+
+TRAFFIC = "objective: {weight: traffic}\n"
+PODS = (asking("a", None, service="a", rate=30.0), asking("b", None, service="b", rate=10.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", [1, 1]),
+        (TRAFFIC, [1.5, 0.5]),
+        (TRAFFIC + "services: {shop/b: {rate: 30}}", [1, 1]),
+        (TRAFFIC + "services: {'*': {rate: 30, weight: 2}}", [2, 2]),
+        (TRAFFIC + "services: {shop/a: {rate: 0}, shop/b: {rate: 1}}", [0, 2]),
+        (TRAFFIC + "tenants: {maxRate: 10}", [1, 1]),
+        (TRAFFIC + "tenants: {maxRate: 0}", [1, 1]),
+        (TRAFFIC + "tenants: {maxRate: 0}\nservices: {shop/b: {rate: 30}}", [1, 1]),
+        (TRAFFIC + "fairness: {perNamespace: true}", [1.5, 0.5]),
+    ],
+)
+def test_the_operator_is_heard_before_the_tenants(text, expected):
+    assert weight_of(text, *PODS) == expected
+
+
+def test_of_the_pods_of_a_workload_the_newest_declares():
+    old = asking("old", None, created=1.0, service="a", rate=90.0)
+    new = asking("new", None, created=2.0, service="a", rate=30.0)
+    assert weight_of(TRAFFIC, old, new, PODS[1]) == weight_of(TRAFFIC, PODS[0], PODS[1])

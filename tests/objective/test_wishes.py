@@ -1,0 +1,56 @@
+"""What tenants get of what they ask for: less whenever they like, more only where allowed."""
+
+import pytest
+
+from kubedsm.config.settings import load
+from kubedsm.model.model import Tier
+from kubedsm.objective.wishes import as_wished
+from support.placement_instances import asking, node, snapshot
+
+HALF = load("services: {'*': {qos: 0.5, weight: 3}}", "test")
+
+
+def promise(*pods, most=0.0, of=0, configuration=HALF):
+    there = snapshot([node("edge", Tier.EDGE, 4, 64)], list(pods))
+    return as_wished(configuration.promise, there, most)(pods[of].workload)
+
+
+@pytest.mark.parametrize(
+    ("asked", "most", "given"),
+    [
+        (0.2, 0.0, 0.2),
+        (0.0, 0.0, 0.0),
+        (0.8, 0.0, 0.5),
+        (0.8, 0.7, 0.7),
+        (0.6, 0.7, 0.6),
+        (0.8, 0.3, 0.5),
+        (1.0, 1.0, 1.0),
+        (0.2, 1.0, 0.2),
+    ],
+)
+def test_a_wish_lowers_and_raises_no_more_than_the_operator_allows(asked, most, given):
+    made = promise(asking("a", asked), most=most)
+    assert made.qos == given
+    assert made.weight == 3
+
+
+def test_the_newest_pod_decides():
+    old, new = asking("old", 0.1, created=1.0), asking("new", 0.3, created=2.0)
+    assert promise(old, new).qos == promise(new, old).qos == 0.3
+    assert promise(old, asking("new", None, created=2.0)).qos == 0.5
+
+
+def test_what_other_workloads_and_other_schedulers_ask_for_changes_nothing():
+    assert promise(asking("a", None), asking("b", 0.1, service="other")).qos == 0.5
+    foreign = asking("b", 0.1, created=5.0, scheduler_name="default-scheduler")
+    assert promise(asking("a", None), foreign).qos == 0.5
+
+
+def test_the_policy_promises_as_wished_and_as_allowed():
+    there = snapshot([node("edge", Tier.EDGE, 4, 64)], [asking("a", 0.9)])
+    [workload] = there.shares()
+    for most, given in (("0", 0.5), ("0.7", 0.7)):
+        text = f"services: {{'*': {{qos: 0.5}}}}\ntenants: {{maxQos: {most}}}"
+        for fairness in ("", "\nfairness: {perNamespace: true}"):
+            policy = load(text + fairness, "test").policy
+            assert policy.promises_in(there)(workload).qos == given

@@ -1,0 +1,189 @@
+"""Each gauge says how the cluster and the scheduler are at the moment of the scrape."""
+
+import asyncio
+
+import pytest
+
+import kubedsm
+from kubedsm.config.settings import load
+from kubedsm.kube.client.port import Unreachable
+from kubedsm.observability.reading import Leadership
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, PODS
+from kubedsm_lab.emulator.front import Delivery, RequestFault
+from kubedsm_lab.emulator.paper import node
+from support.metered import Metered
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+MERGE = "application/merge-patch+json"
+WEB = {"namespace": "default", "kind": "Deployment", "workload": "web"}
+HALF = load("services: {default/web: {qos: 0.5}}\nsuggester: {mode: 'off'}", "test")
+
+
+async def test_edge_share_promise_and_gap_of_each_workload():
+    async with emulated(node("e1", "edge", "2", "8Gi"), CLOUD, configuration=HALF) as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            world.deploy("web", 4)
+            await world.until_bound(4, 2)
+            world.deploy("db", 1)
+            await world.until_bound(5, 2)
+            await asyncio.sleep(0.5)
+            assert metered("kubedsm_workload_edge_share", **WEB) == 0.5
+            assert metered("kubedsm_workload_promised_edge_share", **WEB) == 0.5
+            assert metered("kubedsm_workload_qos_gap", **WEB) == 0
+            assert metered("kubedsm_workload_pods", **WEB) == 4
+            assert metered("kubedsm_workload_edge_share", workload="db") == 0
+            assert metered("kubedsm_workload_qos_gap", workload="db") == 1
+            assert metered("kubedsm_edge_share") == 2 / 5
+            assert metered("kubedsm_workloads") == 2
+            assert metered("kubedsm_workloads_below_promise") == 1
+            world.api.delete(DEPLOYMENTS, "default", "db")
+            await asyncio.sleep(3)
+            assert metered("kubedsm_workload_qos_gap", workload="db") is None
+            assert metered("kubedsm_workloads_below_promise") == 0
+
+
+async def test_pods_are_pending_by_queue():
+    async with emulated(EDGE, CLOUD) as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            await world.runtime.synced.wait()
+            world.deploy("gated", 2, schedulingGates=[{"name": "example.com/wait"}])
+            world.deploy("huge", 1, cpu="64")
+            await asyncio.sleep(1)
+            pending = "scheduler_pending_pods"
+            assert metered(pending, queue="gated") == 2
+            assert metered(pending, queue="unschedulable") == 1
+            assert metered(pending) == 3
+            for pod in world.pods("gated"):
+                patch = {"spec": {"schedulingGates": None}}
+                world.api.patch(PODS, "default", pod["metadata"]["name"], patch, MERGE)
+            await world.until_bound(2, 2)
+            assert metered(pending) == 1
+
+
+async def test_nodes_and_how_much_of_the_edge_no_pod_can_use():
+    unlabelled = node("n1", "edge", "1", "1Gi")
+    unlabelled["metadata"]["labels"] = {"kubernetes.io/hostname": "n1"}
+    product = load("fragmentation: product\nsuggester: {mode: 'off'}", "test")
+    async with emulated(EDGE, CLOUD, unlabelled, configuration=product) as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            await world.runtime.synced.wait()
+            tiers = [metered("kubedsm_nodes", tier=t) for t in ("edge", "cloud", "none")]
+            assert tiers == [1, 1, 1]
+            assert metered("kubedsm_edge_fragmentation") == pytest.approx(0.9)
+            world.deploy("web", 1, cpu="2", memory="4Gi")
+            await world.until_bound(1, 2)
+            assert metered("kubedsm_edge_fragmentation") == pytest.approx(1 - 0.5 * 0.5)
+
+
+class ClosedWatch:
+    """Closes the watch of pods at its first line, and keeps it from being opened again."""
+
+    def __init__(self):
+        self.closed = False
+        self.shut = False
+
+    def on_request(self, request):
+        refused = self.shut and self.closed and request.path == "/api/v1/pods"
+        return RequestFault(Unreachable("refused")) if refused else None
+
+    def on_line(self, request, line):
+        if self.closed or request.path != "/api/v1/pods":
+            return None
+        self.closed = True
+        return Delivery((line,), end="broken")
+
+
+async def test_watches_that_are_opened_again_and_those_that_do_not_work():
+    async with emulated(EDGE, CLOUD) as world:
+        metered, faults = Metered(world), ClosedWatch()
+        faults.shut = True
+        async with world.scheduler(faults, instruments=metered.instruments):
+            await world.runtime.synced.wait()
+            assert metered("kubedsm_watch_restarts_total") == 0
+            assert metered("kubedsm_watch_objects", kind="Node") == 2
+            world.deploy("web", 1)
+            await asyncio.sleep(2)
+            assert metered("kubedsm_watch_troubled", kind="Pod") == 1
+            assert metered("kubedsm_watch_troubled") == 1
+            errors = metered("kubedsm_api_errors_total", verb="watch", resource="pods")
+            assert errors >= 1
+            faults.shut = False
+            await asyncio.sleep(10)
+            assert metered("kubedsm_watch_restarts_total", kind="Pod") == 1
+            assert metered("kubedsm_watch_troubled", kind="Pod") == 0
+            assert metered("kubedsm_watch_relists_total", kind="Pod") == 0
+            assert metered("kubedsm_watch_unreadable_objects_total", kind="Pod") == 0
+
+
+async def test_who_leads_what_is_configured_and_what_runs():
+    async with emulated(EDGE, CLOUD) as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            await world.runtime.synced.wait()
+            leads = "leader_election_master_status"
+            assert metered(leads, name="kubedsm") == 1
+            metered.leadership = Leadership(leading=False, holder="other")
+            assert metered(leads, name="kubedsm") == 0
+            now = world.runtime.configuration
+            assert metered("kubedsm_configuration_generation") == 1
+            now.replace("batch: {size: 7}", "a test", world.clock.wall())
+            await asyncio.sleep(7)
+            assert metered("kubedsm_configuration_generation") == 2
+            assert metered("kubedsm_configuration_age_seconds") == pytest.approx(7)
+            assert metered("kubedsm_configuration_valid") == 1
+            now.refuse("batch.idle: no")
+            assert metered("kubedsm_configuration_valid") == 0
+            assert metered("kubedsm_build_info", version=kubedsm.__version__) == 1
+
+
+async def test_moving_is_paused_while_the_switch_is_set_or_unknown():
+    class NoConfigMaps:
+        def __init__(self):
+            self.shut = True
+
+        def on_request(self, request):
+            refused = self.shut and "/configmaps" in request.path
+            return RequestFault(Unreachable("refused")) if refused else None
+
+        def on_line(self, request, line):
+            return None
+
+    async with emulated(EDGE, CLOUD) as world:
+        metered, faults = Metered(world), NoConfigMaps()
+        async with world.scheduler(faults, instruments=metered.instruments):
+            await world.runtime.synced.wait()
+            assert metered("kubedsm_paused") == 1
+            faults.shut = False
+            await asyncio.sleep(60)
+            assert metered("kubedsm_paused") == 0
+            world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+            switch = {
+                "metadata": {"name": "kubedsm", "namespace": "kubedsm"},
+                "data": {"paused": "true"},
+            }
+            world.api.create(CONFIGMAPS, switch, namespace="kubedsm")
+            await asyncio.sleep(1)
+            assert metered("kubedsm_paused") == 1
+
+
+async def test_events_that_could_not_be_written_are_counted():
+    class NoEvents:
+        def on_request(self, request):
+            lost = request.method == "POST" and request.path.endswith("/events")
+            return RequestFault(Unreachable("refused")) if lost else None
+
+        def on_line(self, request, line):
+            return None
+
+    async with emulated(EDGE, CLOUD) as world:
+        metered = Metered(world)
+        async with world.scheduler(NoEvents(), instruments=metered.instruments):
+            world.deploy("web", 2)
+            await world.until_bound(2, 2)
+            await asyncio.sleep(1)
+            assert metered("kubedsm_events_lost_total") == 2

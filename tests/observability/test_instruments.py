@@ -1,0 +1,273 @@
+"""Each thing that is counted is counted when it happens, and under its labels."""
+
+import asyncio
+
+import attrs
+import pytest
+
+from kubedsm.config.settings import load
+from kubedsm.kube.client.port import Unreachable
+from kubedsm.model.change import Change
+from kubedsm.observability.instruments import Instruments
+from kubedsm.observability.registry import written
+from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.optimizer.programming.programme import Status
+from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.emulator.front import RequestFault
+from support.answering_cluster import POD
+from support.faults import OUTCOMES
+from support.metered import Metered, total
+from support.move_scenes import (
+    LARGE_CLOUD,
+    AtRequest,
+    hand_over,
+    migrating,
+    open_edge,
+    quiet,
+    settle_on_cloud,
+)
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+ATTEMPTS = "scheduler_schedule_attempts_total"
+ATTEMPT_SECONDS = "scheduler_scheduling_attempt_duration_seconds"
+POD_SECONDS = "scheduler_pod_scheduling_sli_duration_seconds"
+MIGRATIONS = "kubedsm_migrations_total"
+
+
+def is_bind(request):
+    return request.path.endswith("/binding")
+
+
+async def test_a_burst_is_counted_by_results_with_its_batch_and_times():
+    async with emulated(EDGE, CLOUD) as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            world.deploy("web", 4)
+            world.deploy("huge", 2, cpu="64")
+            await world.until_bound(4, 1)
+            await asyncio.sleep(0.5)
+            assert metered(ATTEMPTS, result="scheduled", profile="kubedsm") == 4
+            assert metered(ATTEMPTS, result="unschedulable") == 2
+            assert metered(ATTEMPTS, result="error") == metered(ATTEMPTS, result="late") == 0
+            assert metered(f"{ATTEMPT_SECONDS}_count", result="scheduled") == 4
+            # A bind is asked for and answered, and seen: two ways at 10 ms.
+            assert 0.005 < metered(f"{ATTEMPT_SECONDS}_sum", result="scheduled") / 4 < 0.1
+            assert metered(f"{POD_SECONDS}_count", attempts="1") == 4
+            waited = metered(f"{POD_SECONDS}_sum") / 4
+            assert waited >= metered(f"{ATTEMPT_SECONDS}_sum", result="scheduled") / 4
+            assert metered("kubedsm_batch_size_pods_sum") == 6
+            batches = metered("kubedsm_batch_size_pods_count")
+            assert metered("kubedsm_decision_duration_seconds_count", kind="batch") == batches
+            assert metered("kubedsm_bind_duration_seconds_count") == 4
+            assert metered("kubedsm_plans_total", kind="bind", outcome="completed") == batches
+            assert metered("kubedsm_plan_steps_total", kind="bind", outcome="done") == 4
+            assert metered("scheduler_pending_pods", queue="unschedulable") == 2
+            assert metered("scheduler_unschedulable_pods", plugin="NodeResourcesFit") == 2
+            assert metered("scheduler_unschedulable_pods", plugin="TaintToleration") == 0
+
+
+async def test_a_bind_that_fails_is_an_error_and_the_next_attempt_is_the_second():
+    async with emulated(EDGE, CLOUD) as world:
+        metered = Metered(world)
+        faults = AtRequest(is_bind, lambda: None, fault=OUTCOMES["403"])
+        async with world.scheduler(faults, instruments=metered.instruments):
+            world.deploy("web", 1)
+            await world.until(lambda: metered(ATTEMPTS, result="error") == 1, 1)
+            assert metered("scheduler_pending_pods", queue="backoff") == 1
+            assert metered("kubedsm_plans_total", kind="bind", outcome="failed") == 1
+            assert metered("kubedsm_plan_steps_total", kind="bind", outcome="failed") == 1
+            await world.until_bound(1, 5)
+            await asyncio.sleep(0.5)
+            assert metered(ATTEMPTS, result="scheduled") == 1
+            assert metered(f"{POD_SECONDS}_count", attempts="2") == 1
+            assert metered(f"{POD_SECONDS}_sum") > 0.5
+            assert metered("scheduler_pending_pods") == 0
+
+
+async def test_pods_that_there_was_no_time_to_think_about_are_late():
+    class NoTime:
+        def __init__(self, policy):
+            self.policy, self.times = policy, 2
+
+        def place(self, snapshot, pods, *rest):
+            decision = self.policy.place(snapshot, pods, *rest)
+            self.times -= 1
+            late = attrs.evolve(decision, bindings=(), late=tuple(pods))
+            return decision if self.times < 0 else late
+
+    async with emulated(EDGE, CLOUD) as world:
+        metered = Metered(world)
+        policy = NoTime(world.configuration.policy)
+        async with world.scheduler(policy=policy, instruments=metered.instruments):
+            world.deploy("web", 1)
+            await world.until_bound(1, 10)
+            assert metered(ATTEMPTS, result="late") == 2
+
+
+async def test_a_decision_that_breaks_is_an_error_of_each_of_its_pods(caught):
+    class Broken:
+        def place(self, *_):
+            raise RuntimeError("place")
+
+    async with emulated(EDGE, CLOUD) as world:
+        metered = Metered(world)
+        async with world.scheduler(policy=Broken(), instruments=metered.instruments):
+            world.deploy("web", 2)
+            await world.until(lambda: metered(ATTEMPTS, result="error") == 2, 0.5)
+            assert metered("kubedsm_caught_errors_total", part="decision") >= 2
+            assert metered("kubedsm_caught_errors_total", part="scheduler") == 0
+    caught.clear()
+
+
+async def test_a_pod_of_another_scheduler_or_one_that_goes_is_not_timed():
+    async with emulated(EDGE, CLOUD) as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            world.deploy("other", 2, schedulerName="default-scheduler")
+            world.deploy("huge", 2, cpu="64")
+            await asyncio.sleep(1)
+            assert metered(ATTEMPTS) == 2
+            world.scale("huge", 0)
+            await asyncio.sleep(2)
+            assert metered(f"{POD_SECONDS}_count") is None
+            assert not metered.instruments._waiting
+
+
+async def test_a_pod_whose_end_is_learned_of_afterwards_is_forgotten():
+    instruments = Instruments(VirtualClock(), "kubedsm", "server")
+    instruments.changed(Change(pod_after=POD))
+    assert instruments._waiting == {}
+    ours = attrs.evolve(POD, scheduler_name="kubedsm")
+    instruments.changed(Change(pod_after=ours))
+    assert set(instruments._waiting) == {ours.uid}
+    instruments.changed(Change(pod_before=ours))
+    assert instruments._waiting == {}
+    assert b"_created" not in written(instruments.registry)
+
+
+async def test_a_migration_is_counted_by_its_kind_and_how_it_ended():
+    async with migrating(LARGE_CLOUD) as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            await settle_on_cloud(world, "web", 2)
+            open_edge(world)
+            await world.until(lambda: world.placed("web") == {"e1": 2}, 60)
+            await quiet(world)
+            assert metered(MIGRATIONS, kind="cloud_to_edge", result="completed") == 2
+            assert metered(MIGRATIONS) == 2
+            assert metered("kubedsm_suggested_moves_total", kind="cloud_to_edge", mode="apply") == 2
+            assert metered("kubedsm_decision_duration_seconds_count", kind="suggestion") >= 1
+            plans = metered("kubedsm_plans_total", kind="migration", outcome="completed")
+            assert plans == metered("kubedsm_migration_plan_duration_seconds_count") >= 1
+            assert metered("kubedsm_migration_plan_duration_seconds_sum") > 2
+            assert metered("kubedsm_plan_steps_total", kind="evict", outcome="done") == 2
+            # It was not needed.
+            assert metered("kubedsm_plan_steps_total", kind="restore", outcome="cancelled") == 2
+
+
+async def test_a_move_that_is_taken_back_and_one_that_never_begins():
+    def refused(request):
+        return request.path.endswith("/eviction")
+
+    async with migrating(LARGE_CLOUD) as world:
+        metered = Metered(world)
+        faults = AtRequest(refused, lambda: None, fault=OUTCOMES["409"])
+        async with world.scheduler(faults, instruments=metered.instruments):
+            await settle_on_cloud(world, "web", 1)
+            open_edge(world)
+            await world.until(
+                lambda: metered(MIGRATIONS, kind="cloud_to_edge", result="taken_back") == 1, 60
+            )
+            await world.until(
+                lambda: metered("kubedsm_plans_total", kind="migration", outcome="failed") == 1, 60
+            )
+            steps = "kubedsm_plan_steps_total"
+            assert metered(steps, kind="evict", outcome="failed") == 1
+            await quiet(world)
+            done = metered(steps, kind="restore", outcome="done")
+            await hand_over(world, [(world.pods("web")[0], "gone", ())])
+            await quiet(world)
+            assert metered(MIGRATIONS, kind="unknown", result="failed") == 1
+            assert metered("kubedsm_plans_total", kind="migration", outcome="dropped") == 1
+            assert metered(steps, kind="restore", outcome="done") == done
+
+
+async def test_moves_that_are_only_proposed_are_no_migrations():
+    proposing = load("suggester: {period: 1s, mode: suggest}", "test")
+    async with emulated(LARGE_CLOUD, configuration=proposing) as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            await settle_on_cloud(world, "web", 1)
+            open_edge(world)
+            await asyncio.sleep(5)
+            assert metered("kubedsm_suggested_moves_total", mode="suggest") >= 1
+            assert metered("kubedsm_suggested_moves_total", mode="apply") is None
+            assert metered(MIGRATIONS) == 0
+
+
+async def test_a_group_that_gives_way_is_dropped_under_its_kind():
+    one = load("suggester: {period: 1s}\nmigration: {maxConcurrent: 1, drainDelay: 9s}", "test")
+    async with emulated(LARGE_CLOUD, configuration=one) as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            for app in ("a", "b"):
+                world.deploy(app, 1)
+            await world.until_bound(2, 3)
+            await asyncio.sleep(2)
+            open_edge(world)
+            await world.until(lambda: metered("kubedsm_plans_in_progress") == 2, 10)
+            await asyncio.sleep(1)
+            assert metered("kubedsm_migrations_in_progress") == 1
+            assert metered("kubedsm_detached_pods") == 1
+            world.deploy("c", 1)
+            await world.until_bound_of("c", 1, 5)
+            assert metered(MIGRATIONS, kind="cloud_to_edge", result="dropped") == 1
+            await quiet(world)
+            assert metered(MIGRATIONS, kind="cloud_to_edge", result="completed") >= 1
+
+
+async def test_requests_are_counted_by_method_and_code_and_errors_by_verb():
+    async with emulated(EDGE, CLOUD) as world:
+        metered = Metered(world)
+        faults = AtRequest(is_bind, lambda: None, fault=RequestFault(Unreachable("refused")))
+        async with world.scheduler(faults, instruments=metered.instruments):
+            requests, host = "rest_client_requests_total", "server:443"
+            await world.runtime.synced.wait()
+            assert metered(requests, method="GET", code="200", host=host) >= 7
+            world.deploy("web", 1)
+            await world.until_bound(1, 5)
+            await asyncio.sleep(0.5)
+            assert metered(requests, method="POST", code="<error>", host=host) == 1
+            assert metered(requests, method="POST", code="201") >= 1
+            errors = "kubedsm_api_errors_total"
+            assert metered(errors, verb="create", resource="pods/binding", code="<error>") == 1
+            assert metered(errors) == 1
+            timed = metered("rest_client_request_duration_seconds_count", verb="POST", host=host)
+            assert timed == metered(requests, method="POST")
+
+
+async def test_worker_processes_and_what_they_do_not_answer_are_counted():
+    async with emulated() as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            metered.instruments.worker_started()
+            metered.instruments.unanswered("preemption")
+            assert metered("kubedsm_worker_starts_total") == 1
+            unanswered = "kubedsm_unanswered_questions_total"
+            assert metered(unanswered, question="preemption") == 1
+            assert metered(unanswered, question="suggestion") == 0
+
+
+async def test_what_is_not_proven_is_counted_with_its_gap_and_no_priority_for_a_label():
+    instruments = Instruments(VirtualClock(), "kubedsm", "server:443")
+    placed = Certificate("pods placed", Status.FEASIBLE, 188, 203, of="priority 100")
+    instruments.unproven("batch", (placed, Certificate("QoS", Status.FEASIBLE, 3)))
+    instruments.unproven("batch", ())
+    text = written(instruments.registry).decode()
+    assert total(text, "kubedsm_unproven_decisions_total", kind="batch") == 2
+    assert total(text, "kubedsm_unproven_decisions_total", kind="suggestion") == 0
+    gaps = "kubedsm_decision_gap_ratio"
+    assert total(text, f"{gaps}_count") == 1
+    assert total(text, f"{gaps}_sum", kind="batch", goal="pods_placed") == pytest.approx(15 / 203)

@@ -1,0 +1,48 @@
+"""However many workloads there are, so many of them have series, of every namespace some."""
+
+from kubedsm.model.model import Share, Workload
+from kubedsm.objective.objective import Promise
+from kubedsm.observability.registry import Families, written
+from kubedsm.observability.workloads import MOST, chosen, gap, workload_families
+from support.metered import samples, total
+
+
+def workloads(namespace, count):
+    return {Workload(namespace, "Deployment", f"w{n:05}"): Share(0, 2) for n in range(count)}
+
+
+def text_of(shares):
+    return written(Families(tuple(workload_families(shares, lambda _: Promise())))).decode()
+
+
+def test_one_namespace_with_many_leaves_room_for_the_others():
+    shares = workloads("greedy", 10 * MOST) | workloads("shop", 3) | workloads("zoo", 1)
+    taken = chosen(shares)
+    assert len(taken) == MOST
+    assert set(workloads("shop", 3)) | set(workloads("zoo", 1)) <= set(taken)
+    assert chosen(dict(reversed(shares.items()))) == taken
+
+
+def test_sums_count_those_without_series():
+    shares = workloads("greedy", 2 * MOST)
+    text = text_of(shares)
+    assert len([s for s in samples(text) if s.name == "kubedsm_workload_qos_gap"]) == MOST
+    assert total(text, "kubedsm_workloads") == 2 * MOST
+    assert total(text, "kubedsm_workloads_below_promise") == 2 * MOST
+    assert total(text, "kubedsm_workloads_without_series") == MOST
+
+
+def test_no_name_can_make_a_series_of_its_own():
+    odd = {Workload("a", "Pod", 'x"} 1\nevil{a="\\'): Share(1, 1)}
+    [series] = [s for s in samples(text_of(odd)) if s.name == "kubedsm_workload_pods"]
+    assert series.labels["workload"] == 'x"} 1\nevil{a="\\'
+    assert "\nevil" not in text_of(odd)
+
+
+def test_more_on_the_edge_than_promised_is_no_gap():
+    assert gap(Share(4, 4), 0.5) == 0
+    assert gap(Share(1, 4), 0.5) == 0.25
+
+
+def test_without_workloads_there_is_nothing_to_divide_by():
+    assert total(text_of({}), "kubedsm_edge_share") == 0

@@ -1,0 +1,187 @@
+import random
+from collections import Counter
+
+import attrs
+import numpy as np
+import pytest
+
+from kubedsm.model.model import MOST_OF_A_NODE, Tier
+from kubedsm.model.node_rows import NodeRows
+from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, match, tabulate
+from kubedsm.optimizer.matching.problem import Packing, kinds
+from kubedsm.plugins.fit import reasons
+from kubedsm_lab.bench.literal.match import literal_match
+from kubedsm_lab.bench.match import instance as paper_instance
+from kubedsm_lab.bench.match import run
+from support.placement_instances import drawn, node, pod, resources, snapshot
+
+SMALL = Bounds(states=2)
+
+
+def matched(shot, measure=Measure.UNUSABLE, bounds=None):
+    fragmentation = Fragmentation(measure, request_mix(shot))
+    waiting = [p for p in shot.pods.values() if not p.node_name]
+    return match(waiting, shot.of_tier(Tier.EDGE), shot.free, fragmentation, bounds)
+
+
+def room_after(shot, targets):
+    """The free room with the pods on their targets; asserts that each fits."""
+    free = dict(shot.free)
+    for waiting, name in targets:
+        assert reasons(waiting.pod_class, shot.nodes[name], free[name]) == ()
+        free[name] -= waiting.requests
+    return free
+
+
+@pytest.mark.parametrize("measure", list(Measure))
+def test_equals_the_literal_form(measure):
+    seen = Counter()
+    for seed in range(320):
+        case = drawn(seed, most=8)
+        shot, edge = case.snapshot, case.tier(Tier.EDGE)
+        fragmentation = Fragmentation(measure, request_mix(shot))
+        literal = literal_match(case.batch, edge, shot.free, fragmentation)
+        found = match(case.batch, edge, shot.free, fragmentation)
+        assert (len(found.targets), found.cost) == literal.optimum, seed
+        assert found.proven
+        assert len({waiting.uid for waiting, _ in found.targets}) == len(found.targets)
+        free = room_after(shot, found.targets)
+        assert found.cost == fragmentation.of(edge, free)
+        seen["partial"] += 0 < len(found.targets) < len(case.batch)
+        seen["whole"] += 0 < len(found.targets) == len(case.batch)
+        seen["overcommitted"] += any(free.cpu < 0 for free in shot.free.values())
+        seen["several"] += len({name for _, name in found.targets}) > 1
+    assert min(seen.values()) >= 15, seen
+
+
+def test_every_vector_of_the_table_costs_what_its_sets_cost_at_least():
+    for seed in range(80):
+        case = drawn(seed, most=5)
+        shot, edge = case.snapshot, case.tier(Tier.EDGE)
+        fragmentation = Fragmentation(Measure.UNUSABLE, request_mix(shot))
+        literal = literal_match(case.batch, edge, shot.free, fragmentation)
+        rows = NodeRows.of(edge, shot.free)
+        of_batch = kinds(case.batch, rows)
+        kind_of = {p.uid: k for k, kind in enumerate(of_batch) for p in kind.pods}
+        least = {}
+        for mask, cost in enumerate(literal.costs):
+            if cost is not None:
+                counts = Counter(kind_of[p.uid] for i, p in enumerate(case.batch) if mask >> i & 1)
+                vector = tuple(counts[k] for k in range(len(of_batch)))
+                least[vector] = min(cost, least.get(vector, cost))
+        measured = [vector for vector, _ in fragmentation.mix]
+        packing = Packing.of(of_batch, rows, measured)
+        table = tabulate(packing, fragmentation, Bounds())
+        assert table is not None
+        costs = table.costs()
+        reached = {tuple(at.tolist()): int(costs[tuple(at)]) for at in _cells(costs)}
+        assert reached == least
+        for vector, cost in least.items():
+            loads = table.loads(table.limits * 0 + vector)
+            assert tuple(loads.sum(axis=0).tolist()) == vector
+            free = room_after(shot, packing.targets(loads))
+            assert fragmentation.of(edge, free) == cost
+
+
+def _cells(costs):
+    return list(np.argwhere(costs < UNREACHABLE))
+
+
+def test_pods_that_would_fit_by_sum_but_not_by_node():
+    nodes = [node("e1", Tier.EDGE, cpu=3, memory=8), node("e2", Tier.EDGE, cpu=3, memory=8)]
+    pods = [pod(f"a-{i}", "a", resources(2, 1)) for i in range(3)]
+    found = matched(snapshot(nodes, pods))
+    assert [(p.name, name) for p, name in found.targets] == [("a-0", "e1"), ("a-1", "e2")]
+
+
+def test_more_pods_win_over_less_fragmentation():
+    nodes = [node("e1", Tier.EDGE, cpu=4, memory=4)]
+    pods = [
+        pod("big", "big", resources(4, 4)),
+        *(pod(f"s-{i}", "s", resources(1, 1)) for i in (1, 2)),
+    ]
+    assert {p.name for p, _ in matched(snapshot(nodes, pods)).targets} == {"s-1", "s-2"}
+
+
+def test_where_the_least_is_wasted():
+    # On e1 the pod leaves nothing over; on e2 it would leave memory without cpu on both.
+    nodes = [node("e1", Tier.EDGE, cpu=2, memory=4), node("e2", Tier.EDGE, cpu=2, memory=2)]
+    pods = [pod("p", "p", resources(2, 4)), pod("q", "q", resources(2, 2))]
+    found = matched(snapshot(nodes, pods))
+    assert {p.name: name for p, name in found.targets} == {"p": "e1", "q": "e2"}
+    assert found.cost == 0
+
+
+def test_nodes_with_equal_room_but_unequal_size_are_not_alike():
+    nodes = [node("e1", Tier.EDGE, cpu=4, memory=9), node("e2", Tier.EDGE, cpu=2, memory=3)]
+    pods = [pod(f"a-{i}", "a", resources(1, 1)) for i in range(2)]
+    shot = snapshot(nodes, pods, {"e1": resources(2, 6, 0)})
+    assert shot.free["e1"] == shot.free["e2"]
+    fragmentation = Fragmentation(Measure.UNUSABLE, request_mix(shot))
+    literal = literal_match(pods, nodes, shot.free, fragmentation)
+    assert matched(shot).cost == literal.optimum[1]
+
+
+def test_best_fit_serves_the_small_first_and_fills_the_fullest_node():
+    nodes = [node("e1", Tier.EDGE, cpu=4, memory=8), node("e2", Tier.EDGE, cpu=2, memory=8)]
+    pods = [pod("big", "b", resources(4, 1)), pod("s1", "s", resources(1, 1))]
+    found = matched(snapshot(nodes, pods), bounds=SMALL)
+    assert not found.proven
+    assert {p.name: name for p, name in found.targets} == {"s1": "e2", "big": "e1"}
+
+
+def test_nothing_to_place_and_nowhere_to_place_it():
+    assert matched(snapshot([node("e1", Tier.EDGE)], [])).targets == ()
+    found = matched(snapshot([], [pod("a", "a", resources(1, 1))]))
+    assert (found.targets, found.cost, found.proven) == ((), 0, True)
+
+
+def test_the_order_of_the_input_changes_nothing():
+    rng = random.Random(1)
+    for seed in range(40):
+        shot = drawn(seed).snapshot
+        pods = list(shot.pods.items())
+        nodes = list(shot.nodes.items())
+        rng.shuffle(pods)
+        rng.shuffle(nodes)
+        again = attrs.evolve(shot, pods=dict(pods), nodes=dict(nodes))
+        assert matched(again).targets == matched(shot).targets
+
+
+def test_beyond_the_bounds_it_says_so_and_never_overcommits():
+    placed = possible = 0
+    for seed in range(300):
+        shot = drawn(seed).snapshot
+        exact, rough = matched(shot), matched(shot, bounds=SMALL)
+        room_after(shot, rough.targets)
+        assert len(rough.targets) <= len(exact.targets)
+        placed += len(rough.targets)
+        possible += len(exact.targets)
+        if not rough.proven:
+            fragmentation = Fragmentation(Measure.UNUSABLE, request_mix(shot))
+            free = room_after(shot, rough.targets)
+            assert rough.cost == fragmentation.of(shot.of_tier(Tier.EDGE), free)
+    assert placed >= 0.95 * possible
+
+
+@pytest.mark.parametrize("bounds", [Bounds(states=20), Bounds(steps=20), Bounds(loads=4)])
+def test_every_bound_is_kept(bounds):
+    shot = paper_instance(16, 3)
+    assert matched(shot).proven
+    assert not matched(shot, bounds=bounds).proven
+
+
+@pytest.mark.parametrize(("amount", "placed"), [(MOST_OF_A_NODE, 1), (2**63 - 1, 0)])
+def test_quantities_near_the_end_of_64_bits(amount, placed):
+    huge = attrs.evolve(resources(0, 0, 1), memory=amount)
+    at = attrs.evolve(node("e1", Tier.EDGE), allocatable=attrs.evolve(huge, pods=110))
+    pods = [pod(f"a-{i}", "a", huge) for i in range(3)]
+    assert len(matched(snapshot([at], pods)).targets) == placed
+
+
+def test_the_bench_compares_equal_optima():
+    result = run(pods=7, nodes=2)
+    assert result.placed == 6  # all seven request 9.96 GB, and there are 9
+    assert result.ratio > 1
+    assert result.as_json()["placed"] == 6

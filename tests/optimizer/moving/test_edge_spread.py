@@ -1,0 +1,158 @@
+"""Of suggestions that are worth the same, the one by which replicas stand together least."""
+
+import random
+
+import attrs
+import numpy as np
+import pytest
+
+from kubedsm.model.model import Preferences, SchedulingRules, SpreadConstraint, Tier
+from kubedsm.objective.fragmentation import Fragmentation
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.matching.match import UNREACHABLE
+from kubedsm.optimizer.moving.best_changes import Solution
+from kubedsm.optimizer.moving.cost_digits import Digits
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.exact import _Chosen
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
+from kubedsm.optimizer.moving.suggestion import Move, MoveKind
+from kubedsm_lab.bench.literal.enumerated_moves import pairs_on_edge
+from support.placement_instances import node, resources, snapshot
+from support.suggest_instances import running
+from support.suggest_literal import carried_out
+
+ZONE = "topology.kubernetes.io/zone"
+LIMITS = SuggestLimits(spread=True)
+CLOUD = node("c1", Tier.CLOUD, 64, 64)
+#: it stays where it is, and three free cores of a node are of use to it
+WIDE = attrs.evolve(running("z-1", "z", resources(3), "c1"), ready=False)
+
+
+def edge(name, cpu=4, zone=None):
+    return node(name, Tier.EDGE, cpu, 64, labels={ZONE: zone} if zone else {})
+
+
+def targets(nodes, pods, limits=LIMITS):
+    shot = snapshot([*nodes, CLOUD], pods)
+    found = suggest(shot, lambda _: Promise(), Objective(), limits)
+    carried_out(shot, found)
+    return {move.pod.name: move.target for move in found.moves}
+
+
+def test_a_pod_comes_to_the_node_that_has_none_of_its_like():
+    """Though on the other one it leaves nothing to waste."""
+    nodes = [edge("e1", 2), edge("e2", 3)]
+    pods = [running("a-1", "a", resources(1), "e1"), running("a-2", "a", resources(1), "c1")]
+    pods.append(WIDE)
+    assert targets(nodes, pods) == {"a-2": "e2"}
+    assert targets(nodes, pods, attrs.evolve(LIMITS, spread=False)) == {"a-2": "e1"}
+
+
+def test_three_that_come_are_one_a_node():
+    pods = [running(f"a-{n}", "a", resources(1), "c1") for n in range(3)]
+    assert sorted(targets([edge(f"e{n}") for n in range(3)], pods).values()) == ["e0", "e1", "e2"]
+
+
+def test_of_two_nodes_alike_it_comes_to_the_one_in_another_zone():
+    nodes = [edge("e1", 4, "x"), edge("e2", 4, "x"), edge("e3", 4, "y")]
+    pods = [running("a-1", "a", resources(1), "e1"), running("a-2", "a", resources(1), "c1")]
+    assert targets(nodes, pods) == {"a-2": "e3"}
+    assert targets([*nodes[:2], edge("e3", 4, "x")], pods) != {"a-2": "e1"}
+
+
+def test_between_nodes_alike_it_is_not_always_the_first():
+    nodes = [edge(f"e{n}") for n in range(3)]
+    chosen = set()
+    for number in range(3):
+        pods = [attrs.evolve(WIDE, uid=f"uid-{n}", name=f"z-{n}") for n in range(number)]
+        pods.append(running("a-1", "a", resources(1), "c1"))
+        chosen.add(targets(nodes, pods)["a-1"])
+    assert chosen == {"e0", "e1", "e2"}
+
+
+def test_gain_and_number_of_moves_come_before_it():
+    """Only beside its like is room without another move."""
+    nodes = [edge("e1", 2), edge("e2", 1)]
+    pods = [
+        running("a-1", "a", resources(1), "e1"),
+        running("b-1", "b", resources(1), "e2"),
+        running("a-2", "a", resources(1), "c1"),
+    ]
+    assert targets(nodes, pods) == {"a-2": "e1"}
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        SchedulingRules(preferences=Preferences(spread=(SpreadConstraint(ZONE, 5, (), "shop"),))),
+        SchedulingRules(spread=(SpreadConstraint("kubernetes.io/hostname", 5, (), "shop"),)),
+    ],
+    ids=["soft", "hard"],
+)
+def test_pods_with_constraints_of_their_own_are_left_to_these(rules):
+    nodes = [
+        node(name, Tier.EDGE, cpu, 64, labels={"kubernetes.io/hostname": name})
+        for name, cpu in (("e1", 2), ("e2", 3))
+    ]
+    pods = [
+        running(f"a-{n}", "a", resources(1), on, rules=rules) for n, on in ((1, "e1"), (2, "c1"))
+    ]
+    assert targets(nodes, [*pods, WIDE]) == {"a-2": "e1"}
+
+
+def test_between_solutions_of_equal_worth_and_legs_spread_comes_before_fragmentation():
+    apart, near = (
+        Solution(np.zeros((1, 1), dtype=np.int64), (5,), 1, spread, fragmentation, 1)
+        for spread, fragmentation in ((1, 900), (2, 100))
+    )
+    moves = (Move(running("a-1", "a", resources(1), "c1"), "c1", "e1", MoveKind.CLOUD_TO_EDGE),)
+    assert apart.rank > near.rank
+    assert _Chosen.of(apart, moves, 0).rank > _Chosen.of(near, moves, 0).rank
+    assert _Chosen.of(near, moves, 0).may_yield_to(apart)
+    assert not _Chosen.of(apart, moves, 0).may_yield_to(near)
+
+
+def problem(shot):
+    return EdgeProblem.of(shot, lambda _: None, Fragmentation(), SUGGEST_BOUNDS, spread=True)
+
+
+def test_what_a_change_adds_is_what_is_counted_after_it():
+    rng = random.Random(3)
+    for _ in range(60):
+        nodes = [edge(f"e{n}", 32) for n in range(3)]
+        pods = [
+            running(f"{s}-{n}", s, resources(rng.choice((0.5, 1))), rng.choice(("e0", "e1", "c1")))
+            for s in "ab"
+            for n in range(rng.randint(1, 6))
+        ]
+        shot = snapshot([*nodes, CLOUD], pods)
+        asked = problem(shot)
+        row = {of.name: at for at, of in enumerate(asked.nodes)}
+        changes, moved = np.zeros_like(asked.present), {}
+        for at, item in enumerate(asked.items):
+            for pod in item.pods:
+                if rng.random() < 0.5:
+                    source, target = shot.placed[pod.uid], rng.choice(nodes).name
+                    moved[pod.uid] = target
+                    changes[row[target], at] += 1
+                    if source != "c1":
+                        changes[row[source], at] -= 1
+        added = sum(int(asked.spread.added(n, changes[n : n + 1])[0]) for n in range(3))
+        assert added == pairs_on_edge(shot, moved) - pairs_on_edge(shot, {})
+        touches = int(np.abs(changes).sum())
+        assert abs(added) <= asked.spread.most_added(touches)
+
+
+@pytest.mark.parametrize("moves", [1, 6, 1000])
+def test_the_numbers_stay_within_64_bits(moves):
+    """However many replicas there are, and however much may be moved."""
+    pods = [running(f"a-{n}", "a", resources(), "e0") for n in range(400)]
+    nodes = [edge(f"e{n:03}", 4, "xy"[n % 2]) for n in range(300)] + [edge("e0", 4, "x")]
+    shot = snapshot([*nodes, CLOUD], pods)
+    asked = problem(shot)
+    digits = Digits.of(asked, SuggestLimits(max_moves=moves))
+    assert digits.touch * 2 * moves <= UNREACHABLE // 2
+    assert 2 * (asked.spread.most_added(2 * moves) // digits.pairs) * digits.spread < digits.touch
+    assert (digits.pairs == 1) == (moves < 1000)
+    for spread, fragmentation in ((0, 0), (3, -5), (-3, 2**33), (-1, -(2**33))):
+        assert digits.parts(spread * digits.spread + fragmentation) == (spread, fragmentation)

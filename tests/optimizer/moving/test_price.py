@@ -1,0 +1,237 @@
+"""A move must pay for itself: by what it gains, for as long as that is expected to last."""
+
+from collections import Counter
+
+import attrs
+import pytest
+
+from kubedsm.model.model import Tier
+from kubedsm.objective.fragmentation import Measure
+from kubedsm.objective.lasting import ASSUMED
+from kubedsm.objective.objective import NANO, Objective, Promise, promised_pods
+from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
+from kubedsm.plugins.fit import reasons
+from support.placement_instances import node, resources, snapshot
+from support.suggest_instances import crowded_case, drawn_case, running
+from support.suggest_literal import carried_out, enumerated
+
+ONE = resources(1)
+
+
+def nodes(*cores):
+    edges = [node(f"e{n}", Tier.EDGE, cpu, 64) for n, cpu in enumerate(cores)]
+    return [*edges, node("cloud", Tier.CLOUD, 64, 64)]
+
+
+def pods(service, edge=0, cloud=0, on="e0", **more):
+    places = [on] * edge + ["cloud"] * cloud
+    return [running(f"{service}-{n}", service, ONE, at, **more) for n, at in enumerate(places)]
+
+
+def suggested(nodes, pods, price, lasting=None, promises=None, **more):
+    kept = promises or {}
+    shot = snapshot(nodes, pods)
+    found = suggest(
+        shot,
+        lambda w: kept.get(w.name, Promise()),
+        Objective(),
+        SuggestLimits(price=price, **more),
+        lasting=lambda w: (lasting or {}).get(w.name, ASSUMED),
+    )
+    carried_out(shot, found)
+    return found
+
+
+def told(found):
+    return {(move.pod.workload.name, move.target) for move in found.moves}
+
+
+def why(found):
+    return {left.pod.workload.name: left.reason for left in found.rejected}
+
+
+def test_a_move_into_free_room_pays_as_soon_as_it_lasts_longer_than_its_price():
+    alone = pods("a", cloud=1)
+    assert told(suggested(nodes(1), alone, 20, {"a": 21.0})) == {("a", "e0")}
+    found = suggested(nodes(1), alone, 20, {"a": 12.0})
+    assert not found.moves
+    assert why(found) == {"a": "moving it gains 12.0 pod-seconds, not more than its price of 20.0"}
+    assert found.may_pay_later
+
+
+def test_a_pod_of_fifty_pays_as_one_of_two_does():
+    for number in (2, 50):
+        held = pods("a", number - 1, 1)
+        assert len(suggested(nodes(60), held, 20, {"a": 21.0}).moves) == 1
+        assert not suggested(nodes(60), held, 20, {"a": 19.0}).moves
+
+
+def test_weights_are_to_each_other_as_they_were_whatever_they_add_up_to():
+    held = [*pods("a", cloud=1), *pods("b", cloud=1)]
+    for scale in (0.01, 1.0, 100.0):
+        weighed = {"a": Promise(weight=3 * scale), "b": Promise(weight=scale)}
+        assert told(suggested(nodes(2), held, 40, promises=weighed)) == {("a", "e0")}
+
+
+def test_an_exchange_pays_for_all_its_moves():
+    # a's first pod for one of b's ten: .9 points, of which 11 pods make 2: 4.95 pods.
+    held = [*pods("b", 10), *pods("a", cloud=1)]
+    assert told(suggested(nodes(10), held, 24, {"a": 10, "b": 10})) == {("a", "e0"), ("b", "cloud")}
+    assert not suggested(nodes(10), held, 25, {"a": 10, "b": 10}).moves
+
+
+def changing_places():
+    """Two pods that have to change places between full nodes, for c: four legs, of three moves."""
+    swap = [
+        node("e0", Tier.EDGE, 6, 6),
+        node("e1", Tier.EDGE, 6, 4),
+        node("cloud", Tier.CLOUD, 64, 64),
+    ]
+    held = [
+        running("a-1", "a", resources(6, 2), "e0"),
+        running("b-1", "b", resources(4, 4), "e1"),
+        running("c-1", "c", resources(2, 2), "cloud"),
+    ]
+    return swap, held
+
+
+def test_the_way_through_the_cloud_is_paid_twice():
+    swap, held = changing_places()
+    found = suggested(swap, held, 0)
+    assert (len(found.moves), len(found.legs)) == (3, 4)
+    assert len(suggested(swap, held, 14.9, {"c": 60.0}).legs) == 4
+    assert not suggested(swap, held, 15.1, {"c": 60.0}).moves
+
+
+def test_what_gains_less_at_less_of_a_price_is_preferred_to_a_way_through_the_cloud():
+    # In four legs it is either: 3/4 of what c gains for one move, or all of it for four.
+    swap, held = changing_places()
+    held = [*held, running("d-1", "d", resources(1, 1), "cloud")]
+    nodes = [*swap, node("e2", Tier.EDGE, 1, 1)]
+    weighed = {"d": Promise(weight=0.75)}
+    cheap = suggested(nodes, held, 2.0, promises=weighed, max_moves=4)
+    assert len(cheap.legs) == 4
+    assert told(suggested(nodes, held, 6.4, promises=weighed, max_moves=4)) == {("d", "e2")}
+
+
+def test_many_that_gain_more_and_need_another_move_do_not_hide_one_that_needs_none():
+    # Any of the large ones fits once a small one has made room: that move is what they cost more.
+    held = [running("f-1", "f", resources(1, 1), "e0"), *pods("z", cloud=1)]
+    held += [running(f"x{n}-1", f"x{n}", resources(2, 2), "cloud") for n in range(9)]
+    tight = [
+        node("e0", Tier.EDGE, 2, 2),
+        node("e1", Tier.EDGE, 1, 1),
+        node("cloud", Tier.CLOUD, 64, 64),
+    ]
+    weighed = {f"x{n}": Promise(weight=1.01 + n / 100) for n in range(9)}
+    assert told(suggested(tight, held, 0, promises=weighed)) == {("x8", "e0"), ("f", "e1")}
+    assert told(suggested(tight, held, 10, promises=weighed)) == {("z", "e1")}
+
+
+def test_what_is_lost_by_a_workload_that_stays_counts_for_as_long_as_it_stays():
+    held = [*pods("b", 4), *pods("a", cloud=2)]
+    steady = suggested(nodes(4), held, 1, {"a": 10.0, "b": 600.0})
+    assert not steady.moves
+    assert suggested(nodes(4), held, 1, {"a": 600.0, "b": 10.0}).moves
+
+
+def test_nothing_is_moved_for_a_surplus_beyond_the_promise():
+    half = {"a": Promise(qos=0.5)}
+    found = suggested(nodes(8), pods("a", 2, 2), 20, promises=half)
+    assert not found.moves
+    assert why(found) == {"a": "its workload has on the edge what it was promised"}
+    assert not found.may_pay_later
+    assert told(suggested(nodes(8), pods("a", 1, 3), 20, promises=half)) == {("a", "e0")}
+    assert len(suggested(nodes(8), pods("a", 2, 2), 0, promises=half).moves) == 2
+
+
+@pytest.mark.parametrize("promised", [0.0, 1.0])
+def test_room_for_a_pod_that_waits_is_made_at_any_price(promised):
+    tight = [node("e0", Tier.EDGE, 2, 64), node("cloud", Tier.CLOUD, 1, 64)]
+    waiting = running("a-1", "a", resources(2), None)
+    held = [*pods("b", 1), attrs.evolve(waiting, phase="Pending", ready=False)]
+    kept = {"a": Promise(qos=promised), "b": Promise(qos=0.0, weight=0.5)}
+    found = suggested(tight, held, 1e4, {"a": 1.0}, kept)
+    assert told(found) == {("b", "cloud")}
+    assert [awaited.pod.name for awaited in found.awaited] == ["a-1"]
+
+
+def test_the_price_is_paid_where_the_gain_comes_first():
+    urgent = running("high-1", "high", ONE, "cloud", priority=5)
+    held = [urgent, *pods("low", 1)]
+    assert told(suggested(nodes(1), held, 29)) == {("high", "e0"), ("low", "cloud")}
+    assert not suggested(nodes(1), held, 31).moves
+
+
+def test_the_papers_form_asks_for_no_price():
+    shot = snapshot(nodes(1), pods("a", cloud=1))
+    limits = SuggestLimits(price=1e5)
+    found = suggest(shot, lambda _: Promise(), Objective(), limits, algorithm="paper")
+    assert len(found.moves) == 1
+
+
+def drawn_lasting(seed):
+    return lambda workload: float(5 + (7 * seed + 11 * sum(map(ord, workload.name))) % 90)
+
+
+def literal_worth(case, lasting):
+    """Word for word: points as pods of the average workload, for as long as they last."""
+    shot, objective = case.snapshot, case.objective
+    shares = shot.shares()
+    stranded = Counter(
+        pod.workload
+        for pod in shot.schedulable(shot.pods.values())
+        if all(reasons(pod.pod_class, node, shot.free[node.name]) for node in shot.nodes.values())
+    )
+    even = attrs.evolve(objective, gamma=0.0)
+    promised = {w: promised_pods(case.promises(w).qos, s.total) for w, s in shares.items()}
+
+    def score(by, workload, edge):
+        promise = case.promises(workload)
+        return by.score(edge, shares[workload].total, promise.qos, promise.weight)
+
+    points = sum(score(even, w, promised[w]) - score(even, w, 0) for w in shares)
+    a_point = sum(promised.values()) * NANO / points if points else 0.0
+
+    def worth(after):
+        total = 0
+        for workload, share in shares.items():
+            edge = after[workload].edge
+            most = max(share.edge + stranded[workload], promised[workload], share.edge)
+            gained = score(objective, workload, min(edge, most))
+            gained -= score(objective, workload, share.edge)
+            total += round(gained * a_point * lasting(workload))
+        return total
+
+    return worth
+
+
+@pytest.mark.parametrize(
+    ("draw", "seeds"), [(drawn_case, range(5000, 5160)), (crowded_case, range(5000, 5080))]
+)
+def test_the_net_worth_is_the_greatest_of_all_choices_of_moves(draw, seeds):
+    seen = Counter()
+    for seed in seeds:
+        drawn = draw(seed)
+        price = (2.0, 10.0, 30.0)[seed % 3]
+        case = attrs.evolve(drawn, limits=attrs.evolve(drawn.limits, price=price))
+        lasting = drawn_lasting(seed)
+        worth = literal_worth(case, lasting)
+        best = enumerated(case, Measure.UNUSABLE, worth)
+        found = suggest(case.snapshot, case.promises, case.objective, case.limits, lasting=lasting)
+        number = len(found.legs) + len(found.awaited)
+        given = len(found.awaited) * (1 + case.limits.max_moves)
+        net = worth(found.after.shares) - round(price * NANO) * (number - given)
+        if best.net < 10**4:
+            assert not found.moves, seed
+            continue
+        seen["proven"] += found.proven
+        if found.proven:
+            assert (net, -number, 0, -found.after.fragmentation) == best.rank, seed
+        else:
+            assert net <= best.net, seed
+        seen["moved"] += bool(found.moves)
+        seen["several"] += len(found.moves) > 1
+    assert seen["moved"] >= 12, seen
+    assert seen["proven"] >= 0.9 * seen["moved"], seen
+    assert seen["several"] >= 3, seen

@@ -1,0 +1,413 @@
+"""One move a suggestion so that no single node holds all of a workload, and no more than that."""
+
+import random
+from collections import Counter
+
+import attrs
+import pytest
+
+from kubedsm.model.deadline import Deadline
+from kubedsm.model.model import Taint, Tier
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.moving.movable import default_movable
+from kubedsm.optimizer.moving.rebalance import on_one_node
+from kubedsm.optimizer.moving.suggest import MoveKind, SuggestLimits, suggest
+from kubedsm.plugins.fit import reasons, shortages
+from support.placement_instances import Instance, node, resources, snapshot
+from support.rule_instances import app, evenly, near
+from support.ruled_instances import leaning, member, ruled_case
+from support.ruled_literal import broken, refusals, stages
+from support.suggest_instances import OBJECTIVES, Case, crowded_case, drawn_case, running
+from support.suggest_literal import carried_out
+
+ZONE = "topology.kubernetes.io/zone"
+LIMITS = SuggestLimits(spread=True)
+WITHIN_A_TIER = (MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_CLOUD)
+#: all that may be is there already
+CONTENT = Promise(0.0)
+
+
+def edge(name, cpu=4, zone=None, **more):
+    return node(name, Tier.EDGE, cpu, 64, labels={ZONE: zone} if zone else {}, **more)
+
+
+def cloud(name="c1", cpu=64, **more):
+    return node(name, Tier.CLOUD, cpu, 64, **more)
+
+
+def together(service, number, on, cpu=1, **more):
+    """Pods of a service on one node, the later the younger."""
+    return [
+        running(f"{service}-{n}", service, resources(cpu), on, created=float(n), **more)
+        for n in range(number)
+    ]
+
+
+def suggested(nodes, pods, limits=LIMITS, promised=None, **more):
+    shot = snapshot(nodes, pods)
+    promises = promised or {}
+    found = suggest(
+        shot, lambda w: promises.get(w.name, CONTENT), Objective(beta=0.0), limits, **more
+    )
+    after = carried_out(shot, found)
+    if all(move.rebalances for move in found.moves):
+        assert found.after.qos == found.before.qos
+        assert found.after.shares == found.before.shares
+    rebalanced = {move.pod.workload for move in found.moves if move.rebalances}
+    assert not rebalanced & on_one_node(after).keys()
+    return found
+
+
+def told(found):
+    return {(m.pod.name, m.source, m.target, m.kind.value) for m in found.moves}
+
+
+def test_the_youngest_of_three_on_one_node_goes_to_another():
+    found = suggested([edge("e1"), edge("e2"), cloud()], together("a", 3, "e1"))
+    assert told(found) == {("a-2", "e1", "e2", "edge-to-edge")}
+    [move] = found.moves
+    assert move.rebalances
+    assert move.purpose == "so that no single node holds all of shop/a"
+    assert [leg.needs for leg in found.legs] == [frozenset()]
+    assert found.proven
+
+
+def test_in_a_rollout_the_youngest_of_both_kinds_goes():
+    old, new = together("a", 2, "e1"), [running("a-9", "a", resources(2), "e1", created=9.0)]
+    for pods in ([*old, *new], [*new, *old]):
+        assert told(suggested([edge("e1"), edge("e2")], pods)) == {
+            ("a-9", "e1", "e2", "edge-to-edge")
+        }
+    # Unless there is only room for another.
+    assert told(suggested([edge("e1"), edge("e2", 1)], [*old, *new])) == {
+        ("a-1", "e1", "e2", "edge-to-edge")
+    }
+
+
+def test_so_it_does_from_one_cloud_node_to_another():
+    found = suggested([edge("e1"), cloud("c1"), cloud("c2")], together("a", 2, "c1"))
+    assert told(found) == {("a-1", "c1", "c2", "cloud-to-cloud")}
+
+
+def test_but_not_to_another_tier():
+    assert not suggested([edge("e1"), cloud()], together("a", 2, "e1")).moves
+    assert not suggested([edge("e1"), cloud()], together("a", 2, "c1")).moves
+
+
+def test_without_being_told_to_there_is_none():
+    assert not suggested([edge("e1"), edge("e2")], together("a", 2, "e1"), SuggestLimits()).moves
+
+
+def test_the_papers_form_knows_no_such_move():
+    nodes = [edge("e1"), edge("e2")]
+    assert not suggested(nodes, together("a", 2, "e1"), algorithm="paper").moves
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        together("a", 1, "e1"),
+        [*together("a", 2, "e1"), running("a-9", "a", resources(1), "e2")],
+        [*together("a", 2, "e1"), running("a-9", "a", resources(1), "c1")],
+        [attrs.evolve(pod, ready=pod.name == "a-0") for pod in together("a", 2, "e1")],
+        [attrs.evolve(pod, terminating=pod.name == "a-0") for pod in together("a", 2, "e1")],
+        [attrs.evolve(pod, pinned="it is told to stay") for pod in together("a", 2, "e1")],
+        [attrs.evolve(pod, scheduler_name="other") for pod in together("a", 2, "e1")],
+    ],
+    ids=["one", "on two", "on two tiers", "one Ready", "one leaves", "pinned", "of another"],
+)
+def test_nothing_moves_that_need_not_or_must_not(pods):
+    assert not suggested([edge("e1"), edge("e2"), cloud()], pods).moves
+
+
+def test_a_pod_that_waits_for_a_node_will_be_elsewhere():
+    pods = together("a", 3, "e1")
+    pods[0] = attrs.evolve(pods[0], node_name=None, phase="Pending", ready=False)
+    assert not suggested([edge("e1"), edge("e2")], pods).moves
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        edge("e2", 0.5),
+        edge("e2", unschedulable=True),
+        edge("e2", taints=(Taint("gone", "", "NoExecute"),)),
+        edge("e2", taints=(Taint("old", "", "PreferNoSchedule"),)),
+    ],
+    ids=["no room", "cordoned", "tainted", "disliked"],
+)
+def test_a_node_that_does_not_take_it_or_that_it_likes_less_is_no_place_for_it(other):
+    assert not suggested([edge("e1"), other], together("a", 2, "e1")).moves
+
+
+def test_the_most_pods_come_first_before_them_the_weight_and_first_the_priority():
+    nodes = [edge("e1", 16), edge("e2", 1)]
+    pods = [*together("a", 2, "e1"), *together("b", 3, "e1"), *together("c", 2, "e1")]
+    assert told(suggested(nodes, pods)) == {("b-2", "e1", "e2", "edge-to-edge")}
+    heavy = {"a": Promise(0.0, 2.0)}
+    assert told(suggested(nodes, pods, promised=heavy)) == {("a-1", "e1", "e2", "edge-to-edge")}
+    pods = [*pods[:5], *together("c", 2, "e1", priority=5)]
+    assert told(suggested(nodes, pods, promised=heavy)) == {("c-1", "e1", "e2", "edge-to-edge")}
+
+
+def test_it_goes_to_another_zone_rather_then_where_it_costs_least():
+    pods = [*together("a", 2, "e1", 2), running("b-1", "b", resources(3), "c1")]
+    # On e2, a would leave a core that is of no use; on e3 it leaves room for the three cores of b.
+    nodes = [edge("e1", 4, "x"), edge("e2", 4, "x"), edge("e3", 5, "x"), cloud(unschedulable=True)]
+    limits = attrs.evolve(LIMITS, max_cloud_to_edge=0)
+    assert told(suggested(nodes, pods, limits)) == {("a-1", "e1", "e3", "edge-to-edge")}
+    nodes[1] = edge("e2", 4, "y")
+    assert told(suggested(nodes, pods, limits)) == {("a-1", "e1", "e2", "edge-to-edge")}
+
+
+def test_in_the_cloud_it_goes_where_least_is_allocated():
+    nodes = [cloud("c1"), cloud("c2", 8), cloud("c3", 32)]
+    assert told(suggested(nodes, together("a", 2, "c1"))) == {("a-1", "c1", "c3", "cloud-to-cloud")}
+
+
+def test_it_counts_as_a_move_within_the_limits():
+    edges, clouds = [edge("e1"), edge("e2")], [cloud("c1"), cloud("c2")]
+    none = attrs.evolve(LIMITS, max_moves=0)
+    assert not suggested(edges, together("a", 2, "e1"), none).moves
+    assert not suggested(clouds, together("a", 2, "c1"), none).moves
+    kept = attrs.evolve(LIMITS, max_edge_reorder=0)
+    assert not suggested(edges, together("a", 2, "e1"), kept).moves
+    assert suggested(clouds, together("a", 2, "c1"), kept).moves
+
+
+def test_it_pays_only_where_the_workload_stays_as_it_is_for_long_enough():
+    """It is worth a pod at the edge for that long."""
+    nodes, pods = [edge("e1"), edge("e2", 1)], [*together("a", 3, "e1"), *together("b", 2, "e1")]
+    priced = attrs.evolve(LIMITS, price=20.0)
+    stays = {"a": 20.0, "b": 20.5}
+    found = suggested(nodes, pods, priced, lasting=lambda w: stays[w.name])
+    assert [move.pod.name for move in found.moves] == ["b-1"]
+    stays["b"] = 19.0
+    found = suggested(nodes, pods, priced, lasting=lambda w: stays[w.name])
+    assert not found.moves
+    assert found.may_pay_later
+    assert [left.pod.name for left in found.rejected] == ["a-2"]
+    assert "gains 20.0 pod-seconds, not more than its price of 20.0" in found.rejected[0].reason
+    assert suggested(nodes, pods, LIMITS, lasting=lambda _: 0.0).moves
+
+
+def test_beside_moves_that_gain_it_is_a_group_of_its_own():
+    nodes = [edge("e1"), edge("e2"), cloud()]
+    pods = [*together("a", 2, "e1"), running("b-1", "b", resources(1), "c1")]
+    found = suggested(nodes, pods, promised={"b": Promise(1.0)})
+    assert Counter(move.rebalances for move in found.moves) == {True: 1, False: 1}
+    assert sorted(move.group for move in found.moves) == [0, 1]
+    assert all(not leg.needs for leg in found.legs)
+    # Of what is left by the others of moves, of room, and of workloads.
+    alone = suggested(nodes, pods, attrs.evolve(LIMITS, max_moves=1), promised={"b": Promise(1.0)})
+    assert [move.rebalances for move in alone.moves] == [False]
+    small = [edge("e1", 2), edge("e2", 1), cloud()]
+    assert [m.pod.name for m in suggested(small, pods, promised={"b": Promise(1.0)}).moves] == [
+        "b-1"
+    ]
+
+
+def test_it_does_not_count_on_room_that_another_move_leaves():
+    """b goes to the cloud from e2 for c, and a's pod would fit there only then."""
+    nodes = [edge("e1", 2), edge("e2", 3), cloud("c1"), cloud("c2")]
+    pods = [
+        *together("a", 2, "e1"),
+        running("b-1", "b", resources(3), "e2"),
+        running("c-1", "c", resources(2), "c1"),
+    ]
+    found = suggested(nodes, pods, promised={"c": Promise(1.0)})
+    assert {move.pod.name for move in found.moves} == {"b-1", "c-1"}
+
+
+def test_the_deadline_ends_it():
+    class Passed(Deadline):
+        passed = True
+
+    nodes = [edge("e1"), edge("e2")]
+    assert not suggested(nodes, together("a", 2, "e1"), bounds=Bounds(deadline=Passed())).moves
+
+
+def test_a_rule_that_binds_the_pods_to_each_other_is_need_enough():
+    nodes = [
+        node(name, Tier.EDGE, labels={ZONE: zone})
+        for name, zone in (("e1", "x"), ("e2", "y"), ("e3", "x"))
+    ]
+    close = {"affinity": (near(app("a"), key=ZONE),)}
+    pods = [member(f"a-{n}", "a", "e1", created=float(n), **close) for n in range(2)]
+    [move] = suggested(nodes, pods).moves
+    assert move.target == "e3"
+    assert not suggested(nodes[:2], pods).moves
+
+
+def test_no_rule_of_those_that_stay_is_broken():
+    nodes = [node(name, Tier.EDGE, labels={ZONE: name}) for name in ("e1", "e2")]
+    even = {"spread": (evenly(app("a", "b"), key=ZONE),)}
+    pods = [
+        *(member(f"a-{n}", "a", "e1") for n in range(2)),
+        member("b-1", "b", "e2", **even),
+        member("b-2", "b", "e2", **even),
+    ]
+    limits = attrs.evolve(LIMITS, max_edge_reorder=3)
+    # b may go to e1 no more than a may come to e2: three and one would be uneven.
+    assert not suggested(nodes, pods, limits).moves
+
+
+def test_who_has_rules_about_others_waits_until_nothing_else_moves():
+    close = {"affinity": (near(app("a"), key=ZONE),)}
+    nodes = [edge("e1", zone="x"), edge("e2", zone="x"), cloud()]
+    pods = [member(f"a-{n}", "a", "e1", **close) for n in range(2)]
+    assert [m.pod.workload.name for m in suggested(nodes, pods).moves] == ["a"]
+    pods.append(running("b-1", "b", resources(1), "c1"))
+    beside = suggested(nodes, pods, promised={"b": Promise(1.0)})
+    assert [m.pod.workload.name for m in beside.moves] == ["b"]
+
+
+def test_defragmenting_puts_nothing_at_risk():
+    """Together the two of a would leave a whole node free, of use to who requests one."""
+    nodes = [edge("e1"), edge("e2"), cloud()]
+    pods = [running(f"a-{n}", "a", resources(2), f"e{n}") for n in (1, 2)]
+    pods.append(attrs.evolve(running("d-1", "d", resources(4), "c1"), ready=False))
+    tidy = SuggestLimits(defragment=True)
+    assert len(suggested(nodes, pods, tidy).moves) == 1
+    found = suggested(nodes, pods, attrs.evolve(tidy, spread=True))
+    assert not found.moves
+    # A third one, in the cloud, is enough.
+    pods.append(running("a-3", "a", resources(1), "c1"))
+    assert len(suggested(nodes, pods, attrs.evolve(tidy, spread=True)).moves) == 1
+
+
+def lumped(seed):
+    """Pods of a service on one node, mostly, and room here and there."""
+    rng = random.Random(seed)
+    nodes = [
+        node(f"{tier}-{n}", tier, rng.choice((2, 3, 4, 6)), 64, labels={ZONE: rng.choice("xy")})
+        for tier in Tier
+        for n in range(rng.choice((1, 2, 3)))
+    ]
+    free = {of.name: of.allocatable for of in nodes}
+    pods, promised = [], {}
+    for service in "abcd"[: rng.randint(1, 4)]:
+        promised[service] = Promise(rng.choice((0.0, 0.5, 1.0)), rng.choice((1.0, 2.0)))
+        home, requests = rng.choice(nodes).name, resources(rng.choice((0.5, 1, 2)))
+        for n in range(rng.randint(1, 4)):
+            on = home if rng.random() < 0.9 else rng.choice(nodes).name
+            if not shortages(requests, free[on]):
+                free[on] -= requests
+                pods.append(running(f"{service}-{n}", service, requests, on, created=float(n)))
+    limits = SuggestLimits(
+        max_moves=rng.choice((1, 2, 4)),
+        max_edge_reorder=rng.choice((0, 1, 3)),
+        defragment=rng.random() < 0.3,
+        spread=True,
+    )
+    return Case(Instance(snapshot(nodes, pods), (), promised), limits, rng.choice(OBJECTIVES))
+
+
+def possible(shot, found):
+    """All that could be done: by enumeration, whatever is best."""
+    others = [m for m in (*found.moves, *found.awaited) if not m.rebalances]
+    free = dict(shot.free)
+    for move in others:
+        for name in {move.target, move.stopover} - {None}:
+            free[name] -= move.pod.requests
+    busy = {move.pod.workload for move in others}
+    movable = default_movable(shot)
+    for workload, pods in on_one_node(shot).items():
+        for pod in pods:
+            source = shot.nodes[pod.node_name]
+            for target in shot.nodes.values():
+                if (
+                    workload not in busy
+                    and not movable(pod)
+                    and target.tier is source.tier
+                    and target is not source
+                    and not reasons(pod.pod_class, target, free[target.name])
+                ):
+                    yield workload, pod.name, target.name
+
+
+@pytest.mark.parametrize("draw", [lumped, drawn_case, crowded_case])
+def test_one_is_made_if_and_only_if_one_can_be(draw):
+    seen = Counter()
+    for seed in range(300):
+        case = draw(seed)
+        shot, limits = case.snapshot, attrs.evolve(case.limits, spread=True)
+        found = suggest(shot, case.promises, case.objective, limits)
+        made = [move for move in found.moves if move.rebalances]
+        others = [move for move in found.moves if not move.rebalances]
+        inside = sum(move.kind is MoveKind.EDGE_TO_EDGE for move in others)
+        left = limits.max_moves - len(found.legs) + len(made) - len(found.awaited)
+        could = [
+            choice
+            for choice in possible(shot, found)
+            if left > 0
+            and (shot.nodes[choice[-1]].tier is Tier.CLOUD or inside < limits.max_edge_reorder)
+        ]
+        assert len(made) == bool(could), seed
+        if made:
+            [move] = made
+            workload = move.pod.workload
+            assert (workload, move.pod.name, move.target) in could
+            pods = Counter(pod.workload for pod in shot.pods.values())
+            worth = {of: (case.promises(of).weight, pods[of]) for of, *_ in could}
+            assert worth[workload] == max(worth.values())
+            assert workload not in on_one_node(carried_out(shot, found))
+            assert not any(leg.needs for leg in found.legs if leg.move.rebalances)
+            without = suggest(shot, case.promises, case.objective, case.limits)
+            if not case.limits.spread:
+                assert others == list(without.moves)
+            assert found.after.shares == without.after.shares
+            seen[move.kind] += 1
+            seen["beside others"] += bool(others)
+    if draw is lumped:
+        assert min(seen[kind] for kind in (*WITHIN_A_TIER, "beside others")) >= 10, seen
+
+
+def test_under_rules_between_pods_none_is_broken():
+    seen = Counter()
+    for seed in range(300):
+        case = ruled_case(seed, leaning) if seed % 2 else ruled_case(seed)
+        shot, limits = case.snapshot, attrs.evolve(case.limits, spread=True)
+        found = suggest(shot, case.promises, case.objective, limits)
+        made = [move for move in found.moves if move.rebalances]
+        assert not refusals(shot, found, seed), seed
+        assert not any(broken(shot, after) for after in stages(shot, found)), seed
+        seen["made"] += bool(made)
+        seen["refused"] += not made and bool(list(possible(shot, found)))
+    assert seen["made"] >= 5, seen
+    assert seen["refused"] >= 5, seen
+
+
+@pytest.mark.parametrize("defragment", [False, True])
+def test_suggesting_again_and_again_comes_to_its_end(defragment):
+    seen = Counter()
+    for seed in range(300):
+        case = lumped(seed)
+        shot, limits = case.snapshot, attrs.evolve(case.limits, defragment=defragment)
+        ranks = []
+        for _ in range(40):
+            found = suggest(shot, case.promises, case.objective, limits)
+            rank = found.before.qos, -len(on_one_node(shot)), -found.before.fragmentation
+            assert not ranks or rank > ranks[-1], seed
+            ranks.append(rank)
+            if not found.moves:
+                break
+            shot = carried_out(shot, found)
+            seen["rebalanced"] += any(move.rebalances for move in found.moves)
+            seen["tidied"] += found.after.qos == found.before.qos and not any(
+                move.rebalances for move in found.moves
+            )
+        else:
+            raise AssertionError(f"no end for seed {seed}")
+        left = [
+            choice
+            for choice in possible(shot, found)
+            if limits.max_moves
+            and (shot.nodes[choice[-1]].tier is Tier.CLOUD or limits.max_edge_reorder)
+        ]
+        assert not left, seed
+        seen["several rounds"] += len(ranks) > 2
+    assert seen["rebalanced"] >= 60, seen
+    assert seen["several rounds"] >= 30, seen
+    assert (seen["tidied"] >= 5) == defragment, seen

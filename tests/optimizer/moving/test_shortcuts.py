@@ -1,0 +1,182 @@
+"""What a suggestion passes over changes nothing: it equals one that passes over nothing."""
+
+import random
+from collections import Counter
+
+import attrs
+import numpy as np
+import pytest
+
+from kubedsm.model.model import Tier
+from kubedsm.objective.fragmentation import Measure
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.matching.problem import kinds
+from kubedsm.optimizer.moving import best_changes, relaxation
+from kubedsm.optimizer.moving.edge_changes import Changes, changes_within
+from kubedsm.optimizer.moving.edge_pods import EdgePods
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.movable import default_movable
+from kubedsm.optimizer.moving.rebalance import on_one_node
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
+from support.ruled_instances import ruled_case
+from support.suggest_instances import crowded_case, drawn_case, wide_case
+from support.suggest_literal import literally_left, problem_of
+
+#: So few that not all workloads are looked at together.
+FEW = attrs.evolve(SUGGEST_BOUNDS, states=60_000, loads=400)
+
+
+def suggested(case, bounds):
+    return suggest(case.snapshot, case.promises, case.objective, case.limits, bounds=bounds)
+
+
+@pytest.fixture
+def thorough(monkeypatch):
+    """Every node, every change on every node."""
+
+    def pass_over_nothing():
+        everywhere = property(lambda problem: np.arange(len(problem.nodes)))
+        monkeypatch.setattr(EdgeProblem, "changeable", everywhere)
+        monkeypatch.setattr(
+            best_changes, "cheapest", lambda costs, _: np.ones(costs.shape, dtype=np.bool_)
+        )
+        monkeypatch.setattr(
+            relaxation, "alike", lambda looks: (np.arange(len(looks)), np.arange(len(looks)))
+        )
+
+    return pass_over_nothing
+
+
+@pytest.mark.parametrize("bounds", [Bounds(10**9, 10**12, 40_000), FEW])
+def test_what_is_passed_over_changes_no_suggestion(bounds, thorough):
+    seeds = range(40)
+    found = [suggested(wide_case(seed), bounds) for seed in seeds]
+    thorough()
+    for seed in seeds:
+        assert found[seed] == suggested(wide_case(seed), bounds), seed
+    seen = Counter(move.kind for each in found for move in each.moves)
+    assert len(seen) == 3, seen
+    assert sum(not each.moves for each in found) > 2
+    assert sum(each.proven for each in found) > (10 if bounds is not FEW else -1)
+
+
+@pytest.mark.parametrize("draw", [drawn_case, ruled_case])
+def test_what_a_node_can_undergo_is_what_room_pods_and_clashes_allow(draw):
+    seen = Counter()
+    for seed in range(30):
+        problem, _ = problem_of(draw(seed), Measure.UNUSABLE)
+        present = problem.present.sum(axis=0)
+        vectors = changes_within(-present, problem.supply + present, 3, 10**6)
+        nodes = problem.changeable
+        asked = Changes.of(vectors).possible(problem, nodes, problem.present, problem.free)
+        for node, row in zip(nodes.tolist(), asked, strict=True):
+            for vector, possible in zip(vectors, row.tolist(), strict=True):
+                assert possible == allowed(problem, node, vector), (seed, node, vector)
+                seen[possible] += 1
+        others = sorted({*range(len(problem.nodes))} - {*nodes.tolist()})
+        seen["left out"] += len(others)
+        for node in others:
+            assert not any(allowed(problem, node, vector) for vector in vectors if vector.any())
+        seen["clashes"] += bool(problem.clashes)
+    assert min(seen[True], seen[False]) > 100
+    assert seen["clashes" if draw is ruled_case else "left out"] > 2
+
+
+def allowed(problem, node, vector):
+    there, asked = problem.present[node] + vector, np.maximum(vector, 0) @ problem.requests > 0
+    fits = (vector @ problem.requests <= problem.free[node])[asked].all()
+    apart = all(
+        not on[node] or vector[one] <= 0 or there[other] - (one == other) <= 0
+        for on, one, other in problem.clashes
+    )
+    return bool((there >= 0).all() and (vector <= problem.most[node]).all() and fits and apart)
+
+
+def test_nodes_that_are_alike_add_what_they_would_one_by_one():
+    for seed in range(200):
+        rng, most = np.random.default_rng(seed), 1 + seed % 4
+        vectors = changes_within(np.array([-2, 0]), np.array([1, 2]), most, 100)
+        kept = rng.random((3, len(vectors))) < 0.2
+        options = kept[rng.integers(0, 3, rng.integers(1, 9))] | ~vectors.any(axis=1)
+        weighing = rng.integers(0, 9, (3, 2))
+        expected = np.full((most + 1, most + 1, 3), -1)
+        for come, leave in np.ndindex(most + 1, most + 1):
+            expected[come, leave] = most_with(vectors, options, weighing, come, leave)
+        assert (relaxation.most_added(vectors, options, weighing, most) == expected).all(), seed
+
+
+def most_with(vectors, options, weighing, come, leave):
+    """The most for each weight, node by node, with no more than so many that come and leave."""
+    reached = {(0, 0): np.zeros(len(weighing), dtype=np.int64)}
+    for of_node in options:
+        following = {}
+        for (came, left), total in reached.items():
+            for vector in vectors[of_node]:
+                key = came + np.maximum(vector, 0).sum(), left + np.maximum(-vector, 0).sum()
+                if key[0] <= come and key[1] <= leave:
+                    more = total + weighing @ vector
+                    following[key] = np.maximum(following.get(key, more), more)
+        reached = following
+    return np.max(list(reached.values()), axis=0)
+
+
+@pytest.mark.parametrize("draw", [drawn_case, crowded_case, wide_case])
+def test_the_ten_best_left_alone_are_those_of_all(draw):
+    named = 0
+    for seed in range(60):
+        case = draw(seed)
+        case = attrs.evolve(case, limits=attrs.evolve(case.limits, spread=False))
+        found = suggested(case, SUGGEST_BOUNDS)
+        assert [left.pod for left in found.rejected] == literally_left(case, found), seed
+        named += len(found.rejected)
+    assert named > 60
+
+
+def test_what_one_node_would_take_is_told_by_who_is_where():
+    at_risk = 0
+    for seed in range(300):
+        shot, rng = drawn_case(seed).snapshot, random.Random(seed)
+        pods = [attrs.evolve(p, ready=p.uid in shot.placed) for p in shot.pods.values()]
+        strange = [attrs.evolve(p, scheduler_name="other") for p in pods if rng.random() < 0.2]
+        shot = attrs.evolve(shot, pods={p.uid: p for p in (*pods, *strange)})
+        moved = {uid: rng.choice(sorted(shot.nodes)) for uid in shot.placed if rng.random() < 0.2}
+        for targets in ({}, moved):
+            expected = literally_on_one_node(shot, {**shot.placed, **targets})
+            assert on_one_node(shot, targets) == expected, seed
+            at_risk += len(expected)
+    assert at_risk > 100
+
+
+def literally_on_one_node(shot, placed):
+    pods = {}
+    for pod in shot.pods.values():
+        if pod.scheduler_name == shot.scheduler_name and pod.counts_for_qos:
+            pods.setdefault(pod.workload, []).append(pod)
+    return {
+        workload: members
+        for workload, members in pods.items()
+        if sum(pod.ready for pod in members) > 1 and len({placed.get(p.uid) for p in members}) == 1
+    }
+
+
+def test_as_which_kind_pods_go_to_the_cloud_is_told_by_one_of_those_alike():
+    """As if each pod were asked about, with all that may leave the cloud gone."""
+    several = 0
+    for seed in range(200):
+        shot = drawn_case(seed, most=14).snapshot
+        movable, rows = default_movable(shot), shot.in_turn(Tier.CLOUD)
+        pods = EdgePods.of(shot, movable)
+        found, kind_of = pods.kinds_on(rows)
+        groups = pods.groups.values()
+        everybody = [pod for g in groups for pod in (*g.here, *g.outside, *g.waiting)]
+        gone = shot.without(pod.uid for g in groups for pod in g.outside)
+        expected = kinds(everybody, attrs.evolve(rows, room=gone.room))
+        assert [kind.requests for kind in found] == [kind.requests for kind in expected]
+        for alike, literal in zip(found, expected, strict=True):
+            assert (alike.nodes == literal.nodes).all()
+            at = found.index(alike)
+            assert {pod.uid for pod in literal.pods} == {
+                pod.uid for pod in everybody if kind_of[pod.pod_class] == at
+            }
+        several += len(found) > 1
+    assert several > 100

@@ -1,0 +1,99 @@
+"""What a solver says which moves are best, beside the DP where that can say it."""
+
+from collections import Counter
+
+import attrs
+import pytest
+
+from kubedsm.objective.fragmentation import Measure
+from kubedsm.objective.gains import Gains, leading
+from kubedsm.objective.lasting import assumed
+from kubedsm.objective.worths import Worths
+from kubedsm.optimizer.moving import exact
+from kubedsm.optimizer.moving.exact import suggest_exact
+from kubedsm.optimizer.moving.move_groups import legs_of
+from kubedsm.optimizer.moving.proposal import Question
+from kubedsm.optimizer.moving.relaxation import most_gained
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
+from kubedsm.solvers.highs import Highs
+from support.ruled_instances import ruled_case
+from support.suggest_instances import crowded_case, drawn_case, wide_case
+from support.suggest_literal import problem_of
+
+#: So few that the DP looks at nothing.
+NOTHING = attrs.evolve(SUGGEST_BOUNDS, loads=0)
+SOLVED = attrs.evolve(NOTHING, solver=Highs(seconds=600))
+
+
+def question_of(case, bounds=SUGGEST_BOUNDS, levels=1):
+    problem, gains = problem_of(case, Measure.UNUSABLE)
+    priorities = {workload: at % levels for at, workload in enumerate(sorted(gains.shares))}
+    gains = Gains(gains.shares, case.promises, case.objective, priorities)
+    worths = Worths(gains, assumed, problem.awaited) if case.limits.price else gains
+    return Question(problem, gains, worths, case.limits, bounds)
+
+
+def many_case():
+    return next(case for case in map(wide_case, range(99)) if len(case.instance.promised) > 8)
+
+
+@pytest.mark.parametrize(
+    ("draw", "seeds", "levels", "limits"),
+    [
+        (drawn_case, range(40), 1, {}),
+        (crowded_case, range(20), 1, {}),
+        (crowded_case, range(20, 40), 3, {}),
+        (crowded_case, range(60, 80), 2, {"price": 5.0, "headroom": 0.1}),
+        (wide_case, range(6), 2, {}),
+        (ruled_case, range(25), 1, {}),
+    ],
+)
+def test_the_moves_are_worth_what_those_of_the_dp_are(draw, seeds, levels, limits):
+    seen = Counter()
+    for seed in seeds:
+        case = draw(seed)
+        case = attrs.evolve(case, limits=attrs.evolve(case.limits, **limits))
+        question = question_of(case, levels=levels)
+        best = suggest_exact(question)
+        found = suggest_exact(question_of(case, SOLVED, levels))
+        worth, most = question.net(found.moves), question.net(best.moves)
+        if found.proven or best.proven:
+            assert worth <= most or not best.proven, seed
+            assert worth >= most or not found.proven, seed
+        if found.proven and best.proven:
+            assert legs_of(found.moves) == legs_of(best.moves), seed
+            if found.certificate is not None:
+                assert found.certificate.proven
+                assert found.certificate.value == max(leading(worth), 0), seed
+        level, bound = most_gained(question)
+        assert not any(most[:level]), seed
+        assert most[level] <= bound, seed
+        seen["proven"] += found.proven
+        seen["moved"] += bool(found.moves)
+        seen["less"] += worth < most
+    # Those that rules refuse, and circles that the cloud cannot break, make it uncertain.
+    assert seen["proven"] >= len(seeds) / 2, seen
+    assert seen["less"] <= len(seeds) / 12, seen
+    assert seen["moved"] >= len(seeds) / 12, seen
+
+
+def test_without_a_solver_it_is_said_how_much_more_there_might_be():
+    few = attrs.evolve(SUGGEST_BOUNDS, loads=60)
+    alone = attrs.evolve(few, solver=Highs(seconds=600))
+    question = question_of(many_case(), few)
+    found = suggest_exact(question)
+    [value] = question.net(found.moves)
+    assert not found.proven
+    assert 0 < found.certificate.value == value < found.certificate.bound
+    solved = suggest_exact(question_of(many_case(), alone))
+    assert solved.proven
+    assert value <= solved.certificate.value == solved.certificate.bound < found.certificate.bound
+
+
+def test_beyond_what_a_solver_can_cope_with_it_is_asked_about_a_part(monkeypatch):
+    monkeypatch.setattr(exact, "MOST_PAIRS", 60)
+    bounds = attrs.evolve(NOTHING, solver=Highs(seconds=600))
+    found = suggest_exact(question_of(many_case(), bounds))
+    assert found.moves
+    assert not found.proven
+    assert found.certificate.bound == most_gained(question_of(many_case()))[1]

@@ -1,0 +1,131 @@
+from collections import Counter
+
+import attrs
+import numpy as np
+import pytest
+
+from kubedsm.model.model import Tier
+from kubedsm.objective.fragmentation import Measure
+from kubedsm.objective.objective import quality
+from kubedsm.optimizer.moving.paper.decision_migration import make_decision_with_migration
+from kubedsm.optimizer.moving.paper.free_edge import free_edge_as_needed
+from kubedsm.optimizer.moving.paper.paper_suggester import cloud_to_edge_candidates
+from kubedsm.optimizer.moving.rebalance import Rebalancing
+from kubedsm.optimizer.moving.reorder_edge import reorder_edge
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
+from kubedsm_lab.bench.literal.enumerated_moves import pairs_on_edge
+from support.suggest_instances import crowded_case, drawn_case
+from support.suggest_literal import enumerated, item_counts, literal_paper, problem_of
+
+#: Nano-units of QoS a move that do not count: scores are rounded, workload by workload.
+ROUNDING = 1000
+
+
+def pairs(case, found):
+    """Of replicas on one edge node once it is carried out; none if that does not count."""
+    moved = {move.pod.uid: move.target for move in (*found.moves, *found.awaited)}
+    return pairs_on_edge(case.snapshot, moved) if case.limits.spread else 0
+
+
+@pytest.mark.parametrize(
+    ("draw", "seeds", "measure"),
+    [
+        (drawn_case, range(200), Measure.UNUSABLE),
+        (drawn_case, range(200, 320), Measure.PRODUCT),
+        (crowded_case, range(90), Measure.UNUSABLE),
+        (crowded_case, range(90, 150), Measure.PRODUCT),
+    ],
+)
+def test_exact_equals_trying_every_choice_of_moves(draw, seeds, measure, monkeypatch):
+    monkeypatch.setattr(Rebalancing, "possible", lambda *_: ())  # what comes beside it
+    seen, unproven = Counter(), 0
+    for seed in seeds:
+        case = draw(seed)
+        case = attrs.evolve(case, limits=attrs.evolve(case.limits, spread=seed % 2 == 0))
+        best = enumerated(case, measure)
+        found = suggest(case.snapshot, case.promises, case.objective, case.limits, measure=measure)
+        moves = len(found.legs) + len(found.awaited)
+        rank = found.after.qos, -moves, -pairs(case, found), -found.after.fragmentation
+        if best.qos - found.before.qos <= ROUNDING * best.moves:
+            assert not found.moves
+        else:
+            assert rank == best.rank, seed
+            seen["moved"] += 1
+        # Only a cycle that cannot be broken, or at too many legs, makes it uncertain.
+        assert moves <= case.limits.max_moves, seed
+        unproven += not found.proven
+        for move in found.moves:
+            seen[move.kind.value] += 1
+        seen["several"] += len(found.moves) > 1
+        seen["needs"] += any(leg.needs for leg in found.legs)
+        seen["awaited"] += bool(found.awaited)
+        seen["stopovers"] += any(move.stopover for move in found.moves)
+    assert unproven <= len(seeds) / 12
+    assert seen["moved"] >= len(seeds) / 8, seen
+    assert seen["cloud-to-edge"] >= 10, seen
+    assert seen["edge-to-cloud"] >= 5, seen
+    if draw is crowded_case:
+        assert seen["edge-to-edge"] >= 3, seen
+        assert seen["needs"] >= 10, seen
+
+
+def test_exact_equals_it_with_room_kept_free():
+    kept = 0
+    for seed in range(60):
+        case = crowded_case(seed, roomy=True)
+        limits = attrs.evolve(case.limits, headroom=0.25)
+        held = attrs.evolve(case, limits=limits)
+        best = enumerated(held, Measure.UNUSABLE)
+        found = suggest(case.snapshot, case.promises, case.objective, limits)
+        if best.qos - found.before.qos <= ROUNDING * best.moves:
+            assert not found.moves, seed
+        else:
+            legs = len(found.legs) + len(found.awaited)
+            assert (found.after.qos, -legs, 0, -found.after.fragmentation) == best.rank, seed
+        kept += best.qos < enumerated(case, Measure.UNUSABLE).qos
+    assert kept >= 5
+
+
+@pytest.mark.parametrize("measure", list(Measure))
+def test_the_papers_form_equals_its_literal_form(measure):
+    seen = Counter()
+    for seed in range(160):
+        case = crowded_case(seed + 1000 * (measure is Measure.PRODUCT), roomy=True)
+        literal = literal_paper(case, measure)
+        problem, gains = problem_of(case, measure)
+        most, reorders = case.limits.max_cloud_to_edge, case.limits.max_edge_reorder
+        picked = item_counts(problem, literal.candidates(most))
+        assert (
+            cloud_to_edge_candidates(problem, gains, most, 1000, problem.to_fill(0.0)) == picked
+        ).all(), seed
+
+        # More candidates than fit: Algorithm 2 would not pick them, but 3 and 5 must cope.
+        candidates = literal.pods(Tier.CLOUD)[:5]
+        expected = literal.decide(candidates, reorders)
+        freeing = free_edge_as_needed(problem, gains)
+        counts = item_counts(problem, candidates)
+        decision = make_decision_with_migration(problem, counts, freeing, gains)
+        before = quality(case.snapshot.shares(), case.promises, case.objective)
+        rank = before + decision.gain, -int(decision.chosen.sum()) - decision.freed
+        assert rank == expected.rank, seed
+
+        changes = np.zeros_like(problem.present)
+        index = {node.name: at for at, node in enumerate(problem.nodes)}
+        for item, name in zip(
+            freeing.items[: decision.freed], freeing.nodes[: decision.freed], strict=True
+        ):
+            changes[index[name], item] -= 1
+        assert (item_counts(problem, expected.freed) == -changes.sum(axis=0)).all(), seed
+        free, present = problem.free - changes @ problem.requests, problem.present + changes
+        reordered = reorder_edge(problem, free, present, reorders, SUGGEST_BOUNDS)
+        room = free - reordered @ problem.requests
+        cost = int(problem.costs(np.arange(len(problem.nodes)), room).sum())
+        number = int(np.maximum(reordered, 0).sum())
+        assert (cost, number) == (expected.reorder.fragmentation, expected.reorder.moves), seed
+        assert not reordered.sum(axis=0).any()
+        seen["chosen"] += bool(decision.chosen.any())
+        seen["freed"] += decision.freed > 0
+        seen["reordered"] += number > 0
+        seen["several reordered"] += number > 1
+    assert min(seen.values()) >= 5, seen
+    assert len(seen) == 4

@@ -1,0 +1,363 @@
+"""Suggestions keep the rules that pods have about each other, and what has priority comes first."""
+
+from collections import Counter
+
+import attrs
+import numpy as np
+import pytest
+
+from kubedsm.model.model import ClaimReference, HostPort, Share, Tier, Workload
+from kubedsm.model.surroundings import Claim
+from kubedsm.objective.fragmentation import Fragmentation, request_mix
+from kubedsm.objective.gains import Gains, standing, worthwhile
+from kubedsm.objective.objective import NANO, Objective, Promise
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
+from support.placement_instances import node, pod, resources, snapshot
+from support.rule_instances import HOST, ZONE, app, evenly, near, zoned
+from support.ruled_instances import apart, member, ruled_case
+from support.ruled_literal import RuledOracle, by_priority, refusals
+from support.suggest_literal import needed
+
+#: Nano-units of QoS a move that do not count: scores are rounded, workload by workload.
+ROUNDING = 1000
+
+
+def edge(name, cpu=4, zone=None):
+    return zoned(name, zone, cpu=cpu, memory=64)
+
+
+def cloud(name="cloud", cpu=64, zone=None):
+    return zoned(name, zone, tier=Tier.CLOUD, cpu=cpu, memory=64)
+
+
+def suggested(nodes, pods, promised=None, limits=None, **more):
+    shot = snapshot(nodes, pods)
+    promises = {name: Promise(qos) for name, qos in (promised or {}).items()}
+    found = suggest(
+        shot,
+        lambda w: promises.get(w.name, Promise()),
+        Objective(gamma=10),
+        limits or SuggestLimits(),
+        **more,
+    )
+    for seed in range(5):
+        assert refusals(shot, found, seed) == []
+    return found
+
+
+def told(suggestion):
+    return {(m.pod.name, m.source, m.target) for m in suggestion.moves}
+
+
+def why(suggestion):
+    return {rejected.pod.name: rejected.reason for rejected in suggestion.rejected}
+
+
+@pytest.fixture(params=["exact", "paper"])
+def algorithm(request):
+    return request.param
+
+
+def test_a_pod_that_keeps_away_from_its_like_goes_where_there_is_none(algorithm):
+    alone = {"anti_affinity": (apart("a"),)}
+    pods = [member("a-1", "a", "e1", **alone), member("a-2", "a", "cloud", **alone)]
+    found = suggested([edge("e1", 9), edge("e2", 1), cloud()], pods, algorithm=algorithm)
+    assert told(found) == {("a-2", "cloud", "e2")}
+    assert found.proven == (algorithm == "exact")
+    found = suggested([edge("e1", 9), cloud()], pods, algorithm=algorithm)
+    assert not found.moves
+    assert "anti-affinity" in why(found)["a-2"]
+
+
+def test_of_three_that_keep_apart_each_gets_a_node_of_its_own():
+    alone = {"anti_affinity": (apart("a"),)}
+    pods = [member(f"a-{n}", "a", f"c{n}", **alone) for n in range(3)]
+    clouds = [cloud(f"c{n}") for n in range(3)]
+    found = suggested([edge("e1", 9), edge("e2", 9), *clouds], pods)
+    assert sorted(move.target for move in found.moves) == ["e1", "e2"]
+    assert found.proven
+
+
+def test_who_leaves_makes_room_and_lifts_what_kept_the_other_away():
+    pods = [
+        member("b-1", "b", "e1"),
+        member("a-1", "a", "cloud", anti_affinity=(apart("b"),)),
+    ]
+    found = suggested([edge("e1", 1), cloud(), cloud("c2")], pods, {"b": 0.0})
+    assert told(found) == {("b-1", "e1", "c2"), ("a-1", "cloud", "e1")}
+    assert needed(found) == {"a-1": {"b-1"}, "b-1": set()}
+    # With one node in the cloud, neither may go to the other's before that is gone.
+    assert not suggested([edge("e1", 1), cloud()], pods, {"b": 0.0}).moves
+
+
+def test_a_move_waits_for_who_keeps_it_away_though_there_is_room():
+    # Two cores free on e1, and yet c has to go before a may come.
+    nodes = [edge("e1", 4), edge("e2", 1), cloud("cloud"), cloud("c2")]
+    pods = [
+        member("b-1", "b", "e1", requests=resources(2, 1), anti_affinity=(apart("a"),)),
+        member("a-1", "a", "cloud", requests=resources(2, 1)),
+    ]
+    found = suggested(nodes, pods, {"b": 0.0})
+    assert told(found) == {("b-1", "e1", "c2"), ("a-1", "cloud", "e1")}
+    assert needed(found)["a-1"] == {"b-1"}
+    assert len({move.group for move in found.moves}) == 1
+
+
+def test_two_free_moves_that_the_rules_do_not_connect_do_not_wait():
+    alone = {"anti_affinity": (apart("a"),)}
+    pods = [member("a-1", "a", "c1", **alone), member("b-1", "b", "c1")]
+    found = suggested([edge("e1", 9), cloud("c1")], pods)
+    assert len(found.moves) == 2
+    assert needed(found) == {"a-1": set(), "b-1": set()}
+    assert {move.group for move in found.moves} == {0, 1}
+
+
+def test_a_spread_forbids_the_best_and_the_second_best_is_proposed():
+    # Zone x has two already: the third may not go to e1, which alone has much room.
+    even = {"spread": (evenly(app("a"), key=HOST),)}
+    nodes = [edge("e1", 9), edge("e2", 1), cloud("cloud")]
+    pods = [
+        member("a-1", "a", "e1", **even),
+        member("a-2", "a", "cloud", created=1.0, **even),
+        member("a-3", "a", "cloud", created=2.0, **even),
+    ]
+    found = suggested(nodes, pods)
+    # One to e2 and then one to e1 would leave 2, 1, 0: only e1's is refused.
+    assert told(found) == {("a-3", "cloud", "e2")}
+    assert "topology spread" in why(found)["a-2"]
+
+
+def test_a_port_of_a_node_is_had_once():
+    http = {"ports": (HostPort(80),)}
+    pods = [member("a-1", "a", "c1", **http), member("b-1", "b", "c2", **http)]
+    found = suggested([edge("e1", 9), cloud("c1"), cloud("c2")], pods)
+    assert len(found.moves) == 1
+    assert found.proven
+    assert any("free ports" in reason for reason in why(found).values())
+
+
+def test_who_wants_to_be_near_follows():
+    near_a = {"affinity": (near(app("a"), key=HOST),)}
+    pods = [
+        member("a-1", "a", "cloud"),
+        member("b-1", "b", "cloud", **near_a),
+    ]
+    found = suggested([edge("e1", 2), cloud()], pods)
+    assert told(found) == {("a-1", "cloud", "e1"), ("b-1", "cloud", "e1")}
+    assert needed(found) == {"a-1": set(), "b-1": {"a-1"}}
+    assert found.proven
+
+
+def test_a_rule_of_a_zone_holds_on_all_its_nodes():
+    alone = {"anti_affinity": (apart("a", key=ZONE),)}
+    pods = [member("a-1", "a", "c1", **alone), member("a-2", "a", "c2", **alone)]
+    nodes = [
+        edge("e1", 1, "x"),
+        edge("e2", 1, "x"),
+        cloud("c1", zone="y"),
+        cloud("c2", zone="z"),
+    ]
+    found = suggested(nodes, pods)
+    assert len(found.moves) == 1
+    assert len(why(found)) == 1
+
+
+def test_the_cloud_has_rules_too():
+    # b would give way, but the only node of the cloud has one of its kind, and they keep apart.
+    alone = {"anti_affinity": (apart("b"),)}
+    stays = attrs.evolve(member("b-2", "b", "cloud", **alone), pinned="it is told to stay")
+    pods = [member("b-1", "b", "e1", **alone), stays, member("a-1", "a", "cloud")]
+    assert not suggested([edge("e1", 1), cloud()], pods, {"b": 0.0}).moves
+    found = suggested([edge("e1", 1), cloud(), cloud("c2")], pods, {"b": 0.0})
+    assert told(found) == {("b-1", "e1", "c2"), ("a-1", "cloud", "e1")}
+
+
+def test_a_pod_whose_volume_claim_does_not_exist_is_not_sent_anywhere():
+    lost = {"claims": (ClaimReference("shop", "gone"),)}
+    shot = snapshot([edge("e1"), cloud()], [member("a-1", "a", "cloud", **lost)])
+    known = attrs.evolve(shot, surroundings=shot.surroundings.knowing(Claim))
+    found = suggest(known, lambda _: Promise(), Objective(gamma=10), SuggestLimits())
+    assert not found.moves
+    assert "persistentvolumeclaim" in why(found)["a-1"]
+
+
+def test_a_waiting_pod_that_only_a_rule_keeps_out_has_room_made():
+    pods = [
+        member("b-1", "b", "e1"),
+        member("c-1", "c", "cloud", requests=resources(3, 1)),
+        member("a-1", "a", anti_affinity=(apart("b", "c"),)),
+    ]
+    found = suggested([edge("e1", 2), cloud()], pods, {"b": 0.0})
+    assert told(found) == {("b-1", "e1", "cloud")}
+    assert [(awaited.pod.name, awaited.target) for awaited in found.awaited] == [("a-1", "e1")]
+
+
+# Priority
+
+
+def prior(name, service, on, priority, cpu=1):
+    return member(name, service, on, requests=resources(cpu, 1), priority=priority)
+
+
+def test_high_priority_in_the_cloud_displaces_low_at_the_edge_and_never_the_reverse(algorithm):
+    nodes = [node("e1", Tier.EDGE, 2, 64), node("cloud", Tier.CLOUD, 64, 64)]
+    low = [prior(f"low-{n}", f"low-{n}", "e1", 0) for n in range(2)]
+    found = suggested(nodes, [*low, prior("high-1", "high", "cloud", 1000, cpu=2)])
+    # Two promises of 11 each are broken for one.
+    assert {(m.pod.name, m.kind.value) for m in found.moves} == {
+        ("high-1", "cloud-to-edge"),
+        ("low-0", "edge-to-cloud"),
+        ("low-1", "edge-to-cloud"),
+    }
+    assert {m.gain for m in found.moves} == {11 / 3}
+    assert found.after.qos < found.before.qos
+    low = [prior(f"low-{n}", f"low-{n}", "cloud", 0) for n in range(2)]
+    high = prior("high-1", "high", "e1", 1000, cpu=2)
+    assert not suggested(nodes, [*low, high], algorithm=algorithm).moves
+    # Among equals it is the sum that counts.
+    equal = attrs.evolve(high, pod_class=attrs.evolve(high.pod_class, priority=0))
+    assert len(suggested(nodes, [*low, equal]).moves) == 3
+
+
+def test_the_price_is_paid_at_the_highest_priority_that_gains():
+    nodes = [node("e1", Tier.EDGE, 1, 64), node("cloud", Tier.CLOUD, 64, 64)]
+    pods = [prior("low-1", "low", "e1", 0), prior("high-1", "high", "cloud", 5)]
+    # 11 points, of which two pods make 2: a minute of that is 660 pod-seconds, for two moves.
+    assert len(suggested(nodes, pods, limits=SuggestLimits(price=329)).moves) == 2
+    assert not suggested(nodes, pods, limits=SuggestLimits(price=331)).moves
+
+
+def test_a_workload_has_the_priority_of_its_most_important_pod():
+    nodes = [node("e1", Tier.EDGE, 1, 64), node("cloud", Tier.CLOUD, 64, 64)]
+    pods = [
+        prior("a-1", "a", "cloud", 0),
+        prior("a-2", "a", "cloud", 9),
+        prior("b-1", "b", "e1", 5),
+    ]
+    assert ("b-1", "e1", "cloud") in told(suggested(nodes, pods, {"a": 0.5}))
+    assert not suggested(nodes, [pods[0], pods[2]], {"a": 0.5}).moves
+
+
+def test_the_papers_form_serves_high_priority_first():
+    nodes = [node("e1", Tier.EDGE, 2, 64), node("cloud", Tier.CLOUD, 64, 64)]
+    pods = [prior("low-1", "low", "cloud", 0), prior("high-1", "high", "cloud", 5, cpu=2)]
+    found = suggested(nodes, pods, algorithm="paper")
+    assert told(found) == {("high-1", "cloud", "e1")}
+
+
+def test_a_waiting_pod_of_high_priority_has_room_made():
+    nodes = [node("e1", Tier.EDGE, 2, 64), node("cloud", Tier.CLOUD, 1, 64)]
+    pods = [prior("low-1", "low", "e1", 0), prior("high-1", "high", None, 5, cpu=2)]
+    found = suggested(nodes, pods)
+    assert told(found) == {("low-1", "e1", "cloud")}
+    assert [awaited.pod.name for awaited in found.awaited] == ["high-1"]
+
+
+def test_gains_compare_level_by_level():
+    a, b = (Workload("shop", "Deployment", name) for name in "ab")
+    shares = {a: Share(1, 2), b: Share(1, 2)}
+    gains = Gains(shares, lambda _: Promise(), Objective(gamma=10), {a: 1, b: 7})
+    assert gains.level == {a: 1, b: 0}
+    assert gains.of_changes({a: 1}) == (0, int(10.5 * NANO))
+    vectors = np.array([[0, 0], [1, 0], [-1, 1], [1, -1], [0, 1]])
+    by_level = gains.of_vectors([a, b], vectors)
+    ranked = standing(by_level).argsort().tolist()
+    assert ranked == [3, 0, 1, 2, 4]
+    assert worthwhile(by_level).tolist() == [False, True, True, False, True]
+    even = Gains(shares, lambda _: Promise(), Objective(gamma=10))
+    assert (standing(even.of_vectors([a, b], vectors)) == by_level.sum(axis=1)).all()
+
+
+# Against every choice of moves
+
+
+def rank_of(case, found):
+    moves = len(found.legs) + len(found.awaited)
+    qos = by_priority(case.snapshot, found.after.shares, case)
+    return qos, -moves, -found.after.fragmentation
+
+
+def no_gain(case, best):
+    """Whether the best is no more than rounding, at the first priority that changes."""
+    before = by_priority(case.snapshot, case.snapshot.shares(), case)
+    gain = next((b - a for a, b in zip(before, best[0], strict=True) if a != b), 0)
+    return gain <= ROUNDING * -best[1]
+
+
+@pytest.mark.parametrize("fifth", range(5))
+def test_exact_equals_trying_every_choice_and_keeps_every_rule(fifth):
+    seen = Counter()
+    for seed in range(fifth * 120, fifth * 120 + 120):
+        case = ruled_case(seed)
+        found = suggest(case.snapshot, case.promises, case.objective, case.limits)
+        for other in range(3):
+            assert not refusals(case.snapshot, found, seed + other), seed
+        best, rank = RuledOracle(case).best(), rank_of(case, found)
+        if no_gain(case, best):
+            assert not found.moves, seed
+            rank = best
+        assert rank <= best, seed
+        assert rank == best or not found.proven, seed
+        assert not found.rejected or all(rejected.reason for rejected in found.rejected)
+        seen["best"] += rank == best
+        seen["proven"] += found.proven
+        seen["moved"] += bool(found.moves)
+        seen["moved and proven"] += bool(found.moves) and found.proven
+        seen["several"] += len(found.moves) > 1
+        seen["needs"] += any(needed(found).values())
+    assert seen["best"] >= 115, seen
+    assert seen["proven"] >= 80, seen
+    assert seen["moved"] >= 20, seen
+    assert seen["moved and proven"] >= 12, seen
+    assert seen["several"] >= 2, seen
+    assert seen["needs"] >= 1, seen
+
+
+def test_the_papers_form_keeps_every_rule():
+    seen = Counter()
+    for seed in range(200):
+        case = ruled_case(seed)
+        found = suggest(
+            case.snapshot, case.promises, case.objective, case.limits, algorithm="paper"
+        )
+        assert not refusals(case.snapshot, found, seed), seed
+        before = by_priority(case.snapshot, case.snapshot.shares(), case)
+        after = by_priority(case.snapshot, found.after.shares, case)
+        assert after > before or not found.moves, seed
+        seen["moved"] += bool(found.moves)
+    assert seen["moved"] >= 15, seen
+
+
+def problem_of(pods):
+    shot = snapshot([edge("e1"), cloud()], pods)
+    fragmentation = Fragmentation(mix=request_mix(shot))
+    return EdgeProblem.of(shot, lambda _: None, fragmentation, SUGGEST_BOUNDS)
+
+
+def test_where_no_rule_about_others_concerns_ours_none_is_asked():
+    ours = member("a-1", "a", "cloud")
+    assert problem_of([ours]).rules is None
+    theirs = attrs.evolve(member("p-1", "p", "e1", ports=(HostPort(80),)), scheduler_name="other")
+    assert problem_of([ours, theirs]).rules is None
+    away = attrs.evolve(
+        member("q-1", "q", "e1", anti_affinity=(apart("a"),)), scheduler_name="other"
+    )
+    assert problem_of([ours, away]).rules is not None
+    assert problem_of([ours, attrs.evolve(theirs, scheduler_name="kubedsm")]).rules is not None
+
+
+def test_many_moves_under_rules_have_an_order():
+    pods = [member(f"a-{n:02}", "a", "cloud", anti_affinity=(apart("b"),)) for n in range(30)]
+    limits = SuggestLimits(max_moves=40, max_cloud_to_edge=40)
+    found = suggested([edge("e1", 25), edge("e2", 5), cloud()], pods, limits=limits)
+    assert len(found.moves) == 30
+
+
+def test_why_no_moves_would_help_a_pod_that_waits():
+    gated = attrs.evolve(pod("g", "g", resources(1)), gated=True)
+    found = suggested([edge("e1"), cloud()], [pod("w", "w", resources(5)), gated])
+    assert {r.pod.name: r.reason for r in found.rejected} == {
+        "g": "it is gated",
+        "w": "no edge node is large enough for it, even if empty",
+    }

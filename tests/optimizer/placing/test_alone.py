@@ -1,0 +1,88 @@
+"""A pod alone goes where the tables would have it, and that is worth as much."""
+
+import itertools
+from collections import Counter
+
+import pytest
+
+from kubedsm.model.model import Share, Tier
+from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.replica_spread import ReplicaSpread
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.matching.problem import Packing, kinds
+from kubedsm.optimizer.placing.alone import place_alone, rejection_elsewhere
+from kubedsm.optimizer.placing.batch_kinds import is_plain
+from kubedsm.optimizer.placing.cloud import CloudRoom
+from kubedsm.optimizer.placing.decision import make_decision
+from kubedsm.optimizer.placing.replica_ladders import ReplicaLadders
+from kubedsm.plugins.feasibility import Feasibility
+from support.placement_instances import drawn
+from support.rule_instances import drawn as drawn_with_rules
+
+#: with a promise of nothing no pod gains by the edge: fragmentation decides
+INDIFFERENT = Objective(beta=0.0)
+OBJECTIVES = [
+    (Objective(), None),
+    (Objective("ecmus"), None),
+    (Objective("proportional"), None),
+    (INDIFFERENT, Promise(qos=0.0)),
+]
+
+
+#: each on instances of its own
+WAYS = list(enumerate(itertools.product(OBJECTIVES, Measure, [True, False])))
+
+
+@pytest.mark.parametrize(("number", "way"), WAYS)
+def test_a_pod_alone_goes_where_the_tables_would_have_it(number, way):
+    (objective, promise), measure, spreading = way
+    ends = Counter()
+    for seed in range(100 * number, 100 * (number + 1)):
+        case = drawn(seed)
+        shot, promises = case.snapshot, (lambda _: promise) if promise else case.promises
+        edge, cloud = shot.in_turn(Tier.EDGE), shot.in_turn(Tier.CLOUD)
+        fragmentation = Fragmentation(measure, request_mix(shot))
+        measured = [vector for vector, _ in fragmentation.mix]
+        for pod in case.batch:
+            [kind] = kinds([pod], edge + cloud)
+            spread = ReplicaSpread.of(shot) if spreading else None
+            replicas = at_edge = in_cloud = None
+            if spread is not None:
+                replicas = ReplicaLadders.of([kind], edge + cloud, spread)
+                at_edge, in_cloud = replicas.on(edge), replicas.on(cloud)
+            tabulated = make_decision(
+                Packing.of([kind], edge, measured, at_edge),
+                CloudRoom.of(Packing.of([kind], cloud, ladders=in_cloud), Bounds()),
+                shot.shares(),
+                promises,
+                objective,
+                fragmentation,
+                Bounds(),
+                replicas,
+            )
+            share = shot.shares().get(pod.workload, Share())
+            gain = objective.gain(share, promises(pod.workload))
+            alone = place_alone(pod, edge, cloud, gain, fragmentation, spread)
+            for side in ("edge", "cloud", "fragmentation", "proof"):
+                assert getattr(alone, side) == getattr(tabulated, side), (seed, pod.name, side)
+            ends["edge" if alone.edge else "cloud" if alone.cloud else "nowhere"] += 1
+    assert min(ends[end] for end in ("edge", "cloud", "nowhere")) > 10
+
+
+def test_what_another_node_says_of_a_pod_is_what_all_the_rules_say():
+    at_once = 0
+    for seed in range(300):
+        for shot in (drawn(seed).snapshot, drawn_with_rules(seed)[0]):
+            everything = Feasibility.of(shot)
+            for pod in shot.pods.values():
+                source = shot.placed.get(pod.uid)
+                if source not in shot.nodes or pod.finished or pod.gated:
+                    continue
+                without = everything.without_pod(pod.uid)
+                at_once += is_plain(shot, [pod])
+                for name, node in shot.nodes.items():
+                    if name != source:
+                        found = rejection_elsewhere(shot, pod, node)
+                        assert found == without.rejection(pod, name), (seed, pod.name, name)
+    assert at_once > 100

@@ -1,0 +1,135 @@
+"""Which pods of a batch are of a kind where pods have rules about each other."""
+
+import math
+
+import attrs
+import pytest
+
+from kubedsm.model.model import EVERY_ADDRESS, Disk, HostPort, Preferences
+from kubedsm.model.node_rows import NodeRows
+from kubedsm.optimizer.matching.problem import kinds
+from kubedsm.optimizer.placing.batch_kinds import is_plain, judged_kinds
+from kubedsm.optimizer.placing.ranks import ranks_of
+from kubedsm.plugins.feasibility import Feasibility
+from support.placement_instances import drawn as plain_instance
+from support.rule_instances import (
+    DISLIKED,
+    HOST,
+    app,
+    cluster,
+    drawn_batch,
+    evenly,
+    near,
+    pod,
+    zoned,
+)
+
+
+def kinds_of(nodes, batch, *others):
+    shot = cluster(nodes, [*batch, *others])
+    return judged_kinds(batch, Feasibility.of(shot), shot.surroundings)
+
+
+def named(mask, names=("n1", "n2", "n3")):
+    return set() if mask is None else {names[at] for at in mask.nonzero()[0]}
+
+
+def test_without_rules_about_others_they_are_the_plain_ones():
+    for seed in range(200):
+        case = plain_instance(seed, most=10)
+        shot = case.snapshot
+        nodes = [n for n in shot.nodes.values() if n.tier is not None]
+        assert is_plain(shot, case.batch)
+        plain = kinds(case.batch, NodeRows.of(nodes, shot.free))
+        judged = judged_kinds(case.batch, Feasibility.of(shot), shot.surroundings)
+        described = [
+            [(k.requests, k.pods, named(k.nodes, names), k.rank) for k in found]
+            for found, names in ((plain, sorted(n.name for n in nodes)), (judged, shot.index.names))
+        ]
+        assert described[0] == described[1], seed
+        assert not any(k.once is not None or k.penalties for k in judged)
+
+
+def test_every_pod_is_of_one_kind():
+    for seed in range(200):
+        shot, batch = drawn_batch(seed)
+        found = judged_kinds(
+            batch, Feasibility.of(shot), shot.surroundings, ranks_of(batch, 0.0, math.inf)
+        )
+        assert sorted(p.uid for k in found for p in k.pods) == sorted(p.uid for p in batch)
+        for kind in found:
+            assert len({p.pod_class.priority for p in kind.pods}) == 1
+            assert kind.once is None or not (kind.once & ~kind.nodes).any()
+            assert kind.penalties.keys() <= named(kind.nodes, shot.index.names)
+
+
+NODES = [zoned("n1", "x"), zoned("n2", "x"), zoned("n3")]
+OWN = {"labels": {"app": "a"}}
+DISK = Disk("gcePersistentDisk", ("d",))
+
+
+@pytest.mark.parametrize(
+    ("rules", "once"),
+    [
+        ({"ports": (HostPort(80, "TCP", EVERY_ADDRESS),)}, {"n1", "n2", "n3"}),
+        ({"anti_affinity": (near(app("a"), HOST),)}, {"n1", "n2", "n3"}),
+        ({"anti_affinity": (near(app("a")),)}, {"n1", "n2"}),
+        ({"anti_affinity": (near(app("b"), HOST),)}, set()),
+        ({"disks": (DISK,)}, {"n1", "n2", "n3"}),
+        ({"disks": (attrs.evolve(DISK, read_only=True),)}, set()),
+    ],
+)
+def test_where_no_second_one_can_be(rules, once):
+    [kind] = kinds_of(NODES, [pod("p", {"app": "a"}, **rules)])
+    assert named(kind.once) == once
+
+
+def test_pods_that_repel_their_own_like_alone_are_kinds_of_their_own():
+    batch = [
+        pod(name, {"app": name}, anti_affinity=(near(app(name), HOST),)) for name in ("a", "b")
+    ]
+    assert len(kinds_of(NODES, batch)) == 2
+    # What only looks at others does not split what nodes treat alike.
+    looking = [pod("a", {"app": "a"}), pod("c", anti_affinity=(near(app("a"), HOST),))]
+    assert len(kinds_of(NODES, looking)) == 1
+
+
+def test_nodes_that_others_of_the_batch_may_open_count():
+    near_b = {"affinity": (near(app("b")),)}
+    follower, leader = pod("f", {"app": "a"}, **near_b), pod("l", {"app": "b"})
+    [alone] = kinds_of(NODES, [follower])
+    assert named(alone.nodes) == set()
+    [other, found] = kinds_of(NODES, [follower, leader])
+    assert {frozenset(named(found.nodes)), frozenset(named(other.nodes))} == {
+        frozenset({"n1", "n2"}),  # n3 is of no zone
+        frozenset({"n1", "n2", "n3"}),
+    }
+    spread = {"spread": (evenly(app("a")),)}
+    nodes = [zoned("n1", "x"), zoned("n2", "y")]
+    there = pod("old", {"app": "a"}, on="n1")
+    [even] = kinds_of(nodes, [pod("p", {"app": "a"}, **spread)], there)
+    assert named(even.nodes) == {"n1", "n2"}
+    # It looks at others, but none of them comes.
+    [even] = kinds_of(
+        nodes, [pod("p", {"app": "b"}, **spread)], there, pod("x", {"app": "a"}, on="n1")
+    )
+    assert named(even.nodes) == {"n2"}
+
+
+def test_what_is_plain():
+    batch = [pod("p", {"app": "a"})]
+
+    def plain(*others, nodes=NODES, batch=batch):
+        return is_plain(cluster(nodes, [*batch, *others]), batch)
+
+    assert plain()
+    shy = near(app("b"), HOST)
+    assert plain(pod("x", on="n1", anti_affinity=(shy,), spread=(evenly(app("a")),)))
+    assert plain(pod("x", on="n1", preferences=Preferences(anti_affinity=((1, shy),))))
+    repelled = near(app("a"), HOST)
+    assert not plain(pod("x", on="n1", anti_affinity=(repelled,)))
+    assert not plain(pod("x", on="n1", affinity=(repelled,)))
+    assert not plain(pod("x", on="n1", preferences=Preferences(affinity=((1, repelled),))))
+    assert not plain(nodes=[zoned("n1", taints=[DISLIKED])])
+    assert not plain(batch=[pod("p", spread=(evenly(app("a")),))])
+    assert not plain(batch=[pod("p", preferences=Preferences(spread=(evenly(app("a")),)))])

@@ -1,0 +1,107 @@
+"""What is chosen beyond the bounds, against the tables, which then have bounds that suffice."""
+
+import attrs
+import pytest
+
+from kubedsm.model.deadline import Deadline
+from kubedsm.objective.fragmentation import Fragmentation
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.placing.beyond.integer_choice import PLACED, QOS
+from kubedsm.optimizer.placing.beyond.relaxed import bounds as relaxed_bounds
+from kubedsm.optimizer.placing.cloud import CloudRoom
+from kubedsm.optimizer.placing.decision import make_decision
+from kubedsm.optimizer.placing.split import demands
+from kubedsm.optimizer.programming.programme import Solved, Status
+from kubedsm.solvers.highs import Highs
+from support.drawn_batches import OBJECTIVES, drawn_batch, worth_of
+
+NONE = Bounds(states=0, steps=0, loads=0)
+
+
+def decided(seed, objective, bounds):
+    """The choice, and what it is worth."""
+    case, edge, cloud = drawn_batch(seed)
+    args = case.snapshot.shares(), case.promises, objective
+    choice = make_decision(edge, CloudRoom.of(cloud, bounds), *args, Fragmentation(), bounds)
+    return choice, worth_of(edge, cloud, choice, demands(edge, *args))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: f"{o.kind}-{o.beta}-{o.gamma}")
+def test_a_solver_with_time_enough_finds_what_is_best_and_proves_it(objective):
+    for seed in range(OBJECTIVES.index(objective), 240, len(OBJECTIVES)):
+        choice, (placed, worth, liked) = decided(
+            seed, objective, attrs.evolve(NONE, solver=Highs())
+        )
+        _, (most, best, liked_most) = decided(seed, objective, Bounds())
+        assert (choice.proven, choice.certificates) == (True, ())
+        assert placed == most
+        # What differs by less than unevenness counts for is rounding.
+        assert abs(worth - best) <= 2**12
+        *_, cloud = drawn_batch(seed)
+        if CloudRoom.of(cloud, Bounds()).endless is not None:
+            assert liked == liked_most
+
+
+def test_without_a_solver_it_is_nearly_as_good_and_never_said_to_be_better():
+    placed = most = unproven = 0
+    for seed in range(300):
+        objective = OBJECTIVES[seed % len(OBJECTIVES)]
+        choice, worth = decided(seed, objective, NONE)
+        _, best = decided(seed, objective, Bounds())
+        assert worth[0] <= best[0]
+        if choice.proof.placed:
+            assert worth[0] == best[0]
+            assert not choice.proof.qos or best[1] - worth[1] <= 2**24
+        assert all(c.bound > c.value for c in choice.certificates)
+        unproven += not choice.proven
+        placed += sum(worth[0])
+        most += sum(best[0])
+    assert unproven >= 50
+    assert placed >= 0.995 * most
+
+
+def test_no_choice_exceeds_the_bounds_of_the_relaxation():
+    tight = 0
+    for seed in range(200):
+        case, edge, cloud = drawn_batch(seed)
+        objective = OBJECTIVES[seed % len(OBJECTIVES)]
+        members = demands(edge, case.snapshot.shares(), case.promises, objective)
+        limits = relaxed_bounds(edge, cloud, members, objective)
+        choice, (placed, _, _) = decided(seed, objective, Bounds())
+        of_turns = [n for (name, _), n in limits.items() if name == PLACED]
+        assert all(n <= most for n, most in zip(placed, of_turns, strict=True))
+        on_edge = [pod.workload for pod, _ in choice.edge]
+        gained = 0
+        for member in members:
+            scores = member.scores(objective)
+            gained += int(scores[on_edge.count(member.workload)] - scores[0])
+        assert gained <= limits.get((QOS, "priority 0"), 0) + len(members)
+        tight += gained > 0 and gained == limits[QOS, "priority 0"]
+    assert tight >= 10
+
+
+class Spoilt:
+    """A solver that finds nothing, and knows no bound."""
+
+    name = "spoilt"
+
+    def maximise(self, programme, goal, deadline, hint=None, *, plain=False):
+        return Solved(Status.UNKNOWN)
+
+
+def test_a_solver_that_finds_nothing_costs_nothing():
+    for seed in range(60):
+        without, worth = decided(seed, OBJECTIVES[0], NONE)
+        choice, same = decided(seed, OBJECTIVES[0], attrs.evolve(NONE, solver=Spoilt()))
+        assert (same, choice.proof.placed) == (worth, without.proof.placed)
+
+
+def test_without_time_pods_are_placed_all_the_same():
+    late, placed, most = attrs.evolve(NONE, deadline=Deadline(lambda: 1.0)), 0, 0
+    for seed in range(60):
+        _, (found, _, _) = decided(seed, OBJECTIVES[0], late)
+        _, (best, _, _) = decided(seed, OBJECTIVES[0], Bounds())
+        assert found <= best
+        placed += sum(found)
+        most += sum(best)
+    assert placed >= 0.9 * most

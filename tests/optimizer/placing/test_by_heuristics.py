@@ -1,0 +1,68 @@
+"""Heuristics that keep along what they know, beside forms of them that look at everything again."""
+
+import numpy as np
+
+from kubedsm.model.deadline import NO_DEADLINE
+from kubedsm.model.serving_order import serving_order
+from kubedsm.objective.objective import Objective
+from kubedsm.optimizer.matching.problem import Packing
+from kubedsm.optimizer.placing.beyond import by_heuristics
+from kubedsm.optimizer.placing.beyond.by_heuristics import Placement, best_by_heuristics, one_by_one
+from kubedsm.optimizer.placing.cloud import least_allocated_scores
+from kubedsm.optimizer.placing.split import demands
+from support.drawn_batches import drawn_batch
+
+
+def literal_one_by_one(whole, number):
+    """All nodes rated for each pod."""
+    room, loads = whole.free.copy(), whole.nothing()
+    size = np.maximum(whole.allocatable[:, :2], 1)
+    line = sorted((serving_order(p), kind) for kind, of in enumerate(whole.kinds) for p in of.pods)
+    for _, kind in line:
+        asked, best = whole.requests[kind], None
+        for node in range(len(room)):
+            if (room[node] < asked).any() or loads[node, kind] >= whole.most[node, kind]:
+                continue
+            before = (size[node] - room[node, :2]) / size[node]
+            then = size[node] - room[node, :2] + asked[:2]
+            after = then / size[node]
+            balance = abs(before[1] - before[0]) - abs(after[1] - after[0])
+            score = least_allocated_scores(size[[node]], then[None])[0] + 200 * (node < number)
+            rated = score + 25 * balance
+            if best is None or rated > best[0]:
+                best = rated, node
+        if best is not None:
+            room[best[1]] -= asked
+            loads[best[1], kind] += 1
+    return loads
+
+
+def test_one_by_one_is_as_if_all_nodes_were_rated_for_each_pod():
+    left_out = 0
+    for seed in range(150):
+        _, edge, cloud = drawn_batch(seed, 14)
+        whole = Packing.of(edge.kinds, edge.rows + cloud.rows)
+        found = one_by_one(whole, len(edge.free))
+        assert (found == literal_one_by_one(whole, len(edge.free))).all(), seed
+        left_out += int(found.sum()) < int(whole.counts.sum())
+    assert 10 < left_out < 140
+
+
+def test_nothing_beats_what_cannot_be_exceeded(monkeypatch):
+    """The heuristics that are not tried then would change nothing."""
+    at_once = 0
+    for seed in range(140):
+        case, edge, cloud = drawn_batch(seed)
+        members = demands(edge, case.snapshot.shares(), case.promises, Objective())
+        nothing = Placement({}, edge.nothing(), cloud.nothing())
+        asked = edge, cloud, members, nothing, NO_DEADLINE
+        with monkeypatch.context() as patched:
+            patched.setattr(by_heuristics, "_utmost", lambda *_: (None,))
+            slow = best_by_heuristics(*asked)
+        found = best_by_heuristics(*asked)
+        assert found.picks == slow.picks, seed
+        assert (found.on_edge == slow.on_edge).all(), seed
+        assert (found.in_cloud == slow.in_cloud).all(), seed
+        everything = (found.on_edge.sum(axis=0) + found.in_cloud.sum(axis=0) == edge.counts).all()
+        at_once += bool(everything and found.in_cloud.sum() == 0)
+    assert 10 < at_once < 140

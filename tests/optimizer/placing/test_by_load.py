@@ -1,0 +1,323 @@
+"""Pods of a decision go where their tier's nodes are used evenly, and nothing else changes."""
+
+import random
+from collections import Counter
+from statistics import pstdev
+
+import attrs
+import pytest
+
+from kubedsm.model.deadline import Deadline
+from kubedsm.model.measured import Measured, Usage
+from kubedsm.model.model import Preferences, Tier, Workload
+from kubedsm.model.node_order import zone_of
+from kubedsm.model.selectors import NodeSelectorTerm, Requirement
+from kubedsm.objective.fragmentation import Fragmentation, request_mix
+from kubedsm.objective.load import Capacity, LoadGoal
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.replica_spread import pairs
+from kubedsm.optimizer.placing.decision import room_after
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from kubedsm.plugins.broken_rules import worsened
+from kubedsm.plugins.feasibility import Feasibility
+from support.measured_loads import cloud, drawn_sample, edge
+from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.rule_instances import HOST, app, drawn_batch, near, zoned
+from support.rule_instances import pod as ruled_pod
+from support.ruled_batches import ruled_batch
+
+GIB = 2**30
+GOAL = LoadGoal()
+POLICY = KubeDSM(lambda _: Promise(), Objective(), load=GOAL)
+BLIND = attrs.evolve(POLICY, load=None)
+SOME = Usage(400.0, 0.0)
+IDLE, BUSY, FULL = Usage(0.0, 0.0), Usage(2000.0, 0.2 * GIB), Usage(3600.0, 3.6 * GIB)
+
+
+def waiting(number, service="web", cpu=0.1):
+    return [
+        pod(f"{service}-{n}", service, resources(cpu, 0.1), created=float(n)) for n in range(number)
+    ]
+
+
+def sampled(nodes, pods, uses, of_pod=SOME):
+    """Nodes that use that, by name, and waiting pods whose workloads use that."""
+    of_pods = {p.workload: of_pod for p in pods}
+    return attrs.evolve(snapshot(nodes, pods), measured=Measured(60.0, uses, of_pods))
+
+
+def homes(decision):
+    return {b.pod.name: b.node for b in decision.bindings}
+
+
+def test_a_pod_that_uses_memory_goes_where_cpu_is_used():
+    """Best fit would fill what has least room to spare, and so would names."""
+    nodes, pods = [edge("e1"), edge("e2")], waiting(1)
+    uses = {"e1": Usage(0.0, 0.0), "e2": Usage(1000.0, 0.0)}
+    shot = sampled(nodes, pods, uses, Usage(0.0, GIB))
+    assert homes(BLIND.decide(shot, pods)) == {"web-0": "e1"}
+    found = POLICY.decide(shot, pods)
+    assert homes(found) == {"web-0": "e2"}
+    assert found.proof == attrs.evolve(BLIND.decide(shot, pods).proof, fragmentation=False)
+    again = attrs.evolve(shot, measured=Measured())
+    assert POLICY.decide(again, pods) == BLIND.decide(again, pods)
+
+
+def test_a_burst_is_not_sent_to_one_idle_node():
+    nodes, pods = [edge(f"e{n}") for n in range(4)], waiting(4)
+    pods = [attrs.evolve(p, workload=Workload("shop", "Pod", p.name)) for p in pods]
+    uses = {"e0": IDLE, "e1": Usage(2400.0, 0.0), "e2": Usage(400.0, 0.0), "e3": IDLE}
+    found = Counter(homes(POLICY.decide(sampled(nodes, pods, uses), pods)).values())
+    # One more uses .1 of a node: e0 and e3 are taken to .1, then e2 as well, or one of them.
+    assert found["e1"] == 0
+    assert max(found.values()) == 2
+
+
+def test_a_node_that_is_used_too_much_is_not_preferred():
+    nodes, pods = [edge("e1"), edge("e2")], waiting(1)
+    uses = {"e1": FULL, "e2": BUSY}
+    assert homes(POLICY.decide(sampled(nodes, pods, uses, IDLE), pods)) == {"web-0": "e2"}
+
+
+def test_but_taken_rather_than_none():
+    nodes, pods = [edge("e1"), cloud("c1")], waiting(1)
+    uses = {"e1": FULL, "c1": IDLE}
+    found = POLICY.decide(sampled(nodes, pods, uses), pods)
+    assert [(b.node, b.tier) for b in found.bindings] == [("e1", Tier.EDGE)]
+
+
+def test_a_pod_is_left_where_nothing_is_known_and_comes_to_no_such_node():
+    nodes, pods = [edge("e1"), edge("e2")], waiting(1)
+    for uses in ({"e2": IDLE}, {"e1": FULL}, {"e1": Usage(cpu=1.0), "e2": IDLE}):
+        assert homes(POLICY.decide(sampled(nodes, pods, uses), pods)) == {"web-0": "e1"}
+
+
+def test_replicas_stay_as_far_apart():
+    nodes, pods = [edge(f"e{n}") for n in range(3)], waiting(3)
+    uses = {"e0": IDLE, "e1": BUSY, "e2": FULL}
+    shot = sampled(nodes, pods, uses)
+    assert sorted(homes(POLICY.decide(shot, pods)).values()) == ["e0", "e1", "e2"]
+    together = attrs.evolve(POLICY, default_spread=False)
+    assert set(homes(together.decide(shot, pods)).values()) == {"e0"}
+
+
+def test_what_a_pod_likes_is_added_up_with_the_score():
+    """A preferred node weighs 200 here, the score some 30: at weight 9 it decides."""
+    ssd = ((100, NodeSelectorTerm((Requirement("disk", "Exists"),))),)
+    picky = ruled_pod("p", preferences=Preferences(node_affinity=ssd))
+    nodes = [zoned("e1", labels={"disk": "ssd"}), zoned("e2")]
+    uses = {"e1": Usage(2400.0, 0.0), "e2": IDLE}
+    shot = sampled(nodes, [picky], uses, IDLE)
+    assert homes(POLICY.decide(shot, [picky])) == {"p": "e1"}
+    heavy = attrs.evolve(POLICY, load=attrs.evolve(GOAL, weight=9.0))
+    found = heavy.decide(shot, [picky])
+    assert homes(found) == {"p": "e2"}
+    assert not found.proof.preferences
+    weightless = attrs.evolve(POLICY, load=attrs.evolve(GOAL, weight=0.0))
+    assert weightless.decide(shot, [picky]) == BLIND.decide(shot, [picky])
+
+
+def test_rules_of_pods_about_pods_are_kept():
+    """Those that keep away from each other have three nodes; the idle one is the first's."""
+    apart = (near(app("a"), key=HOST),)
+    pods = [ruled_pod(f"p{n}", {"app": "a"}, anti_affinity=apart) for n in range(2)]
+    nodes = [zoned(f"e{n}") for n in range(3)]
+    uses = {"e0": FULL, "e1": BUSY, "e2": IDLE}
+    found = POLICY.decide(sampled(nodes, pods, uses, Usage(0.0, 0.0)), pods)
+    assert sorted(homes(found).values()) == ["e1", "e2"]
+
+
+def test_nobody_goes_where_room_is_not_there_yet():
+    """The old pod is about to leave e2, which is idle: of its room nobody is sent there."""
+    old = attrs.evolve(pod("old", "old", resources(3), on="e2"), phase="Running", ready=True)
+    new = waiting(1, cpu=3)
+    nodes = [edge("e1"), edge("e2")]
+    shot = sampled(nodes, [old, *new], {"e1": BUSY, "e2": IDLE})
+    decision, held = POLICY.decide_ahead(shot, new, [old.uid])
+    assert (homes(decision), held) == ({"web-0": "e1"}, ())
+    assert homes(POLICY.decide(shot.without([old.uid]), new)) == {"web-0": "e2"}
+
+
+def test_who_has_no_time_leaves_it_as_it_is():
+    nodes, pods = [edge("e1"), edge("e2")], waiting(1)
+    shot = sampled(nodes, pods, {"e1": FULL, "e2": IDLE})
+    late = Deadline(lambda: 1.0)
+    assert homes(POLICY.decide(shot, pods, late)) == homes(BLIND.decide(shot, pods, late))
+
+
+def test_a_pod_left_over_is_told_of_the_room_as_it_is_then():
+    """The large one finds .5 free on one node and 1 on the other, whichever they are."""
+    nodes = [node("e1", Tier.EDGE, 1), node("e2", Tier.EDGE, 1)]
+    pods = [*waiting(1, cpu=0.5), *waiting(1, "large", cpu=2)]
+    found = POLICY.decide(sampled(nodes, pods, {"e1": FULL, "e2": IDLE}), pods)
+    assert homes(found) == {"web-0": "e2"}
+    assert set(found.unplaced[pods[1].uid]) == {"e1", "e2"}
+
+
+def clusters():
+    for seed in range(40):
+        instance = drawn(seed, most=8)
+        yield seed, instance.snapshot, instance.batch
+    for seed in range(20):
+        yield seed, *drawn_batch(seed)
+        yield seed, *ruled_batch(seed, most=10)
+
+
+def test_against_trying_every_node_for_every_pod():
+    changed = 0
+    for number, (seed, bare, batch) in enumerate(clusters()):
+        rng = random.Random(f"{seed} {number}")
+        shot = drawn_sample(bare, rng)
+        goal = LoadGoal(
+            rng.choice((1.0, 1.0, 5.0)), rng.choice((0.85, 9.0)), capacity=(Capacity(net=100.0),)
+        )
+        policy = attrs.evolve(POLICY, load=goal, default_spread=rng.random() < 0.8)
+        plain = attrs.evolve(policy, load=None).decide(shot, batch)
+        found = policy.decide(shot, batch)
+        assert found.bindings == _literally(plain, shot, goal, policy.default_spread)
+        changed += found.bindings != plain.bindings
+        _as_good(found, plain, shot, policy.default_spread)
+    assert changed > 10
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *(325, 477, 563, 585),  # a pod would go and leave another against its rules
+        *(225, 273, 385, 509),  # the rules would have others come before it
+        1023,  # one that was left over would have room
+    ],
+)
+def test_so_it_is_where_others_are_in_the_way(seed):
+    bare, batch = ruled_batch(seed, most=10)
+    shot = drawn_sample(bare, random.Random(seed))
+    goal = LoadGoal(5.0, 9.0, capacity=(Capacity(),))
+    policy = attrs.evolve(POLICY, load=goal, default_spread=bool(seed % 3))
+    plain = attrs.evolve(policy, load=None).decide(shot, batch)
+    found = policy.decide(shot, batch)
+    assert found.bindings == _literally(plain, shot, goal, policy.default_spread)
+    _as_good(found, plain, shot, policy.default_spread)
+
+
+def _as_good(found, plain, shot, spread):
+    assert [(b.pod, b.tier) for b in found.bindings] == [(b.pod, b.tier) for b in plain.bindings]
+    assert found.shares_after == plain.shares_after
+    assert found.unplaced.keys() == plain.unplaced.keys()
+    state = Feasibility.of(shot)
+    for binding in found.bindings:
+        assert state.rejection(binding.pod, binding.node) is None
+        state = state.with_pod(binding.pod, binding.node)
+    assert not any(state.feasible(shot.pods[uid]) for uid in found.unplaced) or (
+        found.bindings == plain.bindings
+    )
+    if spread:
+        assert _together(shot, found) <= _together(shot, plain)
+    measure = Fragmentation(mix=request_mix(shot))
+    free = room_after(shot.free, found.bindings)
+    assert found.fragmentation == measure.of(shot.of_tier(Tier.EDGE), free)
+
+
+def _together(shot, decision):
+    """Pairs of replicas on a node, and in a zone, of pods that leave that to us."""
+    own = {b.pod.workload for b in decision.bindings if b.pod.pod_class.rules.spread}
+    own |= {b.pod.workload for b in decision.bindings if b.pod.pod_class.rules.preferences.spread}
+    placed = {**shot.placed, **{b.pod.uid: b.node for b in decision.bindings}}
+    counted = [shot.pods[uid] for uid in placed if shot.pods[uid].counts_for_qos]
+    counted = [(p.workload, shot.nodes[placed[p.uid]]) for p in counted if p.workload not in own]
+    on_node = Counter((workload, at.name) for workload, at in counted)
+    in_zone = Counter((workload, zone_of(at)) for workload, at in counted)
+    return sum(map(pairs, on_node.values())) + sum(map(pairs, in_zone.values()))
+
+
+def _literally(decision, shot, goal, spread):
+    """Each in turn tried on every node, everything looked at anew."""
+    placed = {b.pod.uid: b.node for b in decision.bindings}
+    given = {}
+    for pod_, here, tier in decision.bindings:
+        everyone = Feasibility.of(shot.with_placed(placed))
+        others = Feasibility.of(
+            shot.with_placed({u: n for u, n in placed.items() if u != pod_.uid})
+        )
+        come = Feasibility.of(shot.with_placed(given))
+        if come.rejection(pod_, here):
+            return decision.bindings
+        open_to = [here]
+        for name in others.feasible(pod_):
+            moved = shot.with_placed({**placed, pod_.uid: name})
+            if (
+                name != here
+                and shot.nodes[name].tier is tier
+                and come.rejection(pod_, name) is None
+                and not (spread and _closer(shot, placed, pod_, here, name))
+            ):
+                open_to.append(name)
+        scores = {name: _score(shot, goal, given, pod_, name) for name in open_to}
+        penalties = dict(zip(open_to, others.penalties(pod_, open_to), strict=True))
+        ranked = [here]
+        if scores[here] is not None:
+            known = [name for name in open_to if scores[name] is not None]
+            ranked = sorted(
+                known,
+                key=lambda name: (penalties[name] - goal.weight * scores[name], name != here, name),
+            )
+        for name in ranked:
+            moved = Feasibility.of(shot.with_placed({**placed, pod_.uid: name}))
+            everybody = shot.pods.values()
+            if name == here or not worsened(
+                everyone.broken_rules(everybody), moved.broken_rules(everybody)
+            ):
+                break
+        placed[pod_.uid] = given[pod_.uid] = name
+    final = Feasibility.of(shot.with_placed(placed))
+    if any(final.feasible(shot.pods[uid]) for uid in decision.unplaced):
+        return decision.bindings
+    return tuple(b._replace(node=placed[b.pod.uid]) for b in decision.bindings)
+
+
+def _closer(shot, placed, pod_, here, there):
+    """Whether it would join more of its replicas there."""
+    rules = pod_.pod_class.rules
+    if rules.spread or rules.preferences.spread:
+        return False
+    homes_of = {**shot.placed, **placed}
+    alike = [
+        shot.nodes[name]
+        for uid, name in homes_of.items()
+        if uid != pod_.uid
+        and shot.pods[uid].workload == pod_.workload
+        and shot.pods[uid].counts_for_qos
+    ]
+    joined = [
+        sum(at.name == name for at in alike)
+        + sum(zone_of(at) == zone_of(shot.nodes[name]) for at in alike)
+        for name in (here, there)
+    ]
+    return joined[1] > joined[0]
+
+
+def _score(shot, goal, given, pod_, name):
+    """In plain numbers; None if too little is known."""
+    sample, size = shot.measured, shot.nodes[name].allocatable
+    came = [(pod_, 1.0), *((shot.pods[uid], 1.0) for uid, at in given.items() if at == name)]
+    for uid, at in shot.placed.items():
+        if at == name and not shot.pods[uid].finished:
+            known = sample.at - sample.came.get(uid, sample.at - 300.0)
+            part = 1.0 if sample.placed.get(uid) != at else 1.0 - known / 300.0
+            came.append((shot.pods[uid], part))
+    ratios = []
+    for what, most in (
+        ("cpu", size.cpu),
+        ("memory", size.memory),
+        ("net", goal.capacity[0].net),
+        ("disk", None),
+    ):
+        used = getattr(sample.nodes.get(name, Usage()), what)
+        if used is None or not most:
+            continue
+        for each, part in came:
+            measured = getattr(sample.workloads.get(each.workload, Usage()), what)
+            used += part * (getattr(each.requests, what, 0) if measured is None else measured)
+        ratios.append(used / most)
+    if max(ratios, default=0.0) > goal.high_usage:
+        return round(100 * (goal.high_usage - max(ratios)), 6)
+    return round(max(0.0, (1 - pstdev(ratios)) * 100), 6) if len(ratios) > 1 else None

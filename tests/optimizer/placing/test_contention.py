@@ -1,0 +1,149 @@
+"""What is placed at once, without the pods that come later, takes nothing from them."""
+
+import itertools
+import random
+from collections import Counter
+
+import attrs
+import pytest
+
+from kubedsm.model.model import SchedulingRules, Tier
+from kubedsm.objective.fragmentation import Measure
+from kubedsm.objective.objective import Objective, quality
+from kubedsm.optimizer.placing.contention import uncontended
+from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.plugins.fit import rejection
+from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.rule_instances import app, near
+
+EDGE, CLOUD = node("e", Tier.EDGE, cpu=8), node("c", Tier.CLOUD, cpu=64, memory=256)
+SMALL, LARGE = resources(1, 0.1), resources(4, 0.1)
+WEB, API = pod("web", "web", SMALL), pod("api", "api", SMALL)
+BIG = pod("big", "big", LARGE)
+ABSURD = pod("absurd", "absurd", resources(2**60, 0.1))
+HUGE, GIANT = (pod(name, name, resources(9, 0.1)) for name in ("huge", "giant"))
+
+
+def replicas(count):
+    return [attrs.evolve(WEB, uid=f"web-{n}", name=f"web-{n}") for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pods", "batch", "at_once"),
+    [
+        pytest.param([EDGE, CLOUD], [WEB, API], 8, True, id="a full batch fits the edge"),
+        pytest.param([EDGE, CLOUD], [WEB, API], 9, False, id="one more would not"),
+        pytest.param([EDGE, CLOUD], [WEB, BIG], 2, True, id="wherever the large ones go"),
+        pytest.param([EDGE, CLOUD], [WEB, BIG], 3, False, id="or not"),
+        pytest.param([EDGE, CLOUD], [HUGE, GIANT], 7, True, id="no room but in the cloud"),
+        pytest.param([EDGE, CLOUD], [HUGE, GIANT], 8, False, id="nor there for all"),
+        pytest.param([EDGE, CLOUD], [WEB, HUGE], 7, False, id="the small take their room"),
+        pytest.param([EDGE, CLOUD], [WEB], 99, True, id="the only workload there is"),
+        pytest.param([EDGE, CLOUD], replicas(20), 99, True, id="more of it than fit"),
+        pytest.param([], [WEB, API], 1, False, id="no node at all"),
+        pytest.param([EDGE, CLOUD], [WEB, API, ABSURD], 8, True, id="one that fits nowhere"),
+        pytest.param([EDGE, CLOUD], [ABSURD], 8, True, id="no other"),
+    ],
+)
+def test_what_may_be_decided_at_once(nodes, pods, batch, at_once):
+    assert uncontended(snapshot(nodes, pods), pods, batch) is at_once
+
+
+def test_another_workload_is_there_to_come():
+    there = pod("api-0", "api", SMALL, on="c")
+    assert not uncontended(snapshot([EDGE, CLOUD], [WEB, there]), [WEB], 99)
+
+
+def test_the_only_workload_is_rolled_out_with_other_requests():
+    old = pod("web-0", "web", LARGE, on="c")
+    assert not uncontended(snapshot([EDGE, CLOUD], [WEB, old]), [WEB], 99)
+
+
+def test_rules_about_other_pods_are_judged_together():
+    friend = pod("friend", "web", SMALL, rules=SchedulingRules(affinity=(near(app("api")),)))
+    assert not uncontended(snapshot([EDGE, CLOUD], [friend]), [friend], 1)
+
+
+def test_so_many_classes_are_not_looked_into():
+    pods = [pod(f"p{n}", f"s{n}", resources(0.1 + n / 1000, 0.1)) for n in range(9)]
+    assert uncontended(snapshot([EDGE, CLOUD], pods[:8]), pods[:8], 8)
+    assert not uncontended(snapshot([EDGE, CLOUD], pods), pods, 9)
+
+
+def test_nodes_that_take_no_such_pod_have_no_room_for_it():
+    picky = pod("picky", "web", SMALL, rules=SchedulingRules(node_selector=(("disk", "ssd"),)))
+    ssd = attrs.evolve(EDGE, name="ssd", labels={"disk": "ssd"}, allocatable=resources(2, 8, 9))
+    pods = [picky, API]
+    assert uncontended(snapshot([EDGE, ssd], pods), pods, 2)
+    assert not uncontended(snapshot([EDGE, ssd], pods), pods, 3)
+
+
+def arrivals(rng, batch):
+    """The batch in one of its orders, in pieces."""
+    order = list(batch)
+    rng.shuffle(order)
+    while order:
+        count = rng.randint(1, len(order))
+        yield order[:count]
+        order = order[count:]
+
+
+def placed_in(case, pieces, objective):
+    """The cluster after these were decided on, piece by piece as they came."""
+    shot = case.snapshot
+    pods, late = dict(shot.pods), {pod.uid for pod in case.batch}
+    shot = attrs.evolve(shot, pods={uid: p for uid, p in pods.items() if uid not in late})
+    for piece in pieces:
+        shot = attrs.evolve(shot, pods={**shot.pods, **{pod.uid: pod for pod in piece}})
+        decision = immediate_schedule(shot, piece, case.promises, objective, Measure.UNUSABLE)
+        shot = shot.with_placed({b.pod.uid: b.node for b in decision.bindings})
+    return shot
+
+
+@pytest.mark.parametrize("objective", [Objective(), Objective("ecmus"), Objective(gamma=10.0)])
+def test_at_once_comes_to_the_same_qos_and_places_as_together(objective):
+    rng = random.Random(0)
+    seen = Counter()
+    for seed in range(400):
+        case = drawn(seed, most=4)
+        if not case.batch or not uncontended(case.snapshot, case.batch, len(case.batch)):
+            continue
+        together = placed_in(case, [case.batch], objective)
+        for _ in range(3):
+            pieces = list(arrivals(rng, case.batch))
+            one_by_one = placed_in(case, pieces, objective)
+            seen[len(pieces)] += 1
+            assert len(one_by_one.placed) == len(together.placed), seed
+            worth = [quality(s.shares(), case.promises, objective) for s in (one_by_one, together)]
+            assert worth[0] == worth[1], seed
+    assert min(seen[pieces] for pieces in (1, 2, 3)) > 10, seen
+
+
+def edge_or_stuck(shot, pods):
+    """All ways of putting these on the edge, one after the other: a pod that finds no room."""
+    if not pods:
+        return None
+    fitting = [
+        n.name
+        for n in shot.of_tier(Tier.EDGE)
+        if rejection(pods[0].pod_class, n, shot.free[n.name]) is None
+    ]
+    if not fitting:
+        return pods[0]
+    stuck = (edge_or_stuck(shot.with_placed({pods[0].uid: n}), pods[1:]) for n in fitting)
+    return next((pod for pod in stuck if pod is not None), None)
+
+
+def test_where_there_is_room_for_a_batch_no_placement_keeps_any_of_it_out():
+    tried = 0
+    for seed in range(600):
+        case = drawn(seed, most=3)
+        shot, batch = case.snapshot, case.batch
+        several = len({pod.pod_class for pod in batch}) > 1
+        if not several or not uncontended(shot, batch, len(batch)):
+            continue
+        edge = [p for p in batch if edge_or_stuck(shot, [p]) is None]
+        for order in itertools.permutations(edge):
+            tried += 1
+            assert edge_or_stuck(shot, list(order)) is None, seed
+    assert tried > 50

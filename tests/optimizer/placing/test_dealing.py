@@ -1,0 +1,89 @@
+"""Pods brought to where they have less company, against a look at all nodes for each of them."""
+
+from collections import Counter
+
+import numpy as np
+
+from kubedsm.model.deadline import NO_DEADLINE
+from kubedsm.optimizer.matching.best_fit import best_fit_increasing
+from kubedsm.optimizer.placing.cloud import least_allocated
+from kubedsm.optimizer.placing.dealing import DealtTier
+from support.drawn_packings import drawn_packing, drawn_spread
+
+
+def dealt(seed, place):
+    packing, _ = drawn_packing(seed)
+    spread = drawn_spread(seed, packing)
+    loads = place(packing)
+    chosen = [kind.pods for kind in packing.kinds]
+    return DealtTier.of(packing, loads, chosen, spread)
+
+
+def literal_even_out(tier):
+    """Group by group, node by node, until nothing moves any more; the moves."""
+    moves = []
+    while True:
+        before = len(moves)
+        for group, places in tier.places.items():
+            for node in sorted(+places):
+                while places[node] and (best := _better(tier, group, node)) is not None:
+                    moves.append((group, node, best))
+                    for at, by in ((node, -1), (best, 1)):
+                        places[at] += by
+                        tier.loads[at, group[0]] += by
+                        tier.spread.put(group[1], tier.packing.nodes[at].name, by)
+        if len(moves) == before:
+            return moves
+
+
+def _better(tier, group, node):
+    (kind, workload), packing, spread = group, tier.packing, tier.spread
+    names = [each.name for each in packing.nodes]
+    zone = [spread.zones[name] for name in names]
+    room = packing.room_after(tier.loads)
+    rated = [
+        (spread.company(workload, names[at]) - (zone[at] == zone[node]), at)
+        for at in range(len(names))
+        if at != node
+        and tier.loads[at, kind] < packing.most[at, kind]
+        and (room[at] >= packing.requests[kind]).all()
+        and packing.penalties[at, kind] <= packing.penalties[node, kind]
+    ]
+    least, at = min(rated, default=(np.inf, node))
+    return at if least < spread.company(workload, names[node]) - 2 else None
+
+
+def test_each_move_is_to_the_best_of_all_nodes():
+    seen = Counter()
+    for seed in range(500):
+        for place in (best_fit_increasing, lambda p: least_allocated(p, p.counts)):
+            tier, literal = dealt(seed, place), dealt(seed, place)
+            moves = literal_even_out(literal)
+            assert tier.even_out(NO_DEADLINE) == len(moves), seed
+            assert tier.loads.tolist() == literal.loads.tolist(), seed
+            assert {g: +p for g, p in tier.places.items()} == {
+                g: +p for g, p in literal.places.items()
+            }, seed
+            assert tier.spread.cost == literal.spread.cost
+            seen["moved"] += bool(moves)
+            seen["again"] += len(moves) > len({pod for _, pod, _ in moves})
+            seen["still"] += not moves
+            seen["several"] += len({group for group, _, _ in moves}) > 1
+            seen["zones"] += len(tier.zones) > 1
+    assert min(seen.values()) >= 25, seen
+
+
+def test_every_pod_has_one_of_the_places_of_its_kind():
+    for seed in range(200):
+        tier = dealt(seed, best_fit_increasing)
+        tier.even_out(NO_DEADLINE)
+        kind_of = {p.uid: k for k, kind in enumerate(tier.packing.kinds) for p in kind.pods}
+        row_of = {node.name: row for row, node in enumerate(tier.packing.nodes)}
+        found, last = tier.packing.nothing(), {}
+        for pod, name in tier.targets:
+            row, group = row_of[name], (kind_of[pod.uid], pod.workload)
+            found[row, kind_of[pod.uid]] += 1
+            assert row >= last.get(group, 0)  # the first pods on the first nodes
+            last[group] = row
+        assert found.tolist() == tier.loads.tolist()
+        assert len({pod.uid for pod, _ in tier.targets}) == len(tier.targets)

@@ -1,0 +1,174 @@
+"""Of placements that are worth the same, the one with the least spread of shares."""
+
+from collections import Counter
+from fractions import Fraction
+from itertools import pairwise, product
+from statistics import pvariance
+
+import numpy as np
+import pytest
+
+from kubedsm.model.model import SchedulingRules, Taint, Tier, Toleration
+from kubedsm.objective.evenness import Prospect, even_scores
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.placing.immediate import immediate_schedule
+from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.placement_literal import literal_decision, worth
+
+SHARE = Objective()
+ROUGH = Bounds(states=2)
+ALL = Promise()
+
+
+def pods_of(service, number, cpu=1.0, **more):
+    return [pod(f"{service}-{i:03}", service, resources(cpu, 0.1), **more) for i in range(number)]
+
+
+def on_edge(cores, pods, promised=(), *, nodes=2, objective=SHARE, bounds=None):
+    """How many of each service go to that many edge nodes of so many cores; the cloud has room."""
+    edge = [node(f"edge-{i}", Tier.EDGE, cores, 64, 1000) for i in range(nodes)]
+    shot = snapshot([*edge, node("cloud", Tier.CLOUD, 640, 640, 1000)], pods)
+    batch = [p for p in pods if p.node_name is None]
+    promises = dict(promised)
+    decision = immediate_schedule(
+        shot, batch, lambda w: promises.get(w.name, ALL), objective, bounds=bounds
+    )
+    assert decision.proof.qos or bounds is not None
+    found = {w.name: share.edge for w, share in decision.shares_after.items()}
+    return [found[name] for name in sorted(found)]
+
+
+@pytest.mark.parametrize(
+    ("objective", "bounds"),
+    [
+        (SHARE, None),
+        (SHARE, ROUGH),
+        (Objective("proportional"), None),
+        (Objective("proportional"), ROUGH),
+        (Objective("ecmus"), None),
+    ],
+)
+def test_twins_get_the_same(objective, bounds):
+    twins = pods_of("x", 24, 0.25) + pods_of("y", 24, 0.25)
+    assert on_edge(3, twins, objective=objective, bounds=bounds) == [12, 12]
+
+
+@pytest.mark.parametrize("bounds", [None, ROUGH])
+def test_a_promise_kept_is_worth_more_than_two_that_are_half_kept(bounds):
+    twins = pods_of("x", 24, 0.25) + pods_of("y", 24, 0.25)
+    assert sorted(on_edge(3, twins, objective=Objective(gamma=10), bounds=bounds)) == [0, 24]
+
+
+@pytest.mark.parametrize("number", [3, 7, 9, 97])
+def test_thirds_are_as_good_as_a_whole(number):
+    """Rounded to thousand-millionths they are not: 3 * .333333333 < 1."""
+    three = [p for service in "xyz" for p in pods_of(service, number)]
+    found = on_edge(number, three, nodes=1)
+    assert sum(found) == number
+    assert max(found) - min(found) <= 1
+
+
+def test_who_has_more_already_waits():
+    pods = pods_of("x", 4) + pods_of("y", 2) + [pod("y-old", "y", resources(1), on="edge-0")]
+    pods += [pod("y-older", "y", resources(1), on="edge-0")]
+    assert on_edge(4, pods, nodes=1) == [2, 2]
+
+
+def test_the_bigger_service_of_two_gets_the_same_share_not_the_same_number():
+    assert on_edge(6, pods_of("x", 4) + pods_of("y", 8), {"y": Promise(weight=2)}, nodes=1) == [
+        2,
+        4,
+    ]
+
+
+def test_nobody_gets_more_than_was_promised_before_all_have_that():
+    pods = pods_of("x", 10) + pods_of("y", 10)
+    promised = {"x": Promise(0.2)}
+    assert on_edge(2, pods, promised, nodes=1) == [1, 1]
+    assert on_edge(6, pods, promised, nodes=1) == [2, 4]
+    # Beyond all promises, shares are evened out again.
+    low = {"x": Promise(0.2), "y": Promise(0.4)}
+    assert on_edge(10, pods, low, nodes=1) == [5, 5]
+
+
+def test_what_adds_no_qos_is_neither_sought_nor_shunned():
+    prospect = Prospect(np.arange(5), 4, Promise(0.5))
+    for objective, gains in ((Objective("latency"), 2), (Objective(beta=0), 2), (SHARE, 4)):
+        [scores] = even_scores(objective, [prospect])
+        assert (np.diff(scores)[:gains] > 0).all()
+        assert (np.diff(scores)[gains:] == 0).all()
+
+
+def test_qos_comes_first_even_that_of_lower_priorities():
+    # A pod of b for one of a would leave no room for c, of a lower priority.
+    high = pods_of("a", 2, 1.0, priority=1) + pods_of("b", 2, 1.5, priority=1)
+    assert on_edge(3, high + pods_of("c", 1, 1.0), nodes=1) == [2, 0, 1]
+    assert on_edge(3, high, nodes=1) == [1, 1]
+
+
+def test_shares_come_before_what_pods_like():
+    # Pods of y do not mind the taint, and there alone all are as they like it.
+    tolerant = SchedulingRules(tolerations=(Toleration("old", "Exists"),))
+    pods = pods_of("x", 4) + pods_of("y", 4, rules=tolerant)
+    edge = node("edge", Tier.EDGE, 4, 64, taints=[Taint("old", "", "PreferNoSchedule")])
+    shot = snapshot([edge, node("cloud", Tier.CLOUD, 64, 64)], pods)
+    decision = immediate_schedule(shot, pods, lambda _: ALL, SHARE)
+    assert [share.edge for share in decision.shares_after.values()] == [2, 2]
+    assert decision.proven
+    assert not decision.plain
+
+
+@pytest.mark.parametrize("weight", [0.001, 1.0, 1000.0])
+def test_the_scores_of_placements_of_equal_qos_differ_by_spread_only(weight):
+    totals = (2, 3, 5, 10)
+    prospects = [Prospect(np.arange(n + 1), n, Promise(1.0, weight)) for n in totals]
+    scores = even_scores(SHARE, prospects)
+    by_qos = {}
+    for counts in product(*(range(n + 1) for n in totals)):
+        parts = [Fraction(k, n) for k, n in zip(counts, totals, strict=True)]
+        score = sum(int(of[k]) for of, k in zip(scores, counts, strict=True))
+        by_qos.setdefault(sum(parts), []).append((pvariance(parts), score))
+    for found in by_qos.values():
+        # Half a unit for each score that is rounded.
+        for (even, higher), (uneven, lower) in pairwise(sorted(found, key=lambda f: (f[0], -f[1]))):
+            assert higher > lower - len(totals)
+            assert higher > lower or even == uneven
+    ordered = sorted(by_qos)
+    for less, more in pairwise(ordered):
+        assert max(score for _, score in by_qos[less]) < min(score for _, score in by_qos[more])
+
+
+def test_a_millionth_of_qos_is_worth_any_unevenness():
+    ahead = Prospect(np.arange(500, 502), 1000, ALL)
+    behind = Prospect(np.arange(2), 1001, ALL)
+    more, less = (int(np.diff(scores)[0]) for scores in even_scores(SHARE, [ahead, behind]))
+    assert more > less > 0
+
+
+OBJECTIVES = [
+    SHARE,
+    Objective(beta=0),
+    Objective(gamma=2),
+    Objective("latency"),
+    Objective("proportional"),
+]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_no_placement_of_equal_qos_is_more_even(objective):
+    seen = Counter()
+    for seed in range(7000, 7120):
+        case = drawn(seed, most=7)
+        decision = immediate_schedule(case.snapshot, case.batch, case.promises, objective)
+        placed, qos, uneven, _ = literal_decision(case, objective, "unusable")
+        assert (
+            len(decision.bindings),
+            *worth(decision.shares_after, case.promises, objective),
+        ) == (
+            placed,
+            qos,
+            uneven,
+        ), seed
+        seen["both"] += len({b.tier for b in decision.bindings}) == 2
+    assert seen["both"] >= 20

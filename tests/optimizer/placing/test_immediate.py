@@ -1,0 +1,171 @@
+import random
+
+import attrs
+import pytest
+
+from kubedsm.model.model import PodClass, SchedulingRules, Tier
+from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.plugins.fit import reasons, rejection
+from kubedsm.plugins.rejection import Rejection
+from kubedsm_lab.bench.literal.match import literal_fragmentation
+from support.hash_seeds import printed_by_hash_seeds
+from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.placement_literal import qos_with
+
+DEFAULT = Objective()
+
+
+def schedule(shot, pods):
+    return immediate_schedule(shot, pods, lambda _: Promise(), DEFAULT)
+
+
+def check(case, decision, measure):
+    """Room, rules and everything the decision says of itself."""
+    shot = case.snapshot
+    free = dict(shot.free)
+    for waiting, name, tier in decision.bindings:
+        at = shot.nodes[name]
+        assert at.tier is tier
+        assert reasons(waiting.pod_class, at, free[name]) == ()
+        free[name] -= waiting.requests
+    bound = [waiting.uid for waiting, _, _ in decision.bindings]
+    assert sorted([*bound, *decision.unplaced]) == sorted(p.uid for p in case.batch)
+    for uid, why in decision.unplaced.items():
+        assert set(why) == set(shot.nodes)
+        assert why == {
+            name: rejection(shot.pods[uid].pod_class, at, free[name])
+            for name, at in shot.nodes.items()
+        }
+    chosen = [waiting for waiting, _, tier in decision.bindings if tier is Tier.EDGE]
+    assert decision.score_before == qos_with(case, [], DEFAULT)
+    assert decision.score_after == qos_with(case, chosen, DEFAULT)
+    assert decision.score_after >= decision.score_before
+    measured = Fragmentation(measure, request_mix(shot))
+    assert decision.fragmentation == sum(
+        literal_fragmentation(measured, at, free[at.name]) for at in shot.of_tier(Tier.EDGE)
+    )
+
+
+@pytest.mark.parametrize("measure", list(Measure))
+@pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
+def test_every_decision_keeps_to_room_and_rules(measure, bounds):
+    for seed in range(300):
+        case = drawn(seed, most=12)
+        decision = immediate_schedule(
+            case.snapshot, case.batch, case.promises, DEFAULT, measure, bounds
+        )
+        check(case, decision, measure)
+
+
+def test_an_empty_batch():
+    decision = schedule(snapshot([node("e", Tier.EDGE), node("c", Tier.CLOUD)], []), [])
+    assert (decision.bindings, decision.unplaced, decision.proven) == ((), {}, True)
+    assert decision.score_before == decision.score_after == 0
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+def test_one_tier_alone(tier):
+    pods = [pod(f"a-{i}", "a", resources(1, 1)) for i in range(3)]
+    decision = schedule(snapshot([node("n", tier, cpu=2)], pods), pods)
+    assert [(b.pod.name, b.node, b.tier) for b in decision.bindings] == [
+        ("a-0", "n", tier),
+        ("a-1", "n", tier),
+    ]
+    assert decision.unplaced == {
+        pods[2].uid: {"n": Rejection("NodeResourcesFit", ("Insufficient cpu",))}
+    }
+
+
+def test_no_node_at_all():
+    pods = [pod("a-0", "a", resources(1, 1))]
+    decision = schedule(snapshot([], pods), pods)
+    assert decision.unplaced == {pods[0].uid: {}}
+
+
+def test_nodes_without_a_tier_are_never_used_but_accounted_for():
+    pods = [pod("a-0", "a", resources(1, 1))]
+    decision = schedule(snapshot([node("master", None)], pods), pods)
+    assert list(decision.unplaced[pods[0].uid]) == ["master"]
+
+
+def test_the_oldest_pods_of_a_workload_go_to_the_edge():
+    pods = [pod(f"a-{i}", "a", resources(1, 1), created=float(-i)) for i in range(3)]
+    nodes = [node("e", Tier.EDGE, cpu=2), node("c", Tier.CLOUD, cpu=9)]
+    decision = schedule(snapshot(nodes, pods), pods)
+    assert [(b.pod.name, b.node) for b in decision.bindings] == [
+        ("a-2", "e"),
+        ("a-1", "e"),
+        ("a-0", "c"),
+    ]
+
+
+def test_of_pods_alike_in_all_but_priority_the_higher_is_served_first():
+    low = pod("a", "w", resources(1, 1), created=1.0)
+    high = pod("b", "w", resources(1, 1), created=2.0, priority=100)
+    decision = schedule(snapshot([node("e", Tier.EDGE, cpu=1)], [low, high]), [low, high])
+    assert [b.pod.name for b in decision.bindings] == ["b"]
+
+
+def test_a_selector_keeps_a_pod_where_it_belongs():
+    picky = SchedulingRules(node_selector=(("zone", "a"),))
+    pods = [pod("a-0", "a", resources(1, 1), rules=picky)]
+    nodes = [node("e", Tier.EDGE), node("c", Tier.CLOUD, labels={"zone": "a"})]
+    decision = schedule(snapshot(nodes, pods), pods)
+    assert [(b.node, b.tier) for b in decision.bindings] == [("c", Tier.CLOUD)]
+
+
+def test_a_pod_that_blocks_nothing_fits_on_an_overcommitted_node():
+    nothing = pod("a-0", "a", resources(0, 0))
+    shot = snapshot([node("e", Tier.EDGE, cpu=1)], [nothing], {"e": resources(5, 0, 0)})
+    assert [b.node for b in schedule(shot, [nothing]).bindings] == ["e"]
+
+
+def shuffled(case, rng):
+    shot = case.snapshot
+    pods, nodes, free = (list(m.items()) for m in (shot.pods, shot.nodes, shot.free))
+    for listed in (pods, nodes, free):
+        rng.shuffle(listed)
+    batch = list(case.batch)
+    rng.shuffle(batch)
+    shot = attrs.evolve(shot, pods=dict(pods), nodes=dict(nodes), free=dict(free))
+    return shot, batch
+
+
+@pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
+def test_the_order_of_the_input_changes_nothing(bounds):
+    rng = random.Random(2)
+    for seed in range(60):
+        case = drawn(seed, most=10)
+        args = (case.promises, DEFAULT, Measure.UNUSABLE, bounds)
+        decision = immediate_schedule(case.snapshot, case.batch, *args)
+        assert immediate_schedule(*shuffled(case, rng), *args) == decision
+
+
+_PRINT = """
+from kubedsm.objective.objective import Objective
+from kubedsm.optimizer.placing.immediate import immediate_schedule
+from support.placement_instances import drawn
+for seed in range(40):
+    case = drawn(seed, most=10)
+    decision = immediate_schedule(case.snapshot, case.batch, case.promises, Objective())
+    print([(b.pod.name, b.node) for b in decision.bindings], decision.unplaced)
+"""
+
+
+def test_the_seed_of_hashing_changes_nothing():
+    outputs = printed_by_hash_seeds(_PRINT)
+    assert len(outputs) == 1
+    assert outputs.pop().count("\n") == 40
+
+
+def test_pods_of_equal_requests_but_other_rules_are_told_apart():
+    ssd = SchedulingRules(node_selector=(("disk", "ssd"),))
+    plain = [pod(f"a-{i}", "a", resources(1, 1)) for i in range(2)]
+    picky = pod("b-0", "b", resources(1, 1), rules=ssd)
+    nodes = [node("e1", Tier.EDGE, cpu=1, labels={"disk": "ssd"}), node("e2", Tier.EDGE, cpu=1)]
+    decision = schedule(snapshot(nodes, [*plain, picky]), [*plain, picky])
+    assert {b.pod.name: b.node for b in decision.bindings} == {"a-0": "e2", "b-0": "e1"}
+    assert picky.pod_class == PodClass(resources(1, 1), ssd)

@@ -1,0 +1,76 @@
+"""What stays open to a batch while pods of it come and go, beside asking all rules anew."""
+
+import random
+
+import numpy as np
+
+from kubedsm.optimizer.placing.open_nodes import OpenNodes
+from kubedsm.plugins.feasibility import Feasibility
+from support.rule_instances import HOST, app, cluster, drawn, drawn_batch, near, pod, zoned
+
+INSTANCES = 300
+
+
+def crowds(seed):
+    """Pods of a batch that are put and taken anywhere: what is known, beside the rules."""
+    rng = random.Random(seed)
+    shot, batch = drawn(seed) if seed % 2 else drawn_batch(seed)
+    rules = Feasibility.of(shot)
+    known, skews = OpenNodes(rules, shot.surroundings, batch), rules.skews(batch)
+    homes = {}
+    for _ in range(12):
+        each = rng.choice(batch)
+        for other in batch:
+            if rng.random() < 0.5:  # so that it is remembered, for a while
+                known.of(other)
+        if each.uid in homes:
+            node = homes.pop(each.uid)
+            known.take(each, node)
+            rules = rules.without_pod(each.uid)
+        else:
+            node = homes[each.uid] = rng.choice(rules.index.names)
+            known.put(each, node)
+            rules = rules.with_pod(each, node)
+        by = 1 if each.uid in homes else -1
+        skews.change(known.like(each), rules.index.positions[node], by)
+        if rng.random() < 0.5:
+            yield [p for p in batch if p.uid not in homes], known, skews, rules
+
+
+def test_a_node_takes_a_pod_if_it_is_open_has_the_room_and_is_even():
+    closed = 0
+    for seed in range(INSTANCES):
+        for out, known, skews, rules in crowds(seed):
+            for each in out:
+                found = known.of(each) & skews.open(known.like(each))
+                found = found & ~rules.room.short(each.requests)
+                assert (found == rules.taking(each)).all(), seed
+                closed += not found.all()
+    assert closed > 500
+
+
+def test_what_a_pod_likes_is_what_the_rules_say():
+    liked = 0
+    for seed in range(INSTANCES):
+        for out, known, _, rules in crowds(seed):
+            for each in out:
+                nodes = np.flatnonzero(rules.taking(each))
+                penalties = known.penalties(each, nodes)
+                expected = rules.penalties_at(each, nodes)
+                assert (expected == (0 if penalties is None else penalties[nodes])).all(), seed
+                liked += bool(expected.any())
+    assert liked > 100
+
+
+def test_a_pod_that_comes_closes_only_what_its_like_keep_away_from():
+    apart = near(app("a"), HOST)
+    batch = [pod(f"a{n}", {"app": "a"}, anti_affinity=(apart,)) for n in range(2)]
+    batch.append(pod("b", {"app": "b"}))
+    shot = cluster([zoned("n1"), zoned("n2")], batch)
+    known = OpenNodes(Feasibility.of(shot), shot.surroundings, batch)
+    assert [known.of(each).tolist() for each in batch] == [[True, True]] * 3
+    known.put(batch[0], "n1")
+    assert known.of(batch[1]).tolist() == [False, True]
+    assert known.of(batch[2]).tolist() == [True, True]
+    known.take(batch[0], "n1")
+    assert known.of(batch[1]).tolist() == [True, True]

@@ -1,0 +1,312 @@
+"""What pods prefer: scored as kube-scheduler does, decisive only where nothing else is."""
+
+from collections import Counter
+from itertools import product
+
+import attrs
+import numpy as np
+
+from kubedsm.model.model import PodClass, Preferences, SchedulingRules, Taint, Tier, Toleration
+from kubedsm.model.selectors import NodeSelectorTerm, Requirement
+from kubedsm.objective.fragmentation import SCALE
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.matching.cost_digits import Digits
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
+from kubedsm.optimizer.matching.problem import Packing
+from kubedsm.optimizer.placing.batch_kinds import judged_kinds
+from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.plugins.feasibility import Feasibility
+from support.literal_preferences import literal_penalties
+from support.placement_instances import node, resources, snapshot
+from support.placement_literal import standing
+from support.rule_instances import (
+    DISLIKED,
+    HOST,
+    app,
+    cluster,
+    drawn,
+    drawn_batch,
+    evenly,
+    near,
+    pod,
+    zoned,
+)
+
+
+def promise(_):
+    return Promise()
+
+
+def decided(shot, pods, bounds=None):
+    return immediate_schedule(shot, pods, promise, Objective(), bounds=bounds)
+
+
+def penalties(nodes, newcomer, *others):
+    feasibility = Feasibility.of(cluster(nodes, [newcomer, *others]))
+    return feasibility.penalties(newcomer, [n.name for n in nodes])
+
+
+def wanting(name="p", labels=(), **preferences):
+    return pod(name, labels, preferences=Preferences(**preferences))
+
+
+X1, X2, Y1 = zoned("n1", "x"), zoned("n2", "x"), zoned("n3", "y")
+OLDER = Taint("older", "", "PreferNoSchedule")
+
+
+def test_taints_that_ask_to_stay_away():
+    nodes = [zoned("n1", taints=[DISLIKED, OLDER]), zoned("n2", taints=[DISLIKED]), zoned("n3")]
+    # 2, 1, 0 taints score 0, 50, 100, three times
+    assert penalties(nodes, pod("p")) == [300, 150, 0]
+    tolerant = pod("p", tolerations=(Toleration("old", "Exists"),))
+    assert penalties(nodes, tolerant) == [300, 0, 0]
+    elsewhere = pod("p", tolerations=(Toleration("", "Exists", "", "NoSchedule"),))
+    assert penalties(nodes, elsewhere) == [300, 150, 0]
+
+
+def test_preferred_node_affinity_adds_up_weights():
+    gen = NodeSelectorTerm((Requirement("gen", "In", ("1",)),))
+    ssd = NodeSelectorTerm((Requirement("disk", "Exists"),))
+    nodes = [
+        zoned("n1", labels={"gen": "1", "disk": "ssd"}),
+        zoned("n2", labels={"gen": "1"}),
+        zoned("n3"),
+    ]
+    # 40, 30, 0 are normalised to 100, 75, 0, twice; a term without conditions selects nothing
+    asking = wanting(node_affinity=((30, gen), (10, ssd), (100, NodeSelectorTerm())))
+    assert penalties(nodes, asking) == [0, 50, 200]
+
+
+def test_preferred_pod_affinity_counts_pods_in_the_domain():
+    there = [pod("a1", {"app": "a"}, on="n1"), pod("a2", {"app": "a"}, on="n2")]
+    there.append(pod("a3", {"app": "a"}, on="n3"))
+    # 100, 100, 50 become 100, 100, 0
+    assert penalties([X1, X2, Y1], wanting(affinity=((50, near(app("a"))),)), *there) == [0, 0, 200]
+
+
+def test_preferred_pod_anti_affinity():
+    there = pod("a1", {"app": "a"}, on="n1")
+    shy = wanting(anti_affinity=((7, near(app("a"), HOST)),))
+    assert penalties([X1, X2, Y1], shy, there) == [200, 0, 0]
+
+
+def test_what_the_others_prefer_counts_as_well():
+    friend = wanting("friend", affinity=((10, near(app("b"), HOST)),))
+    enemy = wanting("enemy", anti_affinity=((20, near(app("b"), HOST)),))
+    there = attrs.evolve(friend, node_name="n2"), attrs.evolve(enemy, node_name="n3")
+    # 0, 10, -20 become 66, 100, 0
+    assert penalties([X1, X2, Y1], pod("b", {"app": "b"}), *there) == [68, 0, 200]
+    assert penalties([X1, X2, Y1], pod("c", {"app": "c"}), *there) == [0, 0, 0]
+
+
+def test_what_the_others_demand_counts_a_little():
+    follower = pod("follower", on="n1", affinity=(near(app("b")),))
+    assert penalties([X1, X2, Y1], pod("b", {"app": "b"}), follower) == [0, 0, 200]
+
+
+def test_a_spread_that_need_not_be():
+    there = [pod(f"a{i}", {"app": "a"}, on="n1") for i in range(2)]
+    newcomer = wanting(labels={"app": "a"}, spread=(evenly(app("a")),))
+    # two zones: 2 ln 4 = 2.8, rounded to 3, and 0; no label, no score
+    nodes = [X1, X2, Y1, zoned("n4")]
+    assert penalties(nodes, newcomer, *there) == [200, 200, 0, 200]
+
+
+def test_a_spread_over_hosts():
+    there = [pod(f"a{i}", {"app": "a"}, on="n1") for i in range(3)]
+    there.append(pod("a3", {"app": "a"}, on="n2"))
+    newcomer = wanting(labels={"app": "a"}, spread=(evenly(app("a"), HOST),))
+    # three hosts: 3 ln 5 = 4.8, ln 5 = 1.6, 0; 100 (5 - s) / 5 is 0, 60, 100
+    assert penalties([X1, X2, Y1], newcomer, *there) == [200, 80, 0]
+
+
+def test_the_same_as_the_literal_form():
+    seen = Counter()
+    for seed in range(300):
+        shot, waiting = drawn(seed)
+        feasibility = Feasibility.of(shot)
+        nodes = sorted(shot.nodes.values(), key=lambda n: n.name)
+        for newcomer in waiting:
+            given = feasibility.penalties(newcomer, [n.name for n in nodes])
+            assert given == literal_penalties(shot, newcomer, nodes), seed
+            seen[bool(any(given))] += 1
+    assert min(seen.values()) > 200, seen
+
+
+def without_preferences(shot, pods):
+    """The same cluster where no pod prefers anything."""
+
+    def plain(one):
+        rules = attrs.evolve(one.pod_class.rules, preferences=Preferences())
+        return attrs.evolve(one, pod_class=attrs.evolve(one.pod_class, rules=rules))
+
+    nodes = {
+        name: attrs.evolve(n, taints=tuple(t for t in n.taints if t.effect == "NoSchedule"))
+        for name, n in shot.nodes.items()
+    }
+    all_pods = {uid: plain(one) for uid, one in shot.pods.items()}
+    return attrs.evolve(shot, nodes=nodes, pods=all_pods), [all_pods[p.uid] for p in pods]
+
+
+def reached(shot, pods, decision):
+    homes = {binding.pod.uid: binding.node for binding in decision.bindings}
+    return standing(shot, pods, homes, promise)
+
+
+def test_they_never_change_how_many_are_placed_nor_qos():
+    seen = Counter()
+    for seed in range(300):
+        shot, pods = drawn_batch(seed)
+        plain = without_preferences(shot, pods)
+        decision, indifferent = decided(shot, pods), decided(*plain)
+        if decision.proof.qos and indifferent.proof.qos:
+            assert reached(shot, pods, decision) == reached(*plain, indifferent), seed
+            homes, others = ([b.node for b in d.bindings] for d in (decision, indifferent))
+            seen[homes == others] += 1
+    assert seen[False] >= 20, seen
+
+
+def only_preferences(shot, pods):
+    """The same cluster where no pod demands anything of others."""
+
+    def mild(one):
+        rules = SchedulingRules(preferences=one.pod_class.rules.preferences)
+        pod_class = PodClass(one.requests, rules, one.pod_class.priority)
+        return attrs.evolve(one, pod_class=pod_class)
+
+    all_pods = {uid: mild(one) for uid, one in shot.pods.items()}
+    return attrs.evolve(shot, pods=all_pods), [all_pods[p.uid] for p in pods]
+
+
+def test_beyond_the_bounds_they_cost_nothing_either():
+    unproven = 0
+    for seed in range(300):
+        shot, pods = only_preferences(*drawn_batch(seed))
+        plain = without_preferences(shot, pods)
+        for bounds in (Bounds(states=20), Bounds(loads=6)):
+            decision, indifferent = decided(shot, pods, bounds), decided(*plain, bounds)
+            assert reached(shot, pods, decision) >= reached(*plain, indifferent), seed
+            unproven += not decision.proven
+    assert unproven > 100
+
+
+def test_on_the_edge_nobody_could_like_it_better():
+    seen = 0
+    for seed in range(400):
+        shot, pods = only_preferences(*drawn_batch(seed))
+        nodes = [attrs.evolve(n, tier=Tier.EDGE) for n in shot.nodes.values()][:3]
+        existing = [p for p in shot.pods.values() if p.node_name in {n.name for n in nodes}]
+        pods = [attrs.evolve(p, pod_class=attrs.evolve(p.pod_class, priority=0)) for p in pods[:4]]
+        shot = cluster(nodes, [*existing, *pods], shot.surroundings)
+        decision = decided(shot, pods)
+        assert decision.proof.preferences
+        liked = {}
+        feasibility = Feasibility.of(shot)
+        for p in pods:
+            names = feasibility.feasible(p)
+            liked[p.uid] = dict(zip(names, feasibility.penalties(p, names), strict=True))
+        homes = {b.pod.uid: b.node for b in decision.bindings}
+        best = min(
+            (
+                [-x for x in placed],
+                [-x for x in qos],
+                sum(liked[uid][name] for uid, name in tried.items()),
+            )
+            for tried in assignments(shot, pods, liked)
+            for placed, qos in [standing(shot, pods, tried, promise)]
+        )
+        placed, qos = reached(shot, pods, decision)
+        total = sum(liked[uid][name] for uid, name in homes.items())
+        assert ([-x for x in placed], [-x for x in qos], total) == best, seed
+        seen += total > 0
+    assert seen >= 20
+
+
+def assignments(shot, pods, liked):
+    for names in product(*([None, *liked[p.uid]] for p in pods)):
+        free = dict(shot.free)
+        homes = {p.uid: name for p, name in zip(pods, names, strict=True) if name}
+        for p, name in zip(pods, names, strict=True):
+            if name:
+                free[name] -= p.requests
+        if all(min(room.cpu, room.memory, room.pods) >= 0 for room in free.values()):
+            yield homes
+
+
+SSD = NodeSelectorTerm((Requirement("disk", "In", ("ssd",)),))
+
+
+def test_they_come_before_fragmentation():
+    # On e1 the pod would leave nothing over; it prefers e2.
+    nodes = [
+        node("e1", Tier.EDGE, cpu=1, memory=1),
+        node("e2", Tier.EDGE, cpu=4, memory=16, labels={"disk": "ssd"}),
+    ]
+    p = wanting(node_affinity=((1, SSD),))
+    assert [b.node for b in decided(snapshot(nodes, [p]), [p]).bindings] == ["e2"]
+    plain = pod("p")
+    assert [b.node for b in decided(snapshot(nodes, [plain]), [plain]).bindings] == ["e1"]
+
+
+def test_qos_comes_before_them():
+    nodes = [node("e1", Tier.EDGE), node("c1", Tier.CLOUD, labels={"disk": "ssd"})]
+    p = wanting(node_affinity=((100, SSD),))
+    assert [b.node for b in decided(snapshot(nodes, [p]), [p]).bindings] == ["e1"]
+
+
+def test_of_two_that_gain_the_same_the_one_that_likes_the_cloud_goes_there():
+    nodes = [node("e1", Tier.EDGE, cpu=1), node("c1", Tier.CLOUD, labels={"disk": "ssd"})]
+    pods = [wanting("a", node_affinity=((100, SSD),)), pod("b")]
+    decision = decided(snapshot(nodes, pods), pods)
+    assert {b.pod.name: b.node for b in decision.bindings} == {"a": "c1", "b": "e1"}
+
+
+def test_they_come_before_least_allocated_in_the_cloud():
+    nodes = [node("c1", Tier.CLOUD, cpu=16), node("c2", Tier.CLOUD, cpu=4, labels={"disk": "ssd"})]
+    pods = [wanting(f"p{i}", node_affinity=((1, SSD),)) for i in range(5)]
+    decision = decided(snapshot(nodes, pods), pods)
+    assert Counter(b.node for b in decision.bindings) == {"c2": 4, "c1": 1}
+
+
+def test_what_is_liked_in_the_cloud_leaves_nobody_out():
+    # The small ones like c2, which the large one needs.
+    nodes = [
+        node("c1", Tier.CLOUD, cpu=2),
+        node("c2", Tier.CLOUD, cpu=3, labels={"disk": "ssd"}),
+    ]
+    small = [
+        attrs.evolve(p, pod_class=PodClass(resources(2, 1), p.pod_class.rules))
+        for p in [wanting("small", node_affinity=((1, SSD),))]
+    ]
+    large = pod("a-large", requests=resources(3, 0))
+    decision = decided(snapshot(nodes, [*small, large]), [*small, large])
+    assert {b.pod.name: b.node for b in decision.bindings} == {"small": "c1", "a-large": "c2"}
+
+
+def test_a_pod_that_has_to_leave_its_node_goes_where_it_likes_it():
+    # Both may be on any node, but not together; the second likes e3.
+    apart = near(app("a"), HOST)
+    nodes = [
+        zoned("e1", cpu=1, memory=1),
+        zoned("e2", cpu=4),
+        zoned("e3", cpu=4, labels={"disk": "ssd"}),
+    ]
+    first = pod("p0", {"app": "a"})
+    second = pod("p1", anti_affinity=(apart,), preferences=Preferences(node_affinity=((1, SSD),)))
+    decision = decided(cluster(nodes, [first, second]), [first, second])
+    assert {b.pod.name: b.node for b in decision.bindings}["p1"] == "e3"
+
+
+def test_the_two_digits_of_a_cost_fit_into_64_bits():
+    nodes = [node(f"e{i}", Tier.EDGE, labels={"disk": "ssd"} if i else {}) for i in range(300)]
+    pods = [wanting(f"p{i}", node_affinity=((1, SSD),)) for i in range(3)]
+    shot = snapshot(nodes, pods)
+    [kind] = judged_kinds(pods, Feasibility.of(shot), shot.surroundings)
+    packing = Packing.of([kind], shot.in_turn(Tier.EDGE))
+    few, many = packing, attrs.evolve(packing, counts=np.array([10**6]))
+    for problem, exact in ((few, True), (many, False)):
+        digits = Digits.of(problem)
+        assert (digits.lost == 0) is exact
+        assert digits.penalty > len(nodes) * (SCALE >> digits.lost)
+        points = int(problem.counts.sum()) * max(kind.penalties.values())
+        assert points * digits.penalty < UNREACHABLE

@@ -1,0 +1,214 @@
+"""Batches keep the rules that pods have about each other."""
+
+import os
+
+import attrs
+import pytest
+
+from kubedsm.model.model import HostPort, NodeName, Tier
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.replica_spread import ReplicaSpread
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.placing.decision import Binding
+from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.optimizer.placing.rule_keeping import keep_rules
+from kubedsm.plugins.feasibility import Feasibility
+from kubedsm_lab.bench.literal.rules import literal_rule
+from support.hash_seeds import printed_by_hash_seeds
+from support.placement_instances import resources
+from support.rule_instances import (
+    HOST,
+    ZONE,
+    app,
+    cluster,
+    drawn,
+    drawn_batch,
+    evenly,
+    near,
+    pod,
+    zoned,
+)
+
+#: in the suite; KUBEDSM_RULE_BATCHES=100000 makes the long form
+BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "2500"))
+
+
+def scheduled(snapshot, pods, bounds=None):
+    return immediate_schedule(snapshot, pods, lambda _: Promise(), Objective(), bounds=bounds)
+
+
+def waiting_in(nodes, pods, *others):
+    snapshot = cluster(nodes, [*others, *pods])
+    return scheduled(snapshot, pods)
+
+
+def nodes_of(decision):
+    return sorted(binding.node for binding in decision.bindings)
+
+
+def test_pods_that_keep_away_from_each_other_get_a_node_each():
+    apart = near(app("a"), key="kubernetes.io/hostname")
+    pods = [pod(f"p{n}", {"app": "a"}, anti_affinity=(apart,)) for n in range(3)]
+    decision = waiting_in([zoned("e1"), zoned("e2")], pods)
+    assert nodes_of(decision) == ["e1", "e2"]
+    [refused] = decision.unplaced.values()
+    assert all("anti-affinity" in why.reasons[0] for why in refused.values())
+    assert decision.proven
+
+
+@pytest.mark.parametrize(("gain", "chosen"), [(1, "e1"), (0, "e1"), (-1, "c3")])
+def test_one_that_cannot_be_where_it_was_planned_goes_by_what_it_gains_at_the_edge(gain, chosen):
+    """It joins fewer replicas there."""
+    apart = near(app("a"))
+    cloud = [zoned(f"c{n}", zone, tier=Tier.CLOUD) for n, zone in ((1, "x"), (2, "x"), (3, "y"))]
+    pods = [pod(f"p{n}", {"app": "a"}, anti_affinity=(apart,)) for n in range(2)]
+    pods = [attrs.evolve(each, workload=pods[1].workload) for each in pods]
+    old = attrs.evolve(pod("old", {"app": "old"}, on="c3"), workload=pods[1].workload)
+    shot = cluster([zoned("e1", "e"), *cloud], [*pods, old])
+    kept = keep_rules(
+        Feasibility.of(shot),
+        shot.surroundings,
+        [(pods[0], NodeName("c1")), (pods[1], NodeName("c2"))],
+        (),
+        lambda *_: gain,
+        lambda _: (0, 0),
+        spread=ReplicaSpread.of(shot),
+    )
+    assert {node for _, node in kept.placed} == {"c1", chosen}
+
+
+def test_two_pods_cannot_have_one_port_of_a_node():
+    pods = [pod(f"p{n}", ports=(HostPort(80, "TCP", "0.0.0.0"),)) for n in range(2)]  # noqa: S104
+    decision = waiting_in([zoned("e1")], pods)
+    assert nodes_of(decision) == ["e1"]
+    assert len(decision.unplaced) == 1
+
+
+def test_a_spread_sends_a_pod_to_the_cloud_though_the_edge_has_room():
+    zones = [zoned("e1", "x"), zoned("c1", "y", tier=Tier.CLOUD)]
+    pods = [pod(f"p{n}", {"app": "a"}, spread=(evenly(app("a")),)) for n in range(4)]
+    assert nodes_of(waiting_in(zones, pods)) == ["c1", "c1", "e1", "e1"]
+
+
+def test_the_words_for_a_pod_that_others_refuse_name_the_rule():
+    apart = near(app("a"), key="kubernetes.io/hostname")
+    there = pod("there", {"app": "b"}, on="e1", anti_affinity=(apart,))
+    decision = waiting_in([zoned("e1")], [pod("p", {"app": "a"})], there)
+    [refused] = decision.unplaced.values()
+    assert "anti-affinity" in refused["e1"].reasons[0]
+
+
+def joined(snapshot, placed):
+    """The snapshot with those pods on those nodes."""
+    free = dict(snapshot.free)
+    for binding in placed:
+        free[binding.node] -= binding.pod.requests
+    nodes = {binding.pod.uid: binding.node for binding in placed}
+    return attrs.evolve(snapshot, placed={**snapshot.placed, **nodes}, free=free)
+
+
+def refused_by(snapshot, binding):
+    return literal_rule(snapshot, binding.pod, snapshot.nodes[binding.node])
+
+
+@pytest.mark.parametrize("tenth", range(10))
+def test_no_batch_breaks_a_rule(tenth):
+    """Each placed pod is allowed as it comes, and mostly with all the others in place."""
+    unsound = 0
+    for seed in range(tenth * BATCHES // 10, (tenth + 1) * BATCHES // 10):
+        snapshot, waiting = drawn(seed) if seed % 3 == 0 else drawn_batch(seed)
+        decision = scheduled(snapshot, waiting)
+        bindings = decision.bindings
+        for number, binding in enumerate(bindings):
+            assert snapshot.nodes[binding.node].tier is binding.tier
+            assert refused_by(joined(snapshot, bindings[:number]), binding) is None, seed
+        if not sound(snapshot, bindings):
+            assert not decision.proven, seed
+            unsound += 1
+    assert unsound <= BATCHES / 10 / 20
+
+
+def sound(snapshot, bindings):
+    """Whether all of these keep their rules with the others in place."""
+    return all(
+        refused_by(joined(snapshot, [other for other in bindings if other is not b]), b) is None
+        for b in bindings
+    )
+
+
+@pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
+def test_nobody_stays_out_for_one_of_lower_priority(bounds):
+    left_out = 0
+    for seed in range(300):
+        snapshot, waiting = drawn_batch(seed)
+        decision = scheduled(snapshot, waiting, bounds)
+        placed = {binding.pod.uid for binding in decision.bindings}
+        assert placed | decision.unplaced.keys() == {p.uid for p in waiting}
+        for out in (p for p in waiting if p.uid not in placed):
+            assert decision.unplaced[out.uid].keys() == snapshot.nodes.keys(), seed
+            priority = out.pod_class.priority
+            before = [b for b in decision.bindings if b.pod.pod_class.priority >= priority]
+            if len(before) == len(decision.bindings) or not sound(snapshot, before):
+                continue  # no pod is lower, or these need some of the lower ones
+            left_out += 1
+            for node in snapshot.nodes.values():
+                if node.tier is not None:
+                    there = Binding(out, node.name, node.tier)
+                    assert not sound(snapshot, [*before, there]), seed
+    assert left_out > 30
+
+
+@pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
+def test_the_order_of_the_input_changes_nothing(bounds):
+    for seed in range(80):
+        snapshot, waiting = drawn_batch(seed)
+        turned = attrs.evolve(
+            snapshot,
+            nodes=dict(reversed(snapshot.nodes.items())),
+            pods=dict(reversed(snapshot.pods.items())),
+            free=dict(reversed(snapshot.free.items())),
+            placed=dict(reversed(snapshot.placed.items())),
+        )
+        decision = scheduled(snapshot, waiting, bounds)
+        assert scheduled(turned, waiting[::-1], bounds) == decision, seed
+        assert scheduled(turned, waiting[::-1], bounds).bindings == decision.bindings, seed
+
+
+_PRINT = """
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.placing.immediate import immediate_schedule
+from support.rule_instances import drawn_batch
+for seed in range(60):
+    args = (lambda _: Promise(), Objective())
+    decision = immediate_schedule(*drawn_batch(seed), *args)
+    print([(b.pod.name, b.node) for b in decision.bindings], decision.unplaced)
+"""
+
+
+def test_the_seed_of_hashing_changes_nothing():
+    outputs = printed_by_hash_seeds(_PRINT)
+    assert len(outputs) == 1
+    assert outputs.pop().count("\n") == 60
+
+
+def test_a_pod_of_lower_priority_goes_for_one_that_had_to_wait_for_another():
+    nodes = [zoned("e1", "x", cpu=3), zoned("e2", "y")]
+    here = {"node_selector": ((ZONE, "x"),)}
+    first = [
+        pod(f"first-{n}", {"app": "a"}, priority=1, affinity=(near(app("b")),)) for n in range(2)
+    ]
+    awaited = pod("awaited", {"app": "b"}, **here)
+    even = evenly(app("a"), honor_affinity=False)
+    lesser = pod("lesser", {"app": "c"}, spread=(even,), **here)
+    decision = waiting_in(nodes, [*first, awaited, lesser])
+    assert decision.unplaced.keys() == {lesser.uid}
+
+
+def test_a_group_goes_to_the_domain_that_holds_all_of_it():
+    """Though nine others are larger, and full."""
+    together = near(app("a"), key=HOST)
+    pods = [pod(f"p{n}", {"app": "a"}, affinity=(together,)) for n in range(4)]
+    large = [zoned(f"e{n}", cpu=16) for n in range(9)]
+    there = [pod(f"old{n}", on=f"e{n}", requests=resources(14, 1)) for n in range(9)]
+    decision = waiting_in([*large, zoned("last", tier=Tier.CLOUD, cpu=5)], pods, *there)
+    assert nodes_of(decision) == ["last"] * 4

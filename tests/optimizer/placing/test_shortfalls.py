@@ -1,0 +1,65 @@
+"""By how much decisions say that they may be less than they could."""
+
+import attrs
+
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.placing.beyond.integer_choice import PLACED, QOS
+from kubedsm.optimizer.placing.beyond.shortfalls import amounts, shortfalls
+from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.optimizer.programming.programme import Status
+from support.placement_instances import drawn
+from support.rule_instances import drawn_batch
+
+NONE = Bounds(states=0, steps=0, loads=0)
+
+
+def told(snapshot, batch, promises=lambda _: Promise()):
+    """What is said without tables, beside what is decided with them."""
+    decisions = [
+        immediate_schedule(snapshot, batch, promises, Objective(), bounds=bounds)
+        for bounds in (NONE, None)
+    ]
+    return *decisions, {(each.goal, each.of): each for each in decisions[0].certificates}
+
+
+def check(short, best, certificates):
+    """That no less can be had than is said, and that what is proven is said nothing of."""
+    assert not any(each.proven for each in short.certificates)
+    placed, qos = certificates.get((PLACED, "")), certificates.get((QOS, ""))
+    if placed:
+        assert placed.value == len(short.bindings)
+        assert placed.bound >= len(best.bindings)
+        assert not short.proof.placed
+    if qos and len(short.bindings) == len(best.bindings):
+        assert qos.value == short.score_after - short.score_before
+        assert qos.bound >= best.score_after - best.score_before
+        assert not short.proof.qos
+    return bool(placed), bool(qos)
+
+
+def test_what_may_be_missing_is_no_less_than_what_is():
+    seen = [check(*told(c.snapshot, c.batch, c.promises)) for c in map(drawn, range(200))]
+    assert min(map(sum, zip(*seen, strict=True))) >= 5
+
+
+def test_what_rules_among_pods_cost_may_be_missing():
+    """Nobody has shown that they cost it."""
+    seen = [check(*told(*drawn_batch(seed))) for seed in range(120)]
+    assert min(map(sum, zip(*seen, strict=True))) >= 3
+
+
+def test_of_what_comes_after_a_goal_that_was_missed_nothing_is_known():
+    best = amounts({(10, 0): 3, (0, 0): 5}, {0: 700})
+    reached = amounts({(10, 0): 3, (0, 0): 4}, {0: 600})
+    assert list(shortfalls(reached, best, ())) == [
+        Certificate(PLACED, Status.FEASIBLE, 4, 5, of="priority 0")
+    ]
+
+
+def test_what_may_be_missing_of_parts_adds_up():
+    best = amounts({(0, 0): 8}, {0: 700})
+    part = Certificate(PLACED, Status.FEASIBLE, 3, 5, of="priority 0")
+    [placed] = shortfalls(best, best, [part, attrs.evolve(part, value=5, bound=6)])
+    assert (placed.value, placed.bound, placed.of) == (8, 11, "")

@@ -1,0 +1,329 @@
+"""Replicas of a workload survive the loss of a node, as far as that costs nothing else."""
+
+import random
+from collections import Counter
+from itertools import combinations
+
+import attrs
+import numpy as np
+import pytest
+
+from kubedsm.model.model import (
+    PodAffinityTerm,
+    Preferences,
+    Resources,
+    SchedulingRules,
+    SpreadConstraint,
+    Tier,
+)
+from kubedsm.model.node_order import zone_of
+from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.selectors import NodeSelectorTerm, Requirement
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.matching.ladders import Ladders
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.matching.problem import Packing, kinds
+from kubedsm.optimizer.placing.cloud import least_allocated
+from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from support.placement_instances import Instance, node, pod, resources, snapshot
+from support.placement_literal import every_placement, qos_with
+
+ZONE = "topology.kubernetes.io/zone"
+OBJECTIVE = Objective(gamma=10)
+SMALL = resources(0.01, 1 / 64)
+
+
+def placed(nodes, batch, there=(), bounds=None, promise=Promise(), **more):  # noqa: B008
+    shot = snapshot(nodes, [*there, *batch])
+    return immediate_schedule(shot, batch, lambda _: promise, OBJECTIVE, bounds=bounds, **more)
+
+
+def by_node(decision, service=None):
+    return Counter(b.node for b in decision.bindings if service in (None, b.pod.workload.name))
+
+
+def replicas(service, number, requests=SMALL, **more):
+    return [pod(f"{service}-{n:03}", service, requests, **more) for n in range(number)]
+
+
+def edge(number, **more):
+    return [node(f"e{n}", Tier.EDGE, **more) for n in range(number)]
+
+
+CLOUD = node("cloud", Tier.CLOUD, 64, 256)
+#: nothing is searched for
+NONE = Bounds(states=1, steps=1, loads=1)
+
+
+@pytest.mark.parametrize("bounds", [None, NONE])
+def test_three_replicas_on_three_equal_nodes_are_one_each(bounds):
+    decision = placed([*edge(3), CLOUD], replicas("web", 3, resources(0.5, 0.5)), bounds=bounds)
+    assert by_node(decision) == {"e0": 1, "e1": 1, "e2": 1}
+    assert decision.proof.spread
+
+
+@pytest.mark.parametrize("bounds", [None, NONE])
+def test_a_burst_is_even(bounds):
+    decision = placed([*edge(5), CLOUD], replicas("web", 200), bounds=bounds)
+    assert set(by_node(decision).values()) == {40}
+
+
+def test_a_burst_is_even_in_a_large_cloud():
+    nodes = [node(f"c{n:04}", Tier.CLOUD) for n in range(5000)]
+    assert set(by_node(placed(nodes, replicas("web", 200))).values()) == {1}
+
+
+def test_pods_of_many_workloads_do_not_fill_the_first_nodes_of_a_large_cloud_either():
+    nodes = [node(f"c{n:04}", Tier.CLOUD) for n in range(5000)]
+    batch = [p for n in range(200) for p in replicas(f"s{n:03}", 1)]
+    assert set(by_node(placed(nodes, batch)).values()) == {1}
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+def test_those_that_run_count(tier):
+    nodes = [node(f"n{n}", tier) for n in range(2)]
+    there = [pod(f"web-old-{n}", "web", SMALL, on="n0") for n in range(2)]
+    assert by_node(placed(nodes, replicas("web", 4), there)) == {"n0": 1, "n1": 3}
+    gone = [attrs.evolve(p, terminating=True) for p in there]
+    assert by_node(placed(nodes, replicas("web", 4), gone)) == {"n0": 2, "n1": 2}
+
+
+def test_two_workloads_of_one_kind_are_each_spread():
+    decision = placed(edge(3), [*replicas("a", 3), *replicas("b", 6)])
+    assert by_node(decision, "a") == {"e0": 1, "e1": 1, "e2": 1}
+    assert by_node(decision, "b") == {"e0": 2, "e1": 2, "e2": 2}
+    assert decision.proof.spread
+
+
+def test_two_workloads_of_one_kind_share_places_that_are_uneven():
+    # Four places on one node, one on each of two: whoever comes first must not take the latter.
+    nodes = [node("e0", Tier.EDGE, 4), node("e1", Tier.EDGE, 1), node("e2", Tier.EDGE, 1)]
+    decision = placed(nodes, [*replicas("a", 3, resources(1)), *replicas("b", 3, resources(1))])
+    assert by_node(decision, "a")["e0"] == by_node(decision, "b")["e0"] == 2
+
+
+def test_a_hundred_workloads_of_one_pod_are_packed_as_before():
+    batch = [p for n in range(100) for p in replicas(f"s{n:03}", 1, resources(0.1, 0.1))]
+    large = pod("large", "large", resources(4, 8))
+    nodes = [*edge(4), CLOUD]
+    spread, packed = (placed(nodes, [*batch, large], default_spread=on) for on in (True, False))
+    assert spread.fragmentation == packed.fragmentation
+    assert by_node(spread)["e0"] == by_node(packed)["e0"]
+    assert "large" in {b.pod.name for b in spread.bindings if b.tier is Tier.EDGE}
+
+
+def zoned(name, zone, tier=Tier.EDGE, **more):
+    return node(name, tier, labels={ZONE: zone}, **more)
+
+
+def by_zone(nodes, decision):
+    zones = {n.name: zone_of(n).zone for n in nodes}
+    return Counter(zones[b.node] for b in decision.bindings)
+
+
+@pytest.mark.parametrize("bounds", [None, NONE])
+@pytest.mark.parametrize("tier", list(Tier))
+def test_two_zones(tier, bounds):
+    # The first nodes by name, and by fragmentation, are in one zone.
+    sizes = {"a": 2, "b": 4}
+    nodes = [zoned(f"{z}{n}", z, tier, cpu=sizes[z]) for z in "ab" for n in range(3)]
+    for number in (2, 4, 6):
+        decision = placed(nodes, replicas("web", number, resources(0.5, 0.5)), bounds=bounds)
+        assert by_zone(nodes, decision) == {"a": number / 2, "b": number / 2}
+        assert set(by_node(decision).values()) == {1}
+
+
+def test_replicas_that_run_in_a_zone_send_others_to_another_zone():
+    nodes = [zoned("a0", "a"), zoned("a1", "a"), zoned("b0", "b")]
+    there = [pod("web-old", "web", SMALL, on="a0")]
+    [binding] = placed(nodes, replicas("web", 1), there).bindings
+    assert binding.node == "b0"
+
+
+def test_no_qos_is_given_for_it():
+    # Spread over both, the small ones would leave no room for the large one.
+    large = pod("large", "large", resources(2))
+    decision = placed([*edge(2, cpu=2), CLOUD], [*replicas("web", 2, resources(0.5)), large])
+    assert {binding.tier for binding in decision.bindings} == {Tier.EDGE}
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+@pytest.mark.parametrize("bounds", [None, NONE])
+def test_no_pod_is_given_for_it(tier, bounds):
+    # Away from the replica that runs it would take the only room that the other pod has.
+    nodes = [node("n0", tier, cpu=1.6, memory=16), node("n1", tier, cpu=2, memory=8)]
+    there = [pod("web-old", "web", SMALL, on="n0")]
+    batch = [*replicas("web", 1, resources(0.5, 4)), pod("odd", "odd", resources(1.9, 0.1))]
+    assert by_node(placed(nodes, batch, there, bounds=bounds)) == {"n0": 1, "n1": 1}
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.1])
+def test_where_the_edge_is_worth_nothing_both_tiers_have_their_part(gain):
+    nodes = [*edge(2), *(node(f"c{n}", Tier.CLOUD) for n in range(2))]
+    shot = snapshot(nodes, batch := replicas("web", 4))
+    objective = Objective(beta=gain)
+    decision = immediate_schedule(shot, batch, lambda _: Promise(0.0), objective)
+    each = {"e0": 1, "e1": 1, "c0": 1, "c1": 1}
+    assert by_node(decision) == (each if not gain else {"e0": 2, "e1": 2})
+
+
+@pytest.mark.parametrize("bounds", [None, NONE])
+def test_what_pods_like_comes_first(bounds):
+    liking = Preferences(node_affinity=((1, _on("e1")),))
+    rules = SchedulingRules(preferences=liking)
+    assert by_node(placed(edge(3), replicas("web", 3, rules=rules), bounds=bounds)) == {"e1": 3}
+
+
+def _on(name):
+    return NodeSelectorTerm((), (Requirement("metadata.name", "In", (name,)),))
+
+
+def test_pods_with_constraints_of_their_own_are_left_to_these():
+    # Their own wish is to be even over disks, not over nodes.
+    nodes = [node(f"e{n}", Tier.EDGE, labels={"disk": "ssd"}) for n in range(3)]
+    own = SchedulingRules(spread=(SpreadConstraint("disk", 9, None, "shop"),))
+    batch = replicas("web", 3, rules=own)
+    assert by_node(placed(nodes, batch)) == by_node(placed(nodes, batch, default_spread=False))
+    assert len(by_node(placed(nodes, batch))) == 1
+
+
+def test_a_batch_that_rules_have_a_say_in_is_spread_too():
+    term = PodAffinityTerm(ZONE, (Requirement("app", "In", ("db",)),), ("shop",))
+    rules = SchedulingRules(anti_affinity=(term,))
+    nodes = [zoned("a0", "a"), zoned("a1", "a"), zoned("b0", "b"), zoned("b1", "b")]
+    database = attrs.evolve(pod("db", "db", SMALL, on="b0"), labels={"app": "db"})
+    decision = placed(nodes, replicas("web", 4, rules=rules), [database])
+    assert by_node(decision) == {"a0": 2, "a1": 2}
+
+
+def test_pods_that_rules_bring_together_are_spread_there():
+    # They are to be in one zone, whichever: what was planned for the other zone is put right.
+    near = PodAffinityTerm(ZONE, (Requirement("app", "In", ("web",)),), ("shop",))
+    nodes = [zoned(f"{zone}{n}", zone) for zone in "ab" for n in range(2)]
+    batch = replicas("web", 4, rules=SchedulingRules(affinity=(near,)))
+    batch = [attrs.evolve(p, labels={"app": "web"}) for p in batch]
+    decision = placed(nodes, batch)
+    assert len(by_zone(nodes, decision)) == 1
+    assert set(by_node(decision).values()) == {2}
+
+
+def test_the_policy_does_as_it_is_told():
+    batch = replicas("web", 3)
+    for told, nodes in ((True, 3), (False, 1)):
+        policy = KubeDSM(lambda _: Promise(), OBJECTIVE, default_spread=told)
+        assert len(by_node(policy.decide(snapshot(edge(3), batch), batch))) == nodes
+
+
+def test_the_cloud_takes_what_is_charged_before_what_is_allocated():
+    nodes = [node(f"c{n}", Tier.CLOUD) for n in range(2)]
+    batch, free = replicas("web", 3), {"c0": resources(4, 8, 9), "c1": resources(1, 1, 9)}
+    ladders = Ladders(np.array([[0], [0]]), np.array([[0, 1, 2]]))
+    rows = NodeRows.of(nodes, free)
+    of_batch = kinds(batch, rows)
+    for charged, loads in ((ladders, [2, 1]), (None, [3, 0])):
+        packing = Packing.of(of_batch, rows, ladders=charged)
+        assert least_allocated(packing, packing.counts).ravel().tolist() == loads
+
+
+def test_without_it_names_and_fragmentation_decide():
+    decision = placed(edge(3), replicas("web", 3), default_spread=False)
+    assert len(by_node(decision)) == 1
+    assert decision.proof.spread
+
+
+def test_one_after_the_other_they_are_spread_as_well():
+    nodes, there = [*edge(3), CLOUD], []
+    for newcomer in replicas("web", 6):
+        [binding] = placed(nodes, [newcomer], there).bindings
+        there.append(attrs.evolve(newcomer, node_name=binding.node))
+    assert Counter(p.node_name for p in there) == {"e0": 2, "e1": 2, "e2": 2}
+
+
+def test_equal_nodes_take_turns():
+    # Each the only pod of its workload: nothing but the order of nodes decides.
+    nodes = [node(f"c{n}", Tier.CLOUD, 640, 640) for n in range(4)]
+    there = []
+    for number in range(8):
+        newcomer = pod(f"p{number}", f"s{number}", Resources(1, 1, 1))
+        [binding] = placed(nodes, [newcomer], there).bindings
+        there.append(attrs.evolve(newcomer, node_name=binding.node))
+    assert Counter(p.node_name for p in there) == {n.name: 2 for n in nodes}
+
+
+def drawn(seed, zones):
+    """A small cluster with room to choose, of up to two zones."""
+    rng = random.Random(seed)
+    nodes = [
+        zoned(f"{tier}{n}", rng.choice("ab"[:zones]), tier, cpu=rng.choice((1, 2, 3)))
+        for tier, most in ((Tier.EDGE, 3), (Tier.CLOUD, 2))
+        for n in range(rng.randint(1, most))
+    ]
+    sizes = {service: resources(rng.choice((0.5, 0.5, 1)), 0.5) for service in "ab"}
+    batch = [
+        pod(f"{service}-{n}", service, sizes[service])
+        for n, service in enumerate(rng.choices("aab", k=rng.randint(2, 5)))
+    ]
+    there = [
+        pod(f"{service}-old-{n}", service, resources(0.1, 0.1), on=rng.choice(nodes).name)
+        for n, service in enumerate(rng.choices("ab", k=rng.randint(0, 3)))
+    ]
+    promised = {service: Promise(rng.choice((0.0, 0.5, 1.0))) for service in "ab"}
+    return Instance(snapshot(nodes, [*batch, *there]), tuple(batch), promised)
+
+
+def together(shot, homes):
+    """Pairs of one workload on one node, and in one zone."""
+    everywhere = {**shot.placed, **homes}
+    standing = [
+        (shot.pods[uid].workload, name, zone_of(shot.nodes[name]))
+        for uid, name in everywhere.items()
+        if shot.pods[uid].counts_for_qos
+    ]
+    return sum(
+        (one[1] == other[1]) + (one[2] == other[2])
+        for one, other in combinations(standing, 2)
+        if one[0] == other[0]
+    )
+
+
+def tiers(shot, homes):
+    """How many of each workload are where."""
+    return Counter((shot.pods[uid].workload, shot.nodes[at].tier) for uid, at in homes.items())
+
+
+def standing(case, homes):
+    shot = case.snapshot
+    on_edge = [
+        p for p in case.batch if p.uid in homes and shot.nodes[homes[p.uid]].tier is Tier.EDGE
+    ]
+    return len(homes), qos_with(case, on_edge, OBJECTIVE)
+
+
+@pytest.mark.parametrize("zones", [1, 2])
+def test_of_all_placements_that_are_as_good_none_is_more_even(zones):
+    seen = Counter()
+    for seed in range(200):
+        case = drawn(seed, zones)
+        shot = case.snapshot
+        decision = immediate_schedule(shot, case.batch, case.promises, OBJECTIVE)
+        homes = {b.pod.uid: b.node for b in decision.bindings}
+        mine = tiers(shot, homes)
+        results = [(standing(case, tried), tried) for tried in every_placement(case)]
+        best = max(reached for reached, _ in results)
+        assert standing(case, homes) == best, seed
+        as_good = [tried for reached, tried in results if reached == best]
+        costs = [together(shot, tried) for tried in as_good]
+        alike = [together(shot, tried) for tried in as_good if tiers(shot, tried) == mine]
+        found = together(shot, homes)
+        if len(set(costs)) == 1:
+            continue
+        assert found == min(alike) or not decision.proof.spread, seed
+        seen["all"] += 1
+        seen["proven"] += decision.proof.spread
+        seen["best of those with as many on each tier"] += found == min(alike)
+        seen["best of all"] += found == min(costs)
+    assert seen["all"] > 80
+    assert seen["best of those with as many on each tier"] >= 0.99 * seen["all"], seen
+    assert seen["best of all"] >= 0.97 * seen["all"], seen
+    assert seen["proven"] >= 0.7 * seen["all"], seen

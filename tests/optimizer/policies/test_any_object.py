@@ -1,0 +1,106 @@
+"""Whatever the API accepts is decided on: what no node can hold waits, and only that."""
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubedsm.model.model import MOST_OF_A_NODE, Node, NodeName, Resources, Tier
+from kubedsm.objective.fragmentation import Measure
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from kubedsm.plugins.fit import unschedulable_message
+from support.any_objects import objectives, promises, snapshots
+from support.examples import examples
+from support.placement_instances import GPU, node, pod, resources, snapshot
+
+NODES = [node("e1", Tier.EDGE), node("e2", Tier.EDGE), node("c", Tier.CLOUD, 64, 64)]
+POLICY = KubeDSM(lambda _: Promise(), Objective())
+
+
+@examples(200)
+@given(
+    snapshots(),
+    promises,
+    objectives,
+    st.sampled_from(("exact", "paper")),
+    st.sampled_from(Measure),
+    st.sampled_from((0, 1, 6, 20)),
+)
+def test_every_object_that_the_api_accepts_is_decided_on(
+    drawn, promise, objective, algorithm, measure, most
+):
+    limits = SuggestLimits(most, most, most, defragment=True)
+    policy = KubeDSM(lambda _: promise, objective, limits, algorithm, measure)
+    waiting = drawn.schedulable(drawn.pods.values())
+    decision = policy.decide(drawn, waiting)
+    placed = {binding.pod.uid for binding in decision.bindings}
+    assert placed | decision.unplaced.keys() == {pod.uid for pod in waiting}
+    policy.suggest(drawn, lambda _: "")
+
+
+def on_cloud(waiting):
+    return attrs.evolve(waiting, node_name=NodeName("c"), phase="Running", ready=True)
+
+
+def test_what_no_node_can_hold_is_set_aside_and_told():
+    for amount in (MOST_OF_A_NODE + 1, 10**17, 10**18, 2**60, 2**63 - 1, 2**64):
+        for asked in (Resources(cpu=amount), Resources(memory=amount), Resources.of({GPU: amount})):
+            absurd = pod("absurd", "absurd", asked, priority=10)
+            waiting = [pod(f"b-{i}", "b", resources(1, 1)) for i in range(3)]
+            running = [
+                attrs.evolve(
+                    pod(f"a-{i}", "a", resources(2, 1), on="c"), phase="Running", ready=True
+                )
+                for i in range(3)
+            ]
+            there = snapshot(NODES, [*running, *waiting, absurd])
+            gone = snapshot(NODES, [*running, *waiting])
+            decision = POLICY.decide(there, [absurd, *waiting])
+            without = POLICY.decide(gone, waiting)
+            assert decision.bindings == without.bindings
+            assert decision.fragmentation == without.fragmentation
+            message = unschedulable_message(decision.unplaced[absurd.uid])
+            [name] = [name for name, n in asked.items() if n]
+            assert message == f"0/3 nodes are available: 3 Insufficient {name}."
+            moves = POLICY.suggest(there, lambda _: "").moves
+            assert moves
+            assert moves == POLICY.suggest(gone, lambda _: "").moves
+
+
+def test_many_that_no_node_can_hold_do_not_make_a_decision_harder():
+    absurd = [pod(f"x-{i}", "x", Resources(cpu=10**17 + i)) for i in range(40)]
+    waiting = [pod("b-0", "b", resources(1, 1))]
+    running = [on_cloud(pod(f"a-{i}", "a", resources(2, 1))) for i in range(3)]
+    shot = snapshot(NODES, [*running, *waiting, *absurd])
+    assert POLICY.decide(shot, [*waiting, *absurd]).proven
+    suggestion = POLICY.suggest(shot, lambda _: "")
+    assert suggestion.moves
+    assert suggestion.proven
+
+
+def test_what_no_edge_node_can_hold_is_weighed_all_the_same():
+    nodes = [node("e1", Tier.EDGE, 0.001), node("c", Tier.CLOUD, 64, 64)]
+    running = [on_cloud(pod(f"a-{i}", "a", resources(0, 1))) for i in range(3)]
+    large = pod("large", "large", Resources(MOST_OF_A_NODE, MOST_OF_A_NODE))
+    assert POLICY.suggest(snapshot(nodes, [*running, large]), lambda _: "").moves
+
+
+def test_a_running_pod_that_no_node_could_hold_is_left_where_it_is():
+    asked = Resources(cpu=10**17)
+    absurd = on_cloud(pod("a-0", "a", asked))
+    suggestion = POLICY.suggest(snapshot(NODES, [absurd]), lambda _: "")
+    assert [r.reason for r in suggestion.rejected] == ["it asks for more than any node has"]
+
+
+def test_no_node_is_believed_to_have_endless_room():
+    endless = Resources(2**63 - 1, 2**63 - 1, 2**63 - 1, ((GPU, 2**63 - 1),))
+    nodes = [Node(NodeName(n), {}, endless, tier=Tier.EDGE) for n in ("e1", "e2")]
+    most = Resources(MOST_OF_A_NODE, MOST_OF_A_NODE, 1, ((GPU, MOST_OF_A_NODE),))
+    waiting = [pod(f"a-{i}", "a", most) for i in range(3)]
+    decision = POLICY.decide(snapshot(nodes, waiting), waiting)
+    assert [binding.node for binding in decision.bindings] == ["e1", "e2"]
+    assert len(decision.unplaced) == 1
+    more = pod("more", "a", Resources(cpu=MOST_OF_A_NODE + 1))
+    refused = POLICY.decide(snapshot(nodes, [more]), [more]).unplaced[more.uid]
+    assert unschedulable_message(refused) == "0/2 nodes are available: 2 Insufficient cpu."

@@ -1,0 +1,78 @@
+"""Decisions that take no time are those that would be made with all the time, or none."""
+
+import attrs
+import pytest
+
+from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
+from kubedsm.model.model import Tier
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.policies import kubedsm
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.rule_instances import drawn_batch
+
+
+class Unasked:
+    name = "unasked"
+
+    def maximise(self, *_):
+        raise AssertionError("a solver takes its time")
+
+
+POLICY = KubeDSM(lambda _: Promise(), Objective(), solver=Unasked())
+WITHOUT = attrs.evolve(POLICY, solver=None)
+
+
+def passing(looks):
+    """A deadline that has passed after so many looks at it."""
+    seen = iter(range(10**9))
+    return Deadline(lambda: float(next(seen) >= looks))
+
+
+def batches():
+    for seed in range(40):
+        instance = drawn(seed)
+        yield instance.snapshot, instance.batch
+        yield drawn_batch(seed)
+
+
+@pytest.mark.parametrize("policy", [POLICY, WITHOUT])
+def test_what_is_decided_at_once_would_not_be_decided_otherwise(policy):
+    decided = given_up = 0
+    for shot, batch in batches():
+        whole = WITHOUT.decide(shot, batch)
+        for looks in (0, 3, 10**6):
+            found = policy.at_once(shot, batch, (), passing(looks))
+            given_up += found is None
+            if found is not None:
+                assert found == (whole, ())
+                decided += 1
+    assert decided > 50
+    assert given_up > 50
+
+
+def test_what_could_be_better_is_left_to_who_has_time():
+    left = 0
+    for shot, batch in batches():
+        whole = WITHOUT.decide(shot, batch)
+        found = POLICY.at_once(shot, batch, (), NO_DEADLINE)
+        enough = len(batch) <= 1 or (whole.proof.placed and whole.proof.qos)
+        assert (found is not None) == enough
+        left += not enough
+        assert WITHOUT.at_once(shot, batch, (), NO_DEADLINE) == (whole, ())
+    assert left > 3
+
+
+def test_many_classes_on_many_nodes_are_not_even_looked_at(monkeypatch):
+    pods = [pod(f"a-{n}", "a", resources(1 + n)) for n in range(3)]
+    shot = snapshot([node("e1", Tier.EDGE, 20), node("c1", Tier.CLOUD, 20)], pods)
+    assert POLICY.at_once(shot, pods, (), NO_DEADLINE) is not None
+    monkeypatch.setattr(kubedsm, "_AT_ONCE", 5)
+    assert POLICY.at_once(shot, pods, (), NO_DEADLINE) is None
+    assert POLICY.at_once(shot, pods[:2], (), NO_DEADLINE) is not None
+
+
+def test_a_strict_deadline_says_that_it_has_passed():
+    with pytest.raises(OutOfTimeError):
+        _ = Deadline(lambda: 3.0, strict=True).passed
+    assert not Deadline(lambda: 0.5, strict=True).passed

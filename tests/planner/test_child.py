@@ -1,0 +1,47 @@
+"""The worker process by itself, when its scheduler is killed: it ends, and has nothing to say."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import support
+from kubedsm.config.settings import Configuration, document
+from kubedsm.planner.child_process import Asked, Configured
+from kubedsm.planner.frames import framed, pickled, read
+from support.questions import Process
+
+WORD = framed(b"word")
+CONFIGURED = framed(pickled([Configured(document(Configuration()))]))
+QUESTION = framed(pickled([Asked(1, Process(), frozenset(), 0, announced=False)]))
+
+
+@pytest.fixture
+def child():
+    path = str(Path(support.__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, "-m", "kubedsm.planner"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+    ) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("length", range(len(WORD)))
+def test_half_a_word_is_none(length):
+    assert read(io.BytesIO(WORD[:length])) == b""
+
+
+@pytest.mark.http
+def test_killed_before_it_has_its_answer(child):
+    child.stdout.close()
+    child.stdin.write(CONFIGURED + QUESTION)
+    child.stdin.flush()
+    assert child.wait(timeout=60) == 0
+    assert child.stderr.read() == b""

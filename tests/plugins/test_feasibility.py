@@ -1,0 +1,170 @@
+"""All rules at once, beside their literal form, and one step at a time."""
+
+import random
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubedsm.model.model import NodeName
+from kubedsm.model.selectors import Requirement
+from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.fit import TIER, static_rejection, unschedulable_message
+from kubedsm_lab.bench.literal.rules import literal_rule
+from support.rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
+
+
+@given(st.integers(0, 2**40))
+@settings(deadline=None, max_examples=400)
+def test_the_same_verdicts_as_the_literal_rules(seed):
+    snapshot, waiting = drawn(seed)
+    feasibility = Feasibility.of(snapshot)
+    for newcomer in waiting:
+        refused = feasibility.rejections(newcomer, tier=False)
+        for node in snapshot.nodes.values():
+            rejection = refused.get(node.name)
+            if rejection is not None and rejection.everywhere:
+                continue  # a pod that contradicts itself
+            expected = literal_rule(snapshot, newcomer, node)
+            assert (rejection.rule if rejection else None) == expected, (newcomer, node)
+
+
+@given(st.integers(0, 2**40))
+@settings(deadline=None, max_examples=150)
+def test_nodes_are_told_apart_as_one_by_one(seed):
+    snapshot, waiting = drawn(seed)
+    feasibility = Feasibility.of(snapshot)
+    for newcomer in waiting:
+        for node in snapshot.nodes.values():
+            alone = static_rejection(newcomer.pod_class, node)
+            together = feasibility.rejection(newcomer, node.name)
+            if alone is not None:
+                assert together == alone
+
+
+def _snapshot_with(snapshot, newcomer, name):
+    placed = attrs.evolve(newcomer, node_name=name)
+    return attrs.evolve(
+        snapshot,
+        pods={**snapshot.pods, newcomer.uid: placed},
+        free={**snapshot.free, name: snapshot.free[name] - newcomer.requests},
+        placed={**snapshot.placed, newcomer.uid: name},
+    )
+
+
+def _snapshot_without(snapshot, uid):
+    gone, name = snapshot.pods[uid], snapshot.placed[uid]
+    return attrs.evolve(
+        snapshot,
+        pods={other: p for other, p in snapshot.pods.items() if other != uid},
+        free={**snapshot.free, name: snapshot.free[name] + gone.requests},
+        placed={other: at for other, at in snapshot.placed.items() if other != uid},
+    )
+
+
+@given(st.integers(0, 2**40))
+@settings(deadline=None, max_examples=200)
+def test_pods_that_come_and_go_leave_what_a_fresh_look_finds(seed):
+    snapshot, waiting = drawn(seed)
+    rng = random.Random(seed)
+    feasibility = Feasibility.of(snapshot)
+    for step in range(6):
+        for newcomer in waiting:  # so that something is remembered
+            feasibility.feasible(newcomer)
+        bound = sorted(snapshot.placed)
+        if bound and rng.random() < 0.5:
+            uid = rng.choice(bound)
+            feasibility, snapshot = feasibility.without_pod(uid), _snapshot_without(snapshot, uid)
+        else:
+            newcomer = drawn_pod(rng, f"step-{step}")
+            name = rng.choice(sorted(snapshot.nodes))
+            feasibility = feasibility.with_pod(newcomer, name)
+            snapshot = _snapshot_with(snapshot, newcomer, name)
+    fresh = Feasibility.of(snapshot)
+    for newcomer in waiting:
+        assert feasibility.rejections(newcomer) == fresh.rejections(newcomer)
+        assert feasibility.feasible(newcomer, tier=False) == fresh.feasible(newcomer, tier=False)
+
+
+@given(st.integers(0, 2**40))
+@settings(deadline=None, max_examples=150)
+def test_equivalent_pods_have_equal_verdicts_and_equal_effects(seed):
+    snapshot, waiting = drawn(seed)
+    rng = random.Random(seed)
+    one = rng.choice(waiting)
+    # Same class, namespace and labels, but for one that no selector looks at.
+    other = attrs.evolve(one, uid=f"{one.uid}-b", name="b", labels={**one.labels, "name": "b"})
+    feasibility = Feasibility.of(snapshot)
+    assert feasibility.equivalence(one) == feasibility.equivalence(other)
+    assert feasibility.rejections(one) == feasibility.rejections(other)
+    name = rng.choice(sorted(snapshot.nodes))
+    with_one, with_other = feasibility.with_pod(one, name), feasibility.with_pod(other, name)
+    for newcomer in waiting:
+        assert with_one.rejections(newcomer) == with_other.rejections(newcomer)
+
+
+def test_labels_matter_only_where_somebody_looks():
+    a, b = pod("a", {"app": "a"}), pod("b", {"app": "b"})
+    nodes = [zoned("n1", "x")]
+    plain = Feasibility.of(cluster(nodes, [a, b]))
+    assert plain.equivalence(a) == plain.equivalence(b)
+    shy = pod("shy", {"app": "c"}, on="n1", anti_affinity=(near(app("a"), HOST),))
+    watched = Feasibility.of(cluster(nodes, [a, b, shy]))
+    assert watched.equivalence(a) != watched.equivalence(b)
+    assert (watched.feasible(a), watched.feasible(b)) == ([], ["n1"])
+
+
+def test_a_pod_that_the_snapshot_does_not_have_is_judged_by_all_its_labels():
+    there = pod("there", {"side": "s"}, on="n1")
+    feasibility = Feasibility.of(cluster([zoned("n1"), zoned("n2")], [there]))
+    side = near((Requirement("side", "Exists"),), HOST)
+    stranger = pod("stranger", anti_affinity=(side,))
+    assert feasibility.feasible(stranger) == ["n2"]
+    assert feasibility.with_pod(stranger, NodeName("n2")).feasible(pod("next", {"side": "s"})) == [
+        "n1"
+    ]
+
+
+def test_what_is_added_twice_or_was_never_there_is_refused():
+    feasibility = Feasibility.of(cluster([zoned("n1")], []))
+    newcomer = pod("a")
+    once = feasibility.with_pod(newcomer, NodeName("n1"))
+    with pytest.raises(ValueError, match="shop/a is on a node already"):
+        once.with_pod(newcomer, NodeName("n1"))
+    with pytest.raises(KeyError):
+        feasibility.without_pod(newcomer.uid)
+    with pytest.raises(KeyError):
+        feasibility.with_pod(newcomer, NodeName("gone"))
+    assert once.without_pod(newcomer.uid).feasible(newcomer) == ["n1"]
+
+
+def test_a_batch_is_checked_pod_by_pod():
+    rule = {"anti_affinity": (near(app("a"), HOST),)}
+    batch = [pod(f"a{i}", {"app": "a"}, **rule) for i in range(3)]
+    feasibility = Feasibility.of(cluster([zoned("n1"), zoned("n2")], batch))
+    for newcomer, expected in zip(batch, (["n1", "n2"], ["n2"], []), strict=True):
+        assert feasibility.feasible(newcomer) == expected
+        if expected:
+            feasibility = feasibility.with_pod(newcomer, expected[0])
+    moved = feasibility.without_pod(batch[0].uid)
+    assert moved.feasible(batch[0]) == ["n1"]
+
+
+def test_the_tier_rule_is_told_apart():
+    newcomer = pod("a")
+    feasibility = Feasibility.of(cluster([zoned("n1"), zoned("n2", tier=None)], [newcomer]))
+    assert feasibility.feasible(newcomer) == ["n1"]
+    assert feasibility.feasible(newcomer, tier=False) == ["n1", "n2"]
+    refused = feasibility.rejection(newcomer, NodeName("n2"))
+    assert refused is not None
+    assert refused.rule == TIER.name
+    assert feasibility.rejection(newcomer, NodeName("n2"), tier=False) is None
+
+
+def test_no_node_at_all():
+    newcomer = pod("a")
+    feasibility = Feasibility.of(cluster([], [newcomer]))
+    assert feasibility.feasible(newcomer) == []
+    message = unschedulable_message(feasibility.rejections(newcomer))
+    assert message == "no nodes available to schedule pods"

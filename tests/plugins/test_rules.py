@@ -1,0 +1,434 @@
+"""Each rule by itself: what it accepts, what it refuses, and in which words."""
+
+import attrs
+import pytest
+
+from kubedsm.model.model import ClaimReference, Disk, HostPort, NodeName, Toleration
+from kubedsm.model.selectors import NodeSelectorTerm, Requirement
+from kubedsm.model.surroundings import Claim, Namespace, StorageClass, Surroundings, Volume
+from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.fit import unschedulable_message
+from support.placement_instances import resources
+from support.rule_instances import HOST, TAINT, ZONE, app, cluster, evenly, near, pod, zoned
+
+NO_AFFINITY = "node(s) didn't match pod affinity rules"
+NO_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
+UNEVEN = "node(s) didn't match pod topology spread constraints"
+NOT_PROVISIONED = (
+    "pod has unbound WaitForFirstConsumer PersistentVolumeClaims,"
+    " whose volumes KubeDSM does not have provisioned"
+)
+NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
+
+
+def verdicts(newcomer, nodes, others=(), surroundings=None):
+    """Per node its rule and reason, or "" where the pod may go."""
+    snapshot = cluster(nodes, [*others, newcomer], surroundings)
+    refused = Feasibility.of(snapshot).rejections(newcomer)
+    return {
+        name: f"{refused[name].rule}: {', '.join(refused[name].reasons)}" if name in refused else ""
+        for name in snapshot.nodes
+    }
+
+
+def reasons(newcomer, nodes, others=(), surroundings=None):
+    return {
+        name: verdict.partition(": ")[2]
+        for name, verdict in verdicts(newcomer, nodes, others, surroundings).items()
+    }
+
+
+def knowing(*things):
+    surroundings = Surroundings().knowing(Claim).knowing(Volume).knowing(StorageClass)
+    for thing in things:
+        surroundings = surroundings.having(thing)
+    return surroundings
+
+
+XYZ = [zoned("n1", "x"), zoned("n2", "y"), zoned("n3", "z"), zoned("n4")]
+
+
+def test_the_rules_go_by_their_plugins_names():
+    nodes = [
+        zoned("cordoned", unschedulable=True, taints=[TAINT]),
+        zoned("tainted", taints=[TAINT]),
+        zoned("elsewhere", labels={"disk": "hdd"}),
+        zoned("full", labels={"disk": "ssd"}, cpu=0.5),
+        zoned("tierless", labels={"disk": "ssd"}, tier=None),
+        zoned("good", labels={"disk": "ssd"}),
+    ]
+    assert verdicts(pod("a", node_selector=(("disk", "ssd"),)), nodes) == {
+        "cordoned": "NodeUnschedulable: node(s) were unschedulable",
+        "tainted": "TaintToleration: node(s) had untolerated taint {dedicated: ml}",
+        "elsewhere": f"NodeAffinity: {NO_MATCH}",
+        "full": "NodeResourcesFit: Insufficient cpu",
+        "tierless": "Tier: node(s) had no label that makes them edge or cloud",
+        "good": "",
+    }
+
+
+def test_all_that_is_short_is_named():
+    wants = pod("a", requests=resources(2, 9))
+    full = [zoned("n1", cpu=1, memory=8, pods=0)]
+    assert reasons(wants, full) == {"n1": "Too many pods, Insufficient cpu, Insufficient memory"}
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "accepted"),
+    [
+        ("In", ("1", "3"), {"g1", "g3"}),
+        ("NotIn", ("1", "3"), {"g2", "word", "none"}),
+        ("Exists", (), {"g1", "g2", "g3", "word"}),
+        ("DoesNotExist", (), {"none"}),
+        ("Gt", ("1",), {"g2", "g3"}),
+        ("Lt", ("2",), {"g1"}),
+        ("Gt", ("word",), set()),
+        ("Gt", (), set()),
+        ("Near", ("1",), set()),
+    ],
+)
+def test_operators_of_node_affinity(operator, values, accepted):
+    nodes = [zoned(f"g{i}", labels={"gen": str(i)}) for i in (1, 2, 3)]
+    nodes += [zoned("word", labels={"gen": "v2"}), zoned("none")]
+    term = NodeSelectorTerm((Requirement("gen", operator, values),))
+    given = reasons(pod("a", node_affinity=(term,)), nodes)
+    assert {name for name, reason in given.items() if not reason} == accepted
+    assert set(given.values()) <= {"", NO_MATCH}
+
+
+def test_one_term_of_several_is_enough_and_an_empty_one_is_none():
+    nodes = [zoned("n1", labels={"a": "1"}), zoned("n2", labels={"b": "1"}), zoned("n3")]
+    a, b = (NodeSelectorTerm((Requirement(key, "Exists"),)) for key in "ab")
+    both = pod("a", node_affinity=(a, b, NodeSelectorTerm()))
+    assert reasons(both, nodes) == {"n1": "", "n2": "", "n3": NO_MATCH}
+    assert set(reasons(pod("a", node_affinity=(NodeSelectorTerm(),)), nodes).values()) == {NO_MATCH}
+    assert set(reasons(pod("a", node_affinity=()), nodes).values()) == {NO_MATCH}
+
+
+def test_nodes_named_by_field_are_the_only_ones_looked_at():
+    nodes = [zoned("n1", unschedulable=True), zoned("n2", unschedulable=True), zoned("n3")]
+
+    def named(operator, *names):
+        return NodeSelectorTerm((), (Requirement("metadata.name", operator, names),))
+
+    aside = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+    cordoned = "node(s) were unschedulable"
+    assert reasons(pod("a", node_affinity=(named("In", "n2"),)), nodes) == {
+        "n1": aside,
+        "n2": cordoned,
+        "n3": aside,
+    }
+    assert reasons(pod("a", node_affinity=(named("NotIn", "n3"),)), nodes) == {
+        "n1": cordoned,
+        "n2": cordoned,
+        "n3": NO_MATCH,
+    }
+    odd = NodeSelectorTerm((), (Requirement("metadata.uid", "NotIn", ("x",)),))
+    assert reasons(pod("a", node_affinity=(odd,)), nodes)["n3"] == NO_MATCH
+
+
+def test_terms_that_contradict_themselves_leave_no_node():
+    fields = tuple(Requirement("metadata.name", "In", (name,)) for name in ("n1", "n2"))
+    newcomer = pod("a", node_affinity=(NodeSelectorTerm((), fields),))
+    assert set(reasons(newcomer, XYZ).values()) == {"pod affinity terms conflict"}
+    feasibility = Feasibility.of(cluster(XYZ, [newcomer]))
+    message = unschedulable_message(feasibility.rejections(newcomer))
+    assert message == "0/4 nodes are available: pod affinity terms conflict."
+
+
+@pytest.mark.parametrize(
+    ("asked", "taken", "free"),
+    [
+        (HostPort(80), HostPort(80), False),
+        (HostPort(80), HostPort(81), True),
+        (HostPort(80, "UDP"), HostPort(80, "TCP"), True),
+        (HostPort(80, ip="10.0.0.1"), HostPort(80, ip="10.0.0.2"), True),
+        (HostPort(80, ip="10.0.0.1"), HostPort(80, ip="10.0.0.1"), False),
+        (HostPort(80, ip="10.0.0.1"), HostPort(80), False),
+        (HostPort(80), HostPort(80, ip="10.0.0.1"), False),
+        (HostPort(80, ip="::"), HostPort(80, ip="10.0.0.1"), True),
+    ],
+)
+def test_host_ports(asked, taken, free):
+    there = pod("there", on="n1", ports=(taken,), terminating=True)
+    refused = "NodePorts: node(s) didn't have free ports for the requested pod ports"
+    given = verdicts(pod("a", ports=(asked,)), [zoned("n1"), zoned("n2")], [there])
+    assert given == {"n1": "" if free else refused, "n2": ""}
+
+
+def test_near_to_another_pod():
+    friend = pod("friend", {"app": "a"}, on="n1", terminating=True)
+    nodes = [*XYZ, zoned("n5", "x")]
+    newcomer = pod("b", affinity=(near(app("a")),))
+    assert verdicts(newcomer, nodes, [friend]) == {
+        "n1": "",
+        "n2": f"InterPodAffinity: {NO_AFFINITY}",
+        "n3": f"InterPodAffinity: {NO_AFFINITY}",
+        "n4": f"InterPodAffinity: {NO_AFFINITY}",
+        "n5": "",
+    }
+
+
+def test_a_friend_must_satisfy_every_term_at_once():
+    only_a = pod("only-a", {"app": "a"}, on="n1")
+    only_side = pod("only-side", {"side": "s"}, on="n1")
+    both = pod("both", {"app": "a", "side": "s"}, on="n2")
+    terms = (near(app("a")), near((Requirement("side", "Exists"),), HOST))
+    newcomer = pod("b", affinity=terms)
+    assert set(reasons(newcomer, XYZ, [only_a, only_side]).values()) == {NO_AFFINITY}
+    given = reasons(newcomer, XYZ, [only_a, only_side, both])
+    assert [name for name, reason in given.items() if not reason] == ["n2"]
+
+
+def test_the_first_of_a_group_goes_where_the_label_is():
+    first = pod("a", {"app": "a"}, affinity=(near(app("a")),))
+    assert reasons(first, XYZ) == {"n1": "", "n2": "", "n3": "", "n4": NO_AFFINITY}
+    unlabelled = pod("old", {"app": "a"}, on="n4")  # in no zone: nobody to join
+    assert reasons(first, XYZ, [unlabelled])["n1"] == ""
+    stranger = pod("b", {"app": "b"}, affinity=(near(app("a")),))
+    assert set(reasons(stranger, XYZ).values()) == {NO_AFFINITY}
+
+
+def test_far_from_another_pod():
+    foe = pod("foe", {"app": "a"}, on="n1")
+    given = verdicts(pod("b", anti_affinity=(near(app("a")),)), XYZ, [foe])
+    assert given == {"n1": f"InterPodAffinity: {NO_ANTI_AFFINITY}", "n2": "", "n3": "", "n4": ""}
+
+
+def test_where_another_pod_wants_it_far():
+    shy = pod("shy", {"app": "b"}, on="n1", anti_affinity=(near(app("a")),))
+    given = verdicts(pod("a", {"app": "a"}), XYZ, [shy])
+    refused = f"InterPodAffinity: {OTHERS_ANTI_AFFINITY}"
+    assert given == {"n1": refused, "n2": "", "n3": "", "n4": ""}
+    assert set(verdicts(pod("c", {"app": "c"}), XYZ, [shy]).values()) == {""}
+
+
+@pytest.mark.parametrize(
+    ("term", "meant"),
+    [
+        (near(app("a"), HOST), {"shop"}),
+        (near(app("a"), HOST, ("shop", "other")), {"shop", "other"}),
+        (near(app("a"), HOST, (), namespace_selector=()), {"shop", "other", "third"}),
+        (
+            near(app("a"), HOST, (), namespace_selector=(Requirement("team", "In", ("x",)),)),
+            {"other"},
+        ),
+        (
+            near(
+                app("a"),
+                HOST,
+                ("shop",),
+                namespace_selector=(Requirement("kubernetes.io/metadata.name", "In", ("third",)),),
+            ),
+            {"shop", "third"},
+        ),
+        (near(None, HOST, (), namespace_selector=()), set()),
+        (near((), HOST, ("third",)), {"third"}),
+    ],
+)
+@pytest.mark.parametrize("own", [True, False], ids=["its own rule", "the other's rule"])
+def test_namespaces_of_a_term(term, meant, own):
+    known = Surroundings().having(Namespace("other", {"team": "x"}))
+    for namespace in ("shop", "other", "third"):
+        one = pod("one", {"app": "a"}, namespace=namespace, on="n1" if own else None)
+        two = pod("two", anti_affinity=(term,), on=None if own else "n1")
+        newcomer, there = (two, one) if own else (one, two)
+        refused = reasons(newcomer, [zoned("n1")], [there], known)["n1"]
+        assert bool(refused) == (namespace in meant)
+
+
+def test_finished_pods_are_not_there():
+    done = attrs.evolve(pod("done", {"app": "a"}, on="n1"), phase="Succeeded")
+    assert reasons(pod("b", anti_affinity=(near(app("a")),)), XYZ, [done])["n1"] == ""
+
+
+def spread(newcomer_labels=(("app", "a"),), **more):
+    return pod("new", newcomer_labels, spread=(evenly(app("a"), **more),))
+
+
+def existing(*names, **more):
+    return [pod(f"old-{i}", {"app": "a"}, on=name, **more) for i, name in enumerate(names)]
+
+
+def test_spread_over_zones():
+    given = verdicts(spread(), XYZ, existing("n1", "n2"))
+    assert given == {
+        "n1": f"PodTopologySpread: {UNEVEN}",
+        "n2": f"PodTopologySpread: {UNEVEN}",
+        "n3": "",
+        "n4": f"PodTopologySpread: {UNEVEN} (missing required label)",
+    }
+
+
+def test_spread_counts_neither_terminating_pods_nor_other_namespaces():
+    assert reasons(spread(), XYZ, existing("n1", "n2", terminating=True))["n1"] == ""
+    assert reasons(spread(), XYZ, existing("n1", "n2", namespace="other"))["n1"] == ""
+
+
+def test_a_pod_that_its_own_constraint_does_not_select_adds_nothing():
+    assert reasons(spread({"app": "b"}), XYZ, existing("n1"))["n1"] == ""
+    assert reasons(spread({"app": "b"}), XYZ, existing("n1", "n1"))["n1"] == UNEVEN
+
+
+def test_too_few_domains_count_as_empty_ones():
+    nodes = XYZ[:2]
+    assert reasons(spread(min_domains=2), nodes, existing("n1", "n2"))["n1"] == ""
+    assert reasons(spread(min_domains=3), nodes, existing("n1", "n2"))["n1"] == UNEVEN
+
+
+def test_nodes_closed_to_the_pod_do_not_count_as_asked():
+    nodes = [zoned("n1", "x"), zoned("n2", "y", taints=[TAINT])]
+    here = existing("n1")
+    assert reasons(spread(), nodes, here)["n1"] == UNEVEN
+    assert reasons(spread(honor_taints=True), nodes, here)["n1"] == ""
+    constraint = evenly(app("a"))
+    chosen = pod("new", {"app": "a"}, spread=(constraint,), node_selector=((ZONE, "x"),))
+    assert reasons(chosen, nodes, here)["n1"] == ""
+    ignoring = attrs.evolve(constraint, honor_affinity=False)
+    chosen = pod("new", {"app": "a"}, spread=(ignoring,), node_selector=((ZONE, "x"),))
+    assert reasons(chosen, nodes, here)["n1"] == UNEVEN
+
+
+def test_every_constraint_must_hold():
+    nodes = [zoned("n1", "x"), zoned("n2", "x"), zoned("n3", "y")]
+    both = pod("new", {"app": "a"}, spread=(evenly(app("a")), evenly(app("a"), HOST)))
+    given = reasons(both, nodes, existing("n1", "n3"))
+    assert given == {"n1": UNEVEN, "n2": "", "n3": UNEVEN}
+
+
+def test_an_empty_selector_counts_nobody_but_the_pod_itself():
+    newcomer = pod("new", spread=(evenly(()),))
+    assert reasons(newcomer, XYZ, existing("n1", "n1", "n1"))["n1"] == ""
+    assert reasons(pod("new", spread=(evenly((), skew=0),)), XYZ)["n1"] == UNEVEN
+
+
+MOUNTS = (ClaimReference("shop", "data"),)
+BOUND = Claim("shop", "data", volume="pv", bound=True)
+
+
+def only_in(zone):
+    return (NodeSelectorTerm((Requirement(ZONE, "In", (zone,)),)),)
+
+
+def test_a_volume_that_only_some_nodes_reach():
+    given = verdicts(pod("a", claims=MOUNTS), XYZ, (), knowing(BOUND, Volume("pv", only_in("y"))))
+    refused = "VolumeBinding: node(s) didn't match PersistentVolume's node affinity"
+    assert given == {"n1": refused, "n2": "", "n3": refused, "n4": refused}
+
+
+def test_a_volume_of_a_zone():
+    volume = Volume("pv", labels={"failure-domain.beta.kubernetes.io/zone": "x__y"})
+    given = verdicts(pod("a", claims=MOUNTS), XYZ, (), knowing(BOUND, volume))
+    refused = "VolumeZone: node(s) had no available volume zone"
+    # n4 has no zone at all, and so none that could be the wrong one.
+    assert given == {"n1": "", "n2": "", "n3": refused, "n4": ""}
+
+
+@pytest.mark.parametrize(
+    ("known", "reason"),
+    [
+        ([], 'persistentvolumeclaim "data" not found'),
+        (
+            [Claim("shop", "data", volume="pv", lost=True)],
+            'persistentvolumeclaim "data" bound to non-existent persistentvolume "pv"',
+        ),
+        (
+            [attrs.evolve(BOUND, terminating=True)],
+            'persistentvolumeclaim "data" is being deleted',
+        ),
+        ([BOUND], 'persistentvolume "pv" not found'),
+        (
+            [Claim("shop", "data", storage_class="fast"), StorageClass("fast")],
+            "pod has unbound immediate PersistentVolumeClaims",
+        ),
+        (
+            [Claim("shop", "data", volume="pv", storage_class="w"), StorageClass("w", True)],
+            "pod has unbound immediate PersistentVolumeClaims",
+        ),
+        (
+            [Claim("shop", "data", storage_class="w"), StorageClass("w", True)],
+            NOT_PROVISIONED,
+        ),
+    ],
+)
+def test_a_claim_that_is_not_ready_keeps_the_pod_from_every_node(known, reason):
+    newcomer = pod("a", claims=MOUNTS)
+    feasibility = Feasibility.of(cluster(XYZ, [newcomer], knowing(*known)))
+    assert feasibility.feasible(newcomer, tier=False) == []
+    message = unschedulable_message(feasibility.rejections(newcomer))
+    assert message == f"0/4 nodes are available: {reason}."
+
+
+def test_a_claim_made_for_the_pod_is_waited_for():
+    newcomer = pod("a", claims=(ClaimReference("shop", "a-data", ephemeral=True),))
+    assert set(reasons(newcomer, XYZ, (), knowing()).values()) == {
+        'waiting for ephemeral volume controller to create the persistentvolumeclaim "a-data"'
+    }
+
+
+def test_what_is_unknown_of_volumes_is_no_obstacle():
+    assert set(reasons(pod("a", claims=MOUNTS), XYZ).values()) == {""}
+    only_claims = Surroundings().having(BOUND)
+    assert set(reasons(pod("a", claims=MOUNTS), XYZ, (), only_claims).values()) == {""}
+
+
+def test_read_write_once_pod():
+    known = knowing(attrs.evolve(BOUND, once_per_pod=True), Volume("pv"))
+    newcomer = pod("a", claims=MOUNTS)
+    assert set(reasons(newcomer, XYZ, (), known).values()) == {""}
+    reader = pod("reader", on="n1", claims=MOUNTS)
+    refused = (
+        "VolumeRestrictions: node has pod using PersistentVolumeClaim with the same name"
+        " and ReadWriteOncePod access mode"
+    )
+    assert set(verdicts(newcomer, XYZ, [reader], known).values()) == {refused}
+    shared = knowing(BOUND, Volume("pv"))
+    assert set(verdicts(newcomer, XYZ, [reader], shared).values()) == {""}
+
+
+@pytest.mark.parametrize(
+    ("kind", "reading", "others_reading", "refused"),
+    [
+        ("iscsi", True, True, False),
+        ("iscsi", False, True, True),
+        ("iscsi", True, False, True),
+        ("awsElasticBlockStore", True, True, True),
+    ],
+)
+def test_a_disk_is_shared_to_read_only(kind, reading, others_reading, refused):
+    there = pod("there", on="n1", disks=(Disk(kind, ("d",), others_reading),))
+    newcomer = pod("a", disks=(Disk(kind, ("d",), reading),))
+    given = verdicts(newcomer, XYZ[:2], [there])
+    no_disk = "VolumeRestrictions: node(s) had no available disk"
+    assert given == {"n1": no_disk if refused else "", "n2": ""}
+    assert set(verdicts(pod("b", disks=(Disk(kind, ("e",)),)), XYZ, [there]).values()) == {""}
+
+
+def test_devices_are_not_ours_to_allocate():
+    given = verdicts(pod("a", resource_claims=("gpu",)), XYZ[:1])
+    assert given == {
+        "n1": "DynamicResources: pod has ResourceClaims, whose devices KubeDSM does not allocate"
+    }
+
+
+def test_a_gated_pod_waits():
+    gated = attrs.evolve(pod("a"), gated=True, gates=("example.com/one", "two"))
+    feasibility = Feasibility.of(cluster(XYZ, [gated]))
+    rejection = feasibility.rejection(gated, NodeName("n1"))
+    assert rejection is not None
+    assert (rejection.rule, rejection.everywhere) == ("SchedulingGates", True)
+    assert rejection.reasons == ("waiting for scheduling gates: [example.com/one two]",)
+    assert feasibility.feasible(gated) == []
+    assert set(feasibility.rejections(gated)) == {"n1", "n2", "n3", "n4"}
+
+
+def test_the_message_counts_nodes_by_reason():
+    tainted = [zoned(f"t{i}", "x", taints=[TAINT]) for i in range(3)]
+    full = [zoned(f"f{i}", "x", cpu=0.1) for i in range(2)]
+    newcomer = pod("a", tolerations=(Toleration("other", "Exists"),))
+    feasibility = Feasibility.of(cluster([*tainted, *full], [newcomer]))
+    assert unschedulable_message(feasibility.rejections(newcomer)) == (
+        "0/5 nodes are available: 2 Insufficient cpu,"
+        " 3 node(s) had untolerated taint {dedicated: ml}."
+    )
