@@ -13,7 +13,7 @@ from pathlib import Path
 from kubernetes_asyncio.client import models
 
 from kubedsm_lab.emulator.api.resources import SERVED
-from kubedsm_lab.emulator.http.openapi import FIELD_TYPES, model_of
+from kubedsm_lab.emulator.http.discovery import FIELD_TYPES, model_of
 
 
 def fields_of(names: list[str]) -> dict[str, dict[str, str]]:

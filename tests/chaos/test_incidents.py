@@ -9,8 +9,8 @@ from kubedsm.rebalancing.suggester import Suggester
 from kubedsm_lab.chaos import stage
 from kubedsm_lab.chaos.faults import Fault
 from kubedsm_lab.chaos.incidents import FINAL, INCIDENTS, STEPS, incidents
-from kubedsm_lab.chaos.story import Injection, play
 from kubedsm_lab.chaos.sweep import reference
+from kubedsm_lab.chaos.trace import Injection, play
 
 MINUTE = "/minute"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm_lab.emulator.actors.scaling_behavior import (
+from kubedsm_lab.emulator.actors.horizontal_pod_autoscaler import (
     Behavior,
     ScalingHistory,
     limited,

@@ -12,16 +12,23 @@ from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.list_types import fields_of
 from kubedsm_lab.emulator.api.managed_fields.applying import Apply, applied
-from kubedsm_lab.emulator.api.managed_fields.entries import Entries, decoded, shown
 from kubedsm_lab.emulator.api.managed_fields.field_sets import (
+    comparison,
     difference,
+    field_set,
     intersection,
+    merged,
     ordered,
     paths,
     union,
 )
-from kubedsm_lab.emulator.api.managed_fields.tracking import Write, entries_of
-from kubedsm_lab.emulator.api.managed_fields.walks import comparison, field_set, merged
+from kubedsm_lab.emulator.api.managed_fields.tracking import (
+    Entries,
+    Write,
+    decoded,
+    entries_of,
+    shown,
+)
 from kubedsm_lab.emulator.api.resources import PODS, Object
 from support.examples import examples
 from support.fixed_clock import FixedClock

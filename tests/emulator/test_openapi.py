@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from kubedsm_lab.emulator.api.resources import SERVED
-from kubedsm_lab.emulator.http.openapi import FIELD_TYPES, model_of
+from kubedsm_lab.emulator.http.discovery import FIELD_TYPES, model_of
 from kubedsm_lab.emulator.http.routes import ApiRequest
 from support.api_requests import asked
 

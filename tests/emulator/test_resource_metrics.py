@@ -4,11 +4,14 @@ import asyncio
 
 import pytest
 
-from kubedsm_lab.emulator.actors.metrics_server import Sample
-from kubedsm_lab.emulator.actors.resource_metrics import Scaled, propose_of_resource
-from kubedsm_lab.emulator.actors.scaling_metrics import MetricUnavailable
-from kubedsm_lab.emulator.api.moments import rfc3339
+from kubedsm_lab.emulator.actors.scaling_metrics import (
+    MetricUnavailable,
+    Sample,
+    Scaled,
+    propose_of_resource,
+)
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS
+from kubedsm_lab.emulator.api.values import rfc3339
 from support.actor_world import NS, condition, emulated
 
 pytestmark = pytest.mark.looptime

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import attrs
 
-from kubedsm_lab.chaos.fitting import nodes_for
 from kubedsm_lab.chaos.hands import NAMESPACE, Hands
+from kubedsm_lab.chaos.oracles import nodes_for
 from kubedsm_lab.emulator.actors.pod_state import node_of
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 

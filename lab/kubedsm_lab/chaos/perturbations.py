@@ -10,8 +10,7 @@ from typing import Any, Protocol
 import orjson
 
 from kubedsm.kube.client.port import Request, Response
-from kubedsm_lab.chaos.faults import answer
-from kubedsm_lab.chaos.sites import Event
+from kubedsm_lab.chaos.faults import Event, answer
 from kubedsm_lab.emulator.front import Delivery, RequestFault
 
 #: seconds for which a change stays unseen, and by which one comes late

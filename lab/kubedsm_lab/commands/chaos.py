@@ -10,10 +10,8 @@ from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 from kubedsm_lab.chaos.faults import Fault
 from kubedsm_lab.chaos.hostile_connections import attack
-from kubedsm_lab.chaos.report import Report
-from kubedsm_lab.chaos.story import Injection, Outcome, play
-from kubedsm_lab.chaos.sweep import chosen, injections, reference, sweep
-from kubedsm_lab.chaos.telling import told
+from kubedsm_lab.chaos.sweep import Report, chosen, injections, reference, sweep
+from kubedsm_lab.chaos.trace import Injection, Outcome, play, told
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.replay.runner import processors
 

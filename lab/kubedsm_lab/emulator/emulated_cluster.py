@@ -13,24 +13,24 @@ from kubedsm.kube.wire.sightings import EMULATED_RUNTIME
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.actors.cache import Cache
-from kubedsm_lab.emulator.actors.cluster_role_aggregation import ClusterRoleAggregationController
-from kubedsm_lab.emulator.actors.container_runtime import ContainerRuntime, NoRuntime
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.actors.deployment import DeploymentController
 from kubedsm_lab.emulator.actors.disruption import DisruptionController
 from kubedsm_lab.emulator.actors.endpoints import EndpointsController
 from kubedsm_lab.emulator.actors.garbage_collection import GarbageCollector
 from kubedsm_lab.emulator.actors.horizontal_pod_autoscaler import HorizontalPodAutoscalerController
+from kubedsm_lab.emulator.actors.housekeeping import (
+    ClusterRoleAggregationController,
+    NamespaceController,
+    ResourceQuotaController,
+    ServiceAccountsController,
+)
 from kubedsm_lab.emulator.actors.job import JobController
-from kubedsm_lab.emulator.actors.kubelet import Kubelet
-from kubedsm_lab.emulator.actors.metrics_server import MetricsServer, Usage
-from kubedsm_lab.emulator.actors.namespace import NamespaceController
+from kubedsm_lab.emulator.actors.kubelet import ContainerRuntime, Kubelet, NoRuntime
 from kubedsm_lab.emulator.actors.node_lifecycle import NodeLifecycleController
-from kubedsm_lab.emulator.actors.node_state import DISCONNECTED
+from kubedsm_lab.emulator.actors.pod_state import DISCONNECTED
 from kubedsm_lab.emulator.actors.replica_set import ReplicaSetController
-from kubedsm_lab.emulator.actors.resource_quota import ResourceQuotaController
-from kubedsm_lab.emulator.actors.scaling_metrics import Metrics
-from kubedsm_lab.emulator.actors.service_accounts import ServiceAccountsController
+from kubedsm_lab.emulator.actors.scaling_metrics import Metrics, MetricsServer, Usage
 from kubedsm_lab.emulator.actors.stateful_set import StatefulSetController
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.pacing import Pacing

@@ -1,20 +1,22 @@
-"""Who is let in to an emulated API server, and what they may do there."""
+"""Authentication and authorization of an emulated API server."""
 
 import re
-from collections.abc import Iterable, Mapping
+import secrets
+from collections.abc import Callable, Iterable, Mapping
 from typing import Self
 
 import attrs
 
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.access import bootstrap, rbac
-from kubedsm_lab.emulator.access.rbac import Attributes, Decision
-from kubedsm_lab.emulator.access.refusal import denied
-from kubedsm_lab.emulator.access.tokens import ServiceAccountTokens
-from kubedsm_lab.emulator.access.users import (
+from kubedsm_lab.emulator.access.rbac import (
     ADMIN,
     ANONYMOUS,
     AUTHENTICATED,
+    Attributes,
+    Decision,
     User,
+    denied,
     service_account,
     service_account_name,
 )
@@ -25,9 +27,53 @@ from kubedsm_lab.emulator.api.resources import (
     CLUSTER_ROLES,
     ROLE_BINDINGS,
     ROLES,
+    SERVICE_ACCOUNTS,
     Object,
 )
 from kubedsm_lab.emulator.api.store import Store
+
+#: whom a token is for that is for this API server
+AUDIENCE = "https://kubernetes.default.svc"
+
+
+@attrs.frozen
+class _Issued:
+    namespace: str
+    name: str
+    uid: str
+    audiences: tuple[str, ...]
+    #: seconds since the epoch
+    expires: float
+
+
+@attrs.define
+class ServiceAccountTokens:
+    store: Store
+    clock: Clock
+    #: what no other token is, and nobody guesses
+    made_up: Callable[[], str] = secrets.token_urlsafe
+    _issued: dict[str, _Issued] = attrs.field(factory=dict, init=False)
+
+    def issue(
+        self, namespace: str, name: str, uid: str, audiences: tuple[str, ...], seconds: float
+    ) -> str:
+        """A token that lasts for so many seconds, and no longer than its ServiceAccount."""
+        now = self.clock.wall()
+        self._issued = {key: held for key, held in self._issued.items() if held.expires > now}
+        token = self.made_up()
+        self._issued[token] = _Issued(namespace, name, uid, audiences, now + seconds)
+        return token
+
+    def user_of(self, token: str) -> User | None:
+        """Whose it is; None if it is nobody's, or not for us, or not any more."""
+        held = self._issued.get(token)
+        if held is None or held.expires <= self.clock.wall() or AUDIENCE not in held.audiences:
+            return None
+        account = self.store.get(SERVICE_ACCOUNTS, held.namespace, held.name)
+        if account is None or account["metadata"]["uid"] != held.uid:
+            return None
+        return service_account(held.namespace, held.name, held.uid)
+
 
 _SERVICE_ACCOUNT = re.compile(service_account_name("([^:]+)", "([^:]+)"))
 

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 import orjson
 
-from kubedsm_lab.emulator.access.users import User
+from kubedsm_lab.emulator.access.rbac import User
 from kubedsm_lab.emulator.api.errors import ApiError, forbidden
 from kubedsm_lab.emulator.api.resources import (
     VALIDATING_ADMISSION_POLICIES,

@@ -6,7 +6,7 @@ some component, with what is served here.
 
 from functools import partial
 
-from kubedsm_lab.emulator.access.users import AUTHENTICATED, MASTERS, UNAUTHENTICATED
+from kubedsm_lab.emulator.access.rbac import AUTHENTICATED, MASTERS, UNAUTHENTICATED
 from kubedsm_lab.emulator.api.api_server import API_SERVER, ApiServer
 from kubedsm_lab.emulator.api.resources import (
     CLUSTER_ROLE_BINDINGS,

@@ -1,6 +1,6 @@
-"""What Role, ClusterRole and binding objects allow, as k8s.io/kubernetes/plugin/pkg/auth does it.
+"""RBAC as k8s.io/kubernetes/plugin/pkg/auth decides: users, requests, rules, and refusals.
 
-Pure: a user, what is asked, and the objects in; allowed or not, and why, out.
+Pure: a user, the attributes of a request, and the objects in; a decision with its reason out.
 """
 
 from collections.abc import Iterable, Iterator
@@ -8,8 +8,44 @@ from typing import Protocol
 
 import attrs
 
-from kubedsm_lab.emulator.access.users import MASTERS, User, service_account_name
-from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.api.errors import ApiError, forbidden
+from kubedsm_lab.emulator.api.resources import Object, Resource
+
+MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+_SERVICE_ACCOUNTS = "system:serviceaccounts"
+
+
+@attrs.frozen
+class User:
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+
+    @property
+    def info(self) -> Object:
+        """As authentication.k8s.io/v1 UserInfo."""
+        return {
+            **({"username": self.name} if self.name else {}),
+            **({"uid": self.uid} if self.uid else {}),
+            **({"groups": list(self.groups)} if self.groups else {}),
+        }
+
+
+#: may do everything, whatever is bound
+ADMIN = User("admin", "admin", (MASTERS, AUTHENTICATED))
+ANONYMOUS = User("system:anonymous", "", (UNAUTHENTICATED,))
+
+
+def service_account_name(namespace: str, name: str) -> str:
+    """What a ServiceAccount is called as a user."""
+    return f"system:serviceaccount:{namespace}:{name}"
+
+
+def service_account(namespace: str, name: str, uid: str) -> User:
+    groups = (_SERVICE_ACCOUNTS, f"{_SERVICE_ACCOUNTS}:{namespace}", AUTHENTICATED)
+    return User(service_account_name(namespace, name), uid, groups)
 
 
 @attrs.frozen
@@ -156,3 +192,15 @@ def _described(bound: _Bound) -> str:
     return (
         f'{kind} "{name}" of {reference["kind"]} "{reference["name"]}" to {subject["kind"]} "{who}"'
     )
+
+
+def denied(user: User, asked: Attributes, decision: Decision) -> ApiError:
+    """The 403 in a real server's words."""
+    why = f": {decision.reason}" if decision.reason else ""
+    who = f'User "{user.name}" cannot {asked.verb}'
+    if asked.path:
+        return ApiError(403, "Forbidden", f'forbidden: {who} path "{asked.path}"{why}', {})
+    where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
+    text = f'{who} resource "{asked.described}" in API group "{asked.group}" {where}{why}'
+    resource = Resource(asked.group, "", asked.resource, "", "")
+    return forbidden(resource, asked.name, text)

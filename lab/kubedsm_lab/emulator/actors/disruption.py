@@ -14,7 +14,6 @@ from kubedsm_lab.emulator.actors.ownership import matters
 from kubedsm_lab.emulator.actors.pod_state import is_ready, is_terminating, labels_of
 from kubedsm_lab.emulator.actors.rollout import resolved, wanted
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.moments import seconds
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
@@ -25,6 +24,7 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.api.values import seconds
 
 #: how long an eviction that was allowed is believed in without a deletion to be seen, in seconds
 _DISRUPTION_TIMEOUT = 120.0

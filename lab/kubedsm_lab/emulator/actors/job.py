@@ -13,8 +13,8 @@ from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.actors.ownership import claim, controller_reference, follow
 from kubedsm_lab.emulator.actors.pod_state import is_active, is_finished, is_ready, is_terminating
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.moments import seconds
 from kubedsm_lab.emulator.api.resources import JOBS, PODS, Object
+from kubedsm_lab.emulator.api.values import seconds
 
 #: what a condition begins with that says how it will end: while its last pods go
 _BEGINNING = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}

@@ -1,10 +1,11 @@
-"""The kubelets of all nodes: they admit, start, stop and report pods.
+"""Kubelets of all nodes: pod admission, start, stop and status reports.
 
-A pod bound to a node that does not exist, or is not Ready, stays as it is. So does one on a node
-that is cut off, whose containers run on: its kubelet hears of nothing, and tells of nothing.
+A pod that is bound to a missing or NotReady node stays unchanged. So does a pod on a disconnected
+node: its containers run on, but its kubelet neither receives nor reports anything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import attrs
 
@@ -13,11 +14,10 @@ from kubedsm.model.quantities import millis, units
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
-from kubedsm_lab.emulator.actors.container_runtime import UP, ContainerRuntime, Containers
 from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.node_state import is_disconnected, is_ready_node
 from kubedsm_lab.emulator.actors.pod_state import (
     annotations_of,
+    is_disconnected,
     is_finished,
     is_ready,
     is_terminating,
@@ -28,6 +28,56 @@ from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import JOBS, NODES, PODS, Object
 from kubedsm_lab.emulator.api.statuses import pod_condition
 from kubedsm_lab.emulator.api.store import ObjectChange
+
+
+@attrs.frozen
+class Containers:
+    """Those of one pod, all of which do as the first that is run does."""
+
+    #: they are up, and say that they are ready
+    ready: bool = True
+    restarts: int = 0
+    #: why they do not run, in a word and a sentence; empty where they do
+    waits_for: str = ""
+    message: str = ""
+
+
+#: up as soon as their time has come
+UP = Containers()
+
+
+class ContainerRuntime(Protocol):
+    def begin(self, pod: Object, changed: Callable[[], None]) -> None:
+        """Have the pod's containers run from now on; call back when `of` or `end` says else."""
+
+    def of(self, uid: str) -> Containers:
+        """How the pod's containers are."""
+
+    def end(self, uid: str, grace: float) -> bool:
+        """Have them stop within so many seconds. Whether they have; also of a pod not known.
+
+        May be said again, and the earliest moment counts.
+        """
+
+    def output(self, pod: Object, container: str) -> bytes | None:
+        """What the container has said so far; None of one that is but said to run."""
+
+
+class NoRuntime:
+    """Containers are but said to run."""
+
+    def begin(self, pod: Object, changed: Callable[[], None]) -> None:
+        pass
+
+    def of(self, _: str) -> Containers:
+        return UP
+
+    def end(self, _: str, __: float) -> bool:
+        return True
+
+    def output(self, _: Object, __: str) -> bytes | None:
+        return None
+
 
 #: a pod annotated with "true" here runs and never becomes ready
 NEVER_READY = "emulator.kubedsm.io/never-ready"
@@ -258,7 +308,7 @@ class Kubelet(Controller):
 
 
 def _is_heard(node: Object) -> bool:
-    return is_ready_node(node) and not is_disconnected(node)
+    return is_ready(node) and not is_disconnected(node)
 
 
 def _is_of_job(pod: Object) -> bool:

@@ -5,24 +5,27 @@ And the pods of nodes that are gone.
 The rules are those of k8s.io/kubernetes/pkg/controller/{nodelifecycle,tainteviction,podgc}.
 """
 
+from collections import defaultdict
+from collections.abc import Iterable
+
 from kubedsm.model.model import Taint, Toleration
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.node_state import (
-    Zone,
-    eviction_intervals,
+from kubedsm_lab.emulator.actors.pod_state import (
     is_disconnected,
-    is_ready_node,
-    zone_of,
+    is_finished,
+    is_ready,
+    is_terminating,
+    labels_of,
+    node_of,
 )
-from kubedsm_lab.emulator.actors.pod_state import is_finished, is_ready, is_terminating, node_of
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.eviction import with_disruption_target
-from kubedsm_lab.emulator.api.moments import seconds
 from kubedsm_lab.emulator.api.resources import NODES, PODS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.api.subresources import with_disruption_target
+from kubedsm_lab.emulator.api.values import seconds
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -39,6 +42,14 @@ _OF_CONDITION = {
 _OURS = frozenset({*_OF_CONDITION.values(), _UNSCHEDULABLE})
 _EVICTING = (_NOT_READY, _UNREACHABLE)
 _PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
+Zone = tuple[str, str]
+
+#: seconds from one node that is given up to the next: --node-eviction-rate, and the secondary one
+_NORMAL, _SLOW = 10.0, 100.0
+#: --unhealthy-zone-threshold; and --large-cluster-size-threshold, for a zone
+_UNHEALTHY, _LARGE = 0.55, 50
+#: more nodes than these must be lost for a zone to be disrupted in part
+_FEW = 2
 
 
 class NodeLifecycleController(Controller):
@@ -77,7 +88,7 @@ class NodeLifecycleController(Controller):
             self._lost[name] = self.clock.monotonic() + self._orphan_delay
         self.enqueue(("", name))
         before = change.previous
-        if before is None or is_ready_node(before) != is_ready_node(change.object):
+        if before is None or is_ready(before) != is_ready(change.object):
             # How fast those that are lost are given up goes by how many of the others are.
             while self._judged:
                 self.enqueue(("", self._judged.pop()))
@@ -247,3 +258,33 @@ def _tolerates(toleration: Object, taint: Object) -> bool:
     return Toleration(**fields).tolerates(
         Taint(taint["key"], taint.get("value", ""), taint["effect"])
     )
+
+
+def zone_of(node: Object) -> Zone:
+    labels = labels_of(node)
+    return (
+        labels.get("topology.kubernetes.io/region", ""),
+        labels.get("topology.kubernetes.io/zone", ""),
+    )
+
+
+def eviction_intervals(nodes: Iterable[Object]) -> dict[Zone, float | None]:
+    """Seconds from one lost node of a zone that gets its NoExecute taint to the next.
+
+    None: no node gets it. In no zone at all does one where nothing is healthy anywhere, for then it
+    is rather the control plane that is cut off. Source: ComputeZoneState and handleDisruption of
+    k8s.io/kubernetes/pkg/controller/nodelifecycle.
+    """
+    zones = defaultdict[Zone, list[bool]](list)
+    for node in nodes:
+        zones[zone_of(node)].append(is_ready(node))
+    if not any(ready for of_zone in zones.values() for ready in of_zone):
+        return dict.fromkeys(zones)
+    return {zone: _interval(of_zone) for zone, of_zone in zones.items()}
+
+
+def _interval(ready: list[bool]) -> float | None:
+    lost = ready.count(False)
+    if lost == len(ready) or lost <= _FEW or lost / len(ready) < _UNHEALTHY:
+        return _NORMAL
+    return _SLOW if len(ready) > _LARGE else None

@@ -1,10 +1,13 @@
-"""What controllers ask of a pod, the same questions as k8s.io/kubernetes/pkg/controller asks."""
+"""State of pods and nodes as controllers read it (k8s.io/kubernetes/pkg/controller)."""
 
 from kubedsm.kube.wire.pod_requests import Amounts, pod_requests
 from kubedsm.model.model import Resources
 from kubedsm_lab.emulator.actors.conditions import find, of
-from kubedsm_lab.emulator.api.moments import seconds
 from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.api.values import seconds
+
+#: a node annotated with "true" here is disconnected: its kubelet runs on and reports nothing
+DISCONNECTED = "emulator.kubedsm.io/disconnected"
 
 
 def is_terminating(obj: Object) -> bool:
@@ -34,9 +37,14 @@ def annotations_of(obj: Object) -> dict[str, str]:
     return annotations or {}
 
 
-def is_ready(pod: Object) -> bool:
-    ready = find(of(pod["status"]), "Ready")
+def is_ready(obj: Object) -> bool:
+    """Return whether the Ready condition of a pod or node is True."""
+    ready = find(of(obj["status"]), "Ready")
     return ready is not None and ready["status"] == "True"
+
+
+def is_disconnected(node: Object) -> bool:
+    return annotations_of(node).get(DISCONNECTED) == "true"
 
 
 def ready_since(pod: Object) -> float | None:

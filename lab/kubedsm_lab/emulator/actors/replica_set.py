@@ -1,11 +1,15 @@
-"""The ReplicaSet controller: as many active pods as wanted, no more and no fewer.
+"""ReplicaSet controller: create and delete pods until the wanted number is active.
 
-Terminating pods do not count, so that a replacement comes before the old pod is gone.
+Terminating pods do not count, so a replacement is created before the old pod is gone.
 
 With pacing, missing pods are created in slow-start batches of 1, 2, 4, ...: requests of one batch
 run at the same time, each with a latency of its own, and the next batch starts after the last
-answer. Source: `slowStartBatch` in k8s.io/kubernetes/pkg/controller/replicaset.
+answer. Sources: `slowStartBatch` of k8s.io/kubernetes/pkg/controller/replicaset and
+`ActivePodsWithRanks` of k8s.io/kubernetes/pkg/controller.
 """
+
+import math
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -15,6 +19,7 @@ from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
 from kubedsm_lab.emulator.actors.ownership import claim, controller_reference, follow
 from kubedsm_lab.emulator.actors.pod_state import (
+    annotations_of,
     available_at,
     is_active,
     is_finished,
@@ -22,12 +27,13 @@ from kubedsm_lab.emulator.actors.pod_state import (
     is_terminating,
     labels_of,
     node_of,
+    ready_since,
 )
-from kubedsm_lab.emulator.actors.scale_down import deletion_order
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, Object
+from kubedsm_lab.emulator.api.values import seconds
 
 #: pods made or deleted in one go
 _BURST = 500
@@ -192,3 +198,55 @@ def _pod_of(replica_set: Object) -> Object:
 def _namespace_is_going(refused: ApiError) -> bool:
     causes = (refused.details or {}).get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+_NANOSECONDS = 1e9
+#: below every magnitude of an age
+_SHORTEST = -2
+
+
+def deletion_order(pods: Iterable[Object], on_node: Mapping[str, int], now: float) -> list[Object]:
+    """The pods, the first to delete first.
+
+    Unassigned before assigned, Pending before Unknown before Running, not ready before ready,
+    lower deletion cost, more pods of the same owner on its node (`on_node`), ready for a shorter
+    time, more restarts, younger; then by uid. Times are compared by the order of magnitude of the
+    age (powers of two) as Kubernetes does, `now` being seconds since the epoch.
+    """
+
+    def rank(pod: Object) -> tuple[object, ...]:
+        since = ready_since(pod)
+        metadata = pod["metadata"]
+        return (
+            bool(node_of(pod)),
+            _PHASES.get(pod["status"].get("phase", ""), 2),
+            is_ready(pod),
+            _deletion_cost(pod),
+            -on_node.get(node_of(pod), 0),
+            _SHORTEST if since is None else _magnitude(now - since),
+            -_restarts(pod),
+            _magnitude(now - seconds(metadata["creationTimestamp"])),
+            metadata["uid"],
+        )
+
+    return sorted(pods, key=rank)
+
+
+def _deletion_cost(pod: Object) -> int:
+    text = annotations_of(pod).get(DELETION_COST, "0")
+    try:
+        return int(text)
+    except ValueError:
+        # The API server lets anything through here; the controller takes it for the default.
+        return 0
+
+
+def _magnitude(age: float) -> int:
+    return int(math.log2(age * _NANOSECONDS)) if age > 0 else -1
+
+
+def _restarts(pod: Object) -> int:
+    statuses = pod["status"].get("containerStatuses") or ()
+    return max((status.get("restartCount", 0) for status in statuses), default=0)

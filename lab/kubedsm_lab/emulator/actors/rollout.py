@@ -1,14 +1,42 @@
-"""How many pods each ReplicaSet of a Deployment should have: arithmetic only.
+"""Rollout arithmetic of a Deployment: revisions, template hashes and sizes of its ReplicaSets.
 
 The rules are those of k8s.io/kubernetes/pkg/controller/deployment (rolling.go, sync.go).
 """
 
+import hashlib
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
 
-from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.actors.ownership import controller_reference
+from kubedsm_lab.emulator.actors.pod_state import annotations_of, labels_of
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, Object
+
+#: no vowels, and no 0, 1 and 3, so that no word comes out by accident
+_SAFE = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def canonical(value: Any) -> Any:
+    """Without what is empty: a template that lost its only annotation is the one without any."""
+    if isinstance(value, dict):
+        return {k: kept for k, v in value.items() if (kept := canonical(v)) not in _EMPTY}
+    if isinstance(value, list):
+        return [canonical(item) for item in value]
+    return value
+
+
+_EMPTY: tuple[Any, ...] = (None, {}, [])
+
+
+def template_hash(template: Any, collisions: int = 0) -> str:
+    """Equal for equal templates, whatever the order of their keys; another for each collision."""
+    text = json.dumps([canonical(template), collisions], sort_keys=True, separators=(",", ":"))
+    number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big")
+    return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(number))
 
 
 def wanted(obj: Object) -> int:
@@ -131,3 +159,113 @@ def _part(share: Share, replicas: int, surge: int) -> int:
         return -share.size
     ideal = share.size * (replicas + surge) / share.most
     return math.floor(ideal + 0.5) - share.size
+
+
+HASH_LABEL = "pod-template-hash"
+REVISION = "deployment.kubernetes.io/revision"
+_DESIRED = "deployment.kubernetes.io/desired-replicas"
+_MOST = "deployment.kubernetes.io/max-replicas"
+_WHOLE = re.compile("[0-9]{1,18}")
+#: a Deployment's own, which its ReplicaSets do not inherit
+_NOT_INHERITED = frozenset(
+    {REVISION, _DESIRED, _MOST, "kubectl.kubernetes.io/last-applied-configuration"}
+)
+
+
+@attrs.frozen
+class Family:
+    """A Deployment and its ReplicaSets, the older ones oldest first."""
+
+    deployment: Object
+    #: of the current template
+    new: Object | None
+    old: list[Object]
+
+    @property
+    def everything(self) -> list[Object]:
+        return [*self.old, self.new] if self.new else self.old
+
+
+def replica_set_of(deployment: Object, revision: int) -> Object:
+    """A new one for the current template, still without pods."""
+    spec, name = deployment["spec"], deployment["metadata"]["name"]
+    template, selector = spec["template"], spec["selector"]
+    patience = spec.get("minReadySeconds", 0)
+    suffix = template_hash(template, deployment["status"].get("collisionCount", 0))
+    labels = {**labels_of(template), HASH_LABEL: suffix}
+    matched = {**(selector.get("matchLabels") or {}), HASH_LABEL: suffix}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"{name}-{suffix}",
+            "labels": labels,
+            "annotations": {**inherited(deployment), **sizing(deployment), REVISION: str(revision)},
+            "ownerReferences": [controller_reference(DEPLOYMENTS, deployment)],
+        },
+        "spec": {
+            "replicas": 0,
+            **({"minReadySeconds": patience} if patience else {}),
+            "selector": {**selector, "matchLabels": matched},
+            "template": {**template, "metadata": {**template["metadata"], "labels": labels}},
+        },
+    }
+
+
+def has_template(replica_set: Object, template: Object) -> bool:
+    """Whether it is the Deployment's, but for the label of its hash."""
+    own = replica_set["spec"]["template"]
+    labels = {name: v for name, v in labels_of(own).items() if name != HASH_LABEL}
+    own = {**own, "metadata": {**own["metadata"], "labels": labels}}
+    return own == template or canonical(own) == canonical(template)
+
+
+def revision_of(replica_set: Object) -> int:
+    return _number(replica_set, REVISION)
+
+
+def _number(replica_set: Object, annotation: str) -> int:
+    """What it says; 0 if there is none, or if what is written there is no number."""
+    text = annotations_of(replica_set).get(annotation, "")
+    return int(text) if _WHOLE.fullmatch(text) else 0
+
+
+def inherited(deployment: Object) -> dict[str, str]:
+    annotations = annotations_of(deployment).items()
+    return {name: value for name, value in annotations if name not in _NOT_INHERITED}
+
+
+def sizing(deployment: Object) -> dict[str, str]:
+    """What a ReplicaSet remembers of the size of the Deployment that it was sized for."""
+    replicas = wanted(deployment)
+    return {_DESIRED: str(replicas), _MOST: str(replicas + max_surge(deployment))}
+
+
+def is_scaled(family: Family) -> bool:
+    """The Deployment's size was changed since its ReplicaSets got theirs."""
+    desired = str(wanted(family.deployment))
+    return any(
+        annotations_of(rs).get(_DESIRED, desired) != desired
+        for rs in family.everything
+        if wanted(rs)
+    )
+
+
+def is_saturated(deployment: Object, new: Object) -> bool:
+    replicas = wanted(deployment)
+    return (
+        wanted(new) == replicas
+        and annotations_of(new).get(_DESIRED) == str(replicas)
+        and new["status"].get("availableReplicas", 0) == replicas
+    )
+
+
+def share_of(replica_set: Object, replicas: int) -> Share:
+    metadata = replica_set["metadata"]
+    most = _number(replica_set, _MOST)
+    return Share(
+        metadata["name"],
+        wanted(replica_set),
+        metadata["creationTimestamp"],
+        most or replica_set["status"].get("replicas", 0) or max(1, replicas),
+    )

@@ -18,7 +18,7 @@ from kubedsm_lab.emulator.actors.pod_state import (
     is_terminating,
     labels_of,
 )
-from kubedsm_lab.emulator.actors.template_hash import template_hash
+from kubedsm_lab.emulator.actors.rollout import template_hash
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import PODS, STATEFUL_SETS, Object

@@ -9,15 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 from kubedsm.process.clock import Clock
-from kubedsm_lab.emulator.api import decoding, patching, scaling
+from kubedsm_lab.emulator.api import decoding, patching, subresources
 from kubedsm_lab.emulator.api.admission import (
     NAMESPACES_AT_START,
     admitted,
     check_among_others,
     check_deletable,
     check_namespace,
+    with_addresses,
 )
-from kubedsm_lab.emulator.api.binding import bound
+from kubedsm_lab.emulator.api.defaulting import SYSTEM_CLASSES
 from kubedsm_lab.emulator.api.deletion import (
     Deletion,
     check_preconditions,
@@ -33,21 +34,19 @@ from kubedsm_lab.emulator.api.errors import (
     not_found,
     success,
 )
-from kubedsm_lab.emulator.api.eviction import charged_budget, with_disruption_target
 from kubedsm_lab.emulator.api.forms import requested_form, stored_form
-from kubedsm_lab.emulator.api.json_values import without_null_fields
 from kubedsm_lab.emulator.api.managed_fields.applying import Apply, applied
-from kubedsm_lab.emulator.api.managed_fields.entries import Entries, same_owners
 from kubedsm_lab.emulator.api.managed_fields.tracking import (
+    Entries,
     Write,
     entries_of,
     of_changed,
     of_new,
+    same_owners,
     with_entries,
     with_list,
     with_owned_part,
 )
-from kubedsm_lab.emulator.api.priorities import SYSTEM_CLASSES
 from kubedsm_lab.emulator.api.resources import (
     NAMESPACES,
     POD_DISRUPTION_BUDGETS,
@@ -58,8 +57,8 @@ from kubedsm_lab.emulator.api.resources import (
     Resource,
 )
 from kubedsm_lab.emulator.api.selectors import selection
-from kubedsm_lab.emulator.api.service_addresses import with_addresses
 from kubedsm_lab.emulator.api.store import Objects, Store
+from kubedsm_lab.emulator.api.subresources import bound, charged_budget, with_disruption_target
 from kubedsm_lab.emulator.api.updating import (
     WITH_GENERATION,
     check_applied_to,
@@ -69,6 +68,7 @@ from kubedsm_lab.emulator.api.updating import (
     updated,
 )
 from kubedsm_lab.emulator.api.validation import validate_change
+from kubedsm_lab.emulator.api.values import without_null_fields
 
 _CREATED = 201
 #: who writes if nobody else is said to: the controllers, which have no other name in a cluster
@@ -188,10 +188,10 @@ class ApiServer:
         if content_type == patching.APPLY_PATCH:
             config = patching.checked_object(patch)
             if subresource == "scale":
-                config = scaling.as_workload(resource, decoding.check_scale(config))
+                config = subresources.as_workload(resource, decoding.check_scale(config))
             apply = Apply(config, write, force=force)
             after = self._apply(resource, namespace, name, apply, dry_run=dry_run)
-            return scaling.scale_of(after) if subresource == "scale" else after
+            return subresources.scale_of(after) if subresource == "scale" else after
         if subresource == "scale":
             scale = self.get_scale(resource, namespace, name)
             after = patching.patched(decoding.SCALE, scale, patch, content_type)
@@ -293,7 +293,7 @@ class ApiServer:
 
     def get_scale(self, resource: Resource, namespace: str, name: str) -> Object:
         """The Scale of a Deployment, ReplicaSet or StatefulSet. Raises ApiError (404)."""
-        return scaling.scale_of(self._current(resource, namespace, name))
+        return subresources.scale_of(self._current(resource, namespace, name))
 
     def update_scale(
         self,
@@ -310,10 +310,10 @@ class ApiServer:
         given = decoding.check_scale(scale).get("metadata") or {}
         check_uid(resource, current, given)
         check_version(resource, current, given)
-        scaled = scaling.with_replicas(current, scale)
+        scaled = subresources.with_replicas(current, scale)
         write = Write(manager, self.store.now(), "scale")
         changed = self._change(resource, current, scaled, "", write, dry_run=dry_run)
-        return scaling.scale_of(changed)
+        return subresources.scale_of(changed)
 
     def exists(self, resource: Resource, namespace: str, name: str) -> bool:
         return self.store.get(resource, namespace, name) is not None

@@ -1,31 +1,139 @@
-"""What JSON type every field must have, before anything else looks at an object.
+"""JSON types of fields, checked before anything else reads an object.
 
-The Go API server gets this from its types. Here it is a table of fields for each kind, those that
-the emulator itself reads; other fields pass as they are. Null means absent.
+The Go API server gets them from its types. Here each kind has a table of the fields that the
+emulator itself reads; other fields pass unchanged. Null means absent.
 """
 
+import datetime as dt
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from kubedsm_lab.emulator.api.errors import bad_request, cannot_be_handled
-from kubedsm_lab.emulator.api.field_types import (
-    ANY,
-    INT32,
-    INT_OR_TEXT,
-    QUANTITIES,
-    STATUSES,
-    TEXT_BY_NAME,
-    TEXTS,
-    TIMESTAMP,
-    QuantitySyntaxError,
-    Shape,
-    many,
-    of_own_type,
-    shape,
-)
 from kubedsm_lab.emulator.api.resources import Object, Resource
+
+_QUANTITY = re.compile(
+    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?", re.ASCII
+)
+_NO_QUANTITY = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+
+
+class QuantitySyntaxError(Exception):
+    """Not a ValueError: msgspec would add to its message where it was found."""
+
+
+class Quantity:
+    """A resource quantity: text such as 500m, or a number."""
+
+
+def of_own_type(kind: type, value: object) -> object:
+    if kind is not Quantity:
+        raise NotImplementedError(f"no rule for {kind}")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number and not (isinstance(value, str) and _QUANTITY.fullmatch(value)):
+        raise QuantitySyntaxError(_NO_QUANTITY)
+    return _A_QUANTITY
+
+
+_A_QUANTITY = Quantity()
+Shape = type[msgspec.Struct]
+#: types of fields; an int, a bool or a Shape is one, too
+INT32: Any = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+INT_OR_TEXT: Any = INT32 | str
+TIMESTAMP: Any = Annotated[dt.datetime, msgspec.Meta(tz=True)]
+TEXTS: Any = list[str]
+TEXT_BY_NAME: Any = dict[str, str]
+QUANTITIES: Any = dict[str, Quantity]
+#: an object of any fields
+ANY: Any = dict[str, Any]
+
+
+def shape(text: str = "", *, required: str = "", **fields: Any) -> Shape:
+    """An object with these fields: names of texts, of texts that it must have, and others."""
+    optional = dict.fromkeys(text.split(), str) | fields
+    return msgspec.defstruct(
+        "Shape",
+        [
+            *((name, str) for name in required.split()),
+            *((name, kind | None, None) for name, kind in optional.items()),
+        ],
+    )
+
+
+def many(kind: Any) -> Any:
+    return list[kind]
+
+
+def _status(text: str = "", **fields: Any) -> Shape:
+    condition = shape(
+        "type status reason message",
+        lastTransitionTime=TIMESTAMP,
+        lastUpdateTime=TIMESTAMP,
+        lastProbeTime=TIMESTAMP,
+        lastHeartbeatTime=TIMESTAMP,
+    )
+    return shape(text, conditions=many(condition), **fields)
+
+
+_CONTAINERS = many(shape("name", restartCount=INT32))
+#: by the name of what they are of; the first is of all that have none of their own
+STATUSES: Mapping[str, Shape] = {
+    "": _status(),
+    "Pod": _status(
+        "phase podIP",
+        startTime=TIMESTAMP,
+        containerStatuses=_CONTAINERS,
+        initContainerStatuses=_CONTAINERS,
+    ),
+    "Node": _status(
+        capacity=QUANTITIES,
+        allocatable=QUANTITIES,
+        addresses=many(shape("type address")),
+        nodeInfo=ANY,
+    ),
+    "Workload": _status(
+        "currentRevision updateRevision",
+        observedGeneration=int,
+        **dict.fromkeys(
+            (
+                *("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"),
+                *("unavailableReplicas", "terminatingReplicas", "fullyLabeledReplicas"),
+                *("currentReplicas", "collisionCount"),
+            ),
+            INT32,
+        ),
+    ),
+    "Budget": _status(
+        observedGeneration=int,
+        disruptedPods=dict[str, TIMESTAMP | None],
+        disruptionsAllowed=INT32,
+        currentHealthy=INT32,
+        desiredHealthy=INT32,
+        expectedPods=INT32,
+    ),
+    "Autoscaler": _status(
+        lastScaleTime=TIMESTAMP,
+        currentReplicas=INT32,
+        desiredReplicas=INT32,
+        currentMetrics=many(ANY),
+    ),
+    "Job": _status(
+        active=INT32,
+        ready=INT32,
+        succeeded=INT32,
+        failed=INT32,
+        terminating=INT32,
+        startTime=TIMESTAMP,
+        completionTime=TIMESTAMP,
+        uncountedTerminatedPods=ANY,
+    ),
+    "Quota": _status(hard=QUANTITIES, used=QUANTITIES),
+}
+
 
 _OWNER = shape(required="apiVersion kind name uid", controller=bool, blockOwnerDeletion=bool)
 _METADATA = shape(

@@ -1,20 +1,17 @@
-"""What the API server fills into a spec that leaves it open, and the status of a new object.
+"""Defaults of specs, and the initial status of a new object.
 
-Source: the defaults.go of each API group, and the strategies' PrepareForCreate. Pods are in
-`pod_defaults`, the addresses of Services in `service_addresses`.
+Source: defaults.go of each API group, and PrepareForCreate of the strategies. Pod defaults are in
+`pod_defaults`, addresses of Services in `admission`.
 """
 
 from collections.abc import Callable, Mapping
 
-from kubedsm_lab.emulator.api.jobs import with_job_defaults
 from kubedsm_lab.emulator.api.pod_defaults import (
     new_status,
     or_else,
     template_of,
     with_template_defaults,
 )
-from kubedsm_lab.emulator.api.priorities import with_class_defaults
-from kubedsm_lab.emulator.api.rbac_validation import with_groups
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.statuses import shown_status
 
@@ -166,6 +163,83 @@ def _node_status(status: Object) -> Object:
 
 def _as_it_is(spec: Object) -> Object:
     return spec
+
+
+_PREFIX = "batch.kubernetes.io/"
+
+
+def with_job_defaults(job: Object) -> Object:
+    """With a selector of its own pods, who are given the labels for it."""
+    spec = job.get("spec") or {}
+    alone = spec.get("completions") is None and spec.get("parallelism") is None
+    filled = {
+        **spec,
+        "parallelism": or_else(spec.get("parallelism"), 1),
+        **({"completions": 1} if alone else {}),
+        "backoffLimit": or_else(spec.get("backoffLimit"), 6),
+        "completionMode": spec.get("completionMode") or "NonIndexed",
+        "suspend": bool(spec.get("suspend")),
+        "podReplacementPolicy": spec.get("podReplacementPolicy") or "TerminatingOrFailed",
+        "manualSelector": bool(spec.get("manualSelector")),
+        "template": template_of(spec),
+    }
+    if not filled["manualSelector"]:
+        filled |= _own_selector(job["metadata"], filled["template"])
+        del filled["manualSelector"]
+    return {**job, "spec": filled}
+
+
+def _own_selector(metadata: Object, template: Object) -> Object:
+    mine = {f"{_PREFIX}controller-uid": metadata.get("uid", "")}
+    names = {f"{_PREFIX}job-name": metadata.get("name", "")}
+    given = template.get("metadata") or {}
+    old = {"controller-uid": metadata.get("uid", ""), "job-name": metadata.get("name", "")}
+    labels = {**(given.get("labels") or {}), **mine, **names, **old}
+    return {
+        "selector": {"matchLabels": mine},
+        "template": {**template, "metadata": {**given, "labels": labels}},
+    }
+
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+
+
+def with_groups(binding: Object) -> Object:
+    """The binding with the API group of its role and of each subject that has one."""
+    reference = binding.get("roleRef") or {}
+    subjects = [
+        subject if subject.get("kind") == "ServiceAccount" else {"apiGroup": RBAC_GROUP, **subject}
+        for subject in binding.get("subjects") or ()
+    ]
+    filled = {**binding, "roleRef": {"apiGroup": RBAC_GROUP, **reference}}
+    return {**filled, "subjects": subjects} if subjects else filled
+
+
+#: they exist from the start, and may not be deleted
+SYSTEM_CLASSES: tuple[Object, ...] = (
+    {
+        "metadata": {"name": "system-cluster-critical"},
+        "value": 2_000_000_000,
+        "description": "Used for system critical pods that must run in the cluster, but can be"
+        " moved to another node if necessary.",
+    },
+    {
+        "metadata": {"name": "system-node-critical"},
+        "value": 2_000_001_000,
+        "description": "Used for system critical pods that must not be moved from their current"
+        " node.",
+    },
+)
+
+
+SYSTEM_PRIORITIES = {given["metadata"]["name"]: given["value"] for given in SYSTEM_CLASSES}
+PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+
+
+def with_class_defaults(priority_class: Object) -> Object:
+    policy = priority_class.get("preemptionPolicy") or PREEMPTION_POLICIES[0]
+    value = priority_class.get("value") or 0
+    return {**priority_class, "value": value, "preemptionPolicy": policy}
 
 
 _SPECS: Mapping[str, Callable[[Object], Object]] = {

@@ -7,8 +7,8 @@ strategy's CheckGracefulDelete, and the namespace storage's Delete.
 import attrs
 
 from kubedsm_lab.emulator.api.errors import conflict, invalid, not_supported
-from kubedsm_lab.emulator.api.moments import rfc3339, seconds
 from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.values import rfc3339, seconds
 
 _FOREGROUND = "foregroundDeletion"
 _ORPHAN = "orphan"

@@ -7,9 +7,9 @@ DefaultTolerationSeconds. Everything here returns new objects. Priorities are in
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubedsm_lab.emulator.api.quantities import thousandths
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.api.statuses import pod_condition
+from kubedsm_lab.emulator.api.values import thousandths
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}

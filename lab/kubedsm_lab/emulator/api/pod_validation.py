@@ -18,8 +18,8 @@ from kubedsm_lab.emulator.api.errors import (
     required,
 )
 from kubedsm_lab.emulator.api.pod_defaults import qos_class
-from kubedsm_lab.emulator.api.quantities import thousandths
 from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.api.values import thousandths
 
 RFC1123_LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "

@@ -5,8 +5,8 @@ Source: the types.go of each API group.
 
 from collections.abc import Mapping
 
-from kubedsm_lab.emulator.api.json_values import without_nulls
 from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.api.values import without_nulls
 
 _PLAIN: Object = {"type": "", "status": "", "lastTransitionTime": None}
 _OF_CONDITIONS: Mapping[str, Object] = {

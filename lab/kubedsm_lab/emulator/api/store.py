@@ -14,8 +14,8 @@ from typing import Literal
 import attrs
 
 from kubedsm.process.clock import Clock
-from kubedsm_lab.emulator.api.moments import rfc3339
 from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.values import rfc3339
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 Objects = list[Object]

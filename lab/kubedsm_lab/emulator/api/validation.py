@@ -1,12 +1,12 @@
-"""What the API server refuses although its JSON types are right: metadata and specs by kind.
+"""Validation by kind, after defaulting: metadata, specs, and fields that may not change.
 
-Source: k8s.io/kubernetes/pkg/apis/*/validation. Objects come here with their defaults filled in.
-Pod specs are in `pod_validation`.
+Source: k8s.io/kubernetes/pkg/apis/*/validation. Pod specs are in `pod_validation`.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from kubedsm_lab.emulator.api.defaulting import PREEMPTION_POLICIES, RBAC_GROUP, SYSTEM_PRIORITIES
 from kubedsm_lab.emulator.api.errors import (
     FieldError,
     Verbatim,
@@ -16,7 +16,6 @@ from kubedsm_lab.emulator.api.errors import (
     not_supported,
     required,
 )
-from kubedsm_lab.emulator.api.jobs import job_change_errors, job_errors
 from kubedsm_lab.emulator.api.pod_validation import (
     NOT_NEGATIVE,
     RFC1123_LABEL,
@@ -25,18 +24,9 @@ from kubedsm_lab.emulator.api.pod_validation import (
     pod_resize_errors,
     pod_spec_errors,
 )
-from kubedsm_lab.emulator.api.priorities import class_change_errors, class_errors
-from kubedsm_lab.emulator.api.quantities import thousandths
-from kubedsm_lab.emulator.api.rbac_validation import (
-    BINDINGS,
-    GROUP,
-    binding_change_errors,
-    binding_errors,
-    role_errors,
-    wrong_with_path_segment,
-)
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import LabelSelector, SelectorError, label_selector_of
+from kubedsm_lab.emulator.api.values import thousandths
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -127,7 +117,7 @@ def _wrong_with_name(resource: Resource, name: str) -> str:
     if resource.kind == "Service":
         right = len(name) <= _LONGEST_LABEL and re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", name)
         return "" if right else _RFC1035_LABEL
-    if resource.group == GROUP:
+    if resource.group == RBAC_GROUP:
         return wrong_with_path_segment(name)
     if len(name) > _LONGEST_SUBDOMAIN:
         return f"must be no more than {_LONGEST_SUBDOMAIN} characters"
@@ -326,6 +316,141 @@ def _event(event: Object) -> Iterator[FieldError]:
             yield required(field)
     if event.get("type") not in ("Normal", "Warning"):
         yield invalid_value("type", event.get("type") or "", "has invalid value")
+
+
+_COUNTS = ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds")
+
+
+_IMMUTABLE_OF_JOB = ("completions", "selector", "template")
+
+
+def job_errors(job: Object) -> Iterator[FieldError]:
+    spec = job["spec"]
+    yield from not_negative(spec, *_COUNTS)
+    if spec["completionMode"] != "NonIndexed":
+        yield not_supported("spec.completionMode", spec["completionMode"], ["NonIndexed"])
+    template = spec["template"]["spec"]
+    yield from pod_spec_errors(template, "spec.template.spec")
+    if template["restartPolicy"] not in ("OnFailure", "Never"):
+        why = 'valid values: "OnFailure", "Never"'
+        yield required("spec.template.spec.restartPolicy", why)
+
+
+def job_change_errors(job: Object, before: Object) -> Iterator[FieldError]:
+    for field in _IMMUTABLE_OF_JOB:
+        if job["spec"].get(field) != before["spec"].get(field):
+            yield invalid_value(f"spec.{field}", Verbatim("<...>"), "field is immutable")
+
+
+_ROLES = {"RoleBinding": ("Role", "ClusterRole"), "ClusterRoleBinding": ("ClusterRole",)}
+
+
+BINDINGS = frozenset(_ROLES)
+
+
+_SUBJECTS = ("ServiceAccount", "User", "Group")
+
+
+def wrong_with_path_segment(name: str) -> str:
+    """What is wrong with the name, which may hold anything else; empty if nothing."""
+    if name in (".", ".."):
+        return f"may not be '{name}'"
+    return next((f"may not contain '{part}'" for part in "/%" if part in name), "")
+
+
+def role_errors(role: Object) -> Iterator[FieldError]:
+    selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+    for index, given in enumerate(selectors):
+        try:
+            label_selector_of(given)
+        except SelectorError as error:
+            path = f"aggregationRule.clusterRoleSelectors[{index}]"
+            yield invalid_value(path, given, str(error))
+    for index, rule in enumerate(role.get("rules") or ()):
+        path = f"rules[{index}]"
+        if not rule.get("verbs"):
+            yield required(f"{path}.verbs", "verbs must contain at least one value")
+        if rule.get("nonResourceURLs"):
+            mixed = any(rule.get(f) for f in ("apiGroups", "resources", "resourceNames"))
+            why = (
+                "namespaced rules cannot apply to non-resource URLs"
+                if role["metadata"].get("namespace")
+                else "rules cannot apply to both regular resources and non-resource URLs"
+            )
+            if mixed or role["metadata"].get("namespace"):
+                yield invalid_value(f"{path}.nonResourceURLs", rule["nonResourceURLs"], why)
+            continue
+        if not rule.get("apiGroups"):
+            why = "resource rules must supply at least one api group"
+            yield required(f"{path}.apiGroups", why)
+        if not rule.get("resources"):
+            yield required(f"{path}.resources", "resource rules must supply at least one resource")
+
+
+def binding_errors(resource: Resource, binding: Object) -> Iterator[FieldError]:
+    reference = binding["roleRef"]
+    if reference["apiGroup"] != RBAC_GROUP:
+        yield not_supported("roleRef.apiGroup", reference["apiGroup"], [RBAC_GROUP])
+    kinds = _ROLES[resource.kind]
+    if reference.get("kind") not in kinds:
+        yield not_supported("roleRef.kind", reference.get("kind") or "", kinds)
+    if not reference.get("name"):
+        yield required("roleRef.name")
+    for index, subject in enumerate(binding.get("subjects") or ()):
+        path = f"subjects[{index}]"
+        if subject["kind"] not in _SUBJECTS:
+            yield not_supported(f"{path}.kind", subject["kind"], _SUBJECTS)
+        elif not subject["name"]:
+            yield required(f"{path}.name")
+        elif (
+            subject["kind"] == "ServiceAccount"
+            and resource.kind == "ClusterRoleBinding"
+            and not subject.get("namespace")
+        ):
+            yield required(f"{path}.namespace")
+
+
+def binding_change_errors(binding: Object, before: Object) -> Iterator[FieldError]:
+    if binding["roleRef"] != before["roleRef"]:
+        yield invalid_value("roleRef", binding["roleRef"], "cannot change roleRef")
+
+
+_SYSTEM_PREFIX = "system-"
+
+
+_HIGHEST_OF_USERS = 1_000_000_000
+
+
+def class_errors(priority_class: Object) -> Iterator[FieldError]:
+    name, value = priority_class["metadata"].get("name", ""), priority_class["value"]
+    if name.startswith(_SYSTEM_PREFIX):
+        if why := _wrong_with_system_class(priority_class, name):
+            reserved = f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for "
+            yield may_not("metadata.name", f"{reserved}system use only. error: {why}")
+    elif value > _HIGHEST_OF_USERS:
+        why = f"maximum allowed value of a user defined priority is {_HIGHEST_OF_USERS}"
+        yield may_not("value", why)
+    if priority_class["preemptionPolicy"] not in PREEMPTION_POLICIES:
+        policy = priority_class["preemptionPolicy"]
+        yield not_supported("preemptionPolicy", policy, PREEMPTION_POLICIES)
+
+
+def class_change_errors(priority_class: Object, before: Object) -> Iterator[FieldError]:
+    if priority_class["value"] != before["value"]:
+        yield may_not("value", "may not be changed in an update.")
+    policy = priority_class["preemptionPolicy"]
+    if policy != before["preemptionPolicy"]:
+        yield invalid_value("preemptionPolicy", policy, "field is immutable")
+
+
+def _wrong_with_system_class(priority_class: Object, name: str) -> str:
+    if name not in SYSTEM_PRIORITIES:
+        return f"{name} is not a known system priority class"
+    if priority_class["value"] != SYSTEM_PRIORITIES[name]:
+        return f"value of {name} PriorityClass must be {SYSTEM_PRIORITIES[name]}"
+    if priority_class.get("globalDefault"):
+        return f"globalDefault of {name} PriorityClass must be false"
+    return ""
 
 
 _CHECKS: Mapping[str, Callable[[Object], Iterator[FieldError]]] = {

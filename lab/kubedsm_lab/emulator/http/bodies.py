@@ -18,9 +18,9 @@ from kubedsm_lab.emulator.api.errors import (
     required,
     unsupported_media_type,
 )
-from kubedsm_lab.emulator.api.json_values import check_depth, without_null_fields
 from kubedsm_lab.emulator.api.patching import APPLY_PATCH, PATCH_TYPES
 from kubedsm_lab.emulator.api.resources import Resource
+from kubedsm_lab.emulator.api.values import check_depth, without_null_fields
 from kubedsm_lab.emulator.http import protobuf
 from kubedsm_lab.emulator.http.listing import flag
 from kubedsm_lab.emulator.http.tables import Include

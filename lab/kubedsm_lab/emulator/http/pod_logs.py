@@ -11,8 +11,8 @@ import attrs
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError, bad_request
-from kubedsm_lab.emulator.api.moments import seconds
 from kubedsm_lab.emulator.api.resources import PODS, Object
+from kubedsm_lab.emulator.api.values import seconds
 from kubedsm_lab.emulator.http.listing import flag, number
 
 #: what the process of a pod's container has said so far; None if it is none

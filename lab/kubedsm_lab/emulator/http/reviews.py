@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from kubedsm_lab.emulator.access.access import Access
-from kubedsm_lab.emulator.access.rbac import Attributes
-from kubedsm_lab.emulator.access.tokens import AUDIENCE
-from kubedsm_lab.emulator.access.users import User
+from kubedsm_lab.emulator.access.access import AUDIENCE, Access
+from kubedsm_lab.emulator.access.rbac import Attributes, User
 from kubedsm_lab.emulator.api import decoding
 from kubedsm_lab.emulator.api.errors import invalid, invalid_value
-from kubedsm_lab.emulator.api.moments import rfc3339
 from kubedsm_lab.emulator.api.resources import SELF_SUBJECT_ACCESS_REVIEWS, Object, Resource
+from kubedsm_lab.emulator.api.values import rfc3339
 
 _LEAST_SECONDS, _USUAL_SECONDS, _MOST_SECONDS = 600, 3600, 2**32
 

@@ -12,7 +12,7 @@ import orjson
 
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.access.admission_policies import Update, check_update, enforced_policies
-from kubedsm_lab.emulator.access.users import ANONYMOUS, User
+from kubedsm_lab.emulator.access.rbac import ANONYMOUS, User
 from kubedsm_lab.emulator.api import decoding
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import (
@@ -26,11 +26,9 @@ from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.patching import APPLY_PATCH
 from kubedsm_lab.emulator.api.resources import REVIEWS, Object
-from kubedsm_lab.emulator.http import bodies, discovery, listing, openapi, reviews
-from kubedsm_lab.emulator.http.not_emulated import check_emulated
-from kubedsm_lab.emulator.http.paths import Target, target_of
+from kubedsm_lab.emulator.http import bodies, discovery, listing, reviews
+from kubedsm_lab.emulator.http.paths import Target, attributes_of, check_emulated, target_of
 from kubedsm_lab.emulator.http.pod_logs import LogStream, Output, PodLogs, no_output
-from kubedsm_lab.emulator.http.request_info import attributes_of
 from kubedsm_lab.emulator.http.tables import as_table
 from kubedsm_lab.emulator.http.watching import Form, WatchHub, WatchStream
 
@@ -348,9 +346,11 @@ class Routes:
 
 def _document(request: ApiRequest) -> ApiResponse:
     """Discovery, OpenAPI and health, which are no resources."""
-    if request.path == openapi.V2 and "protobuf" in request.accept:
-        return ApiResponse(_OK, b"", openapi.V2_PROTOBUF)
-    document = discovery.answer(request.path) or openapi.answer(request.path)
+    if request.path == discovery.V2 and "protobuf" in request.accept:
+        return ApiResponse(_OK, b"", discovery.V2_PROTOBUF)
+    document = discovery.discovery_document(request.path) or discovery.openapi_document(
+        request.path
+    )
     if document is None:
         return ApiResponse(404, b"404 page not found\n", "text/plain; charset=utf-8")
     if request.method != "GET":

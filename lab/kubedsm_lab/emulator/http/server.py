@@ -1,4 +1,4 @@
-"""The emulated API server on a socket: aiohttp without its routing, one handler for all paths.
+"""Emulated API server on a socket: aiohttp without its routing, one handler for all paths.
 
 A unary request is answered without an await between its body and its answer, so a client that
 hangs up can no more split a write here than in a real API server. A watch lasts until its stream
@@ -8,16 +8,19 @@ ends, its client hangs up, or the front closes.
 import asyncio
 import base64
 import ssl
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol, Self
 from urllib.parse import parse_qsl, unquote
 
+import attrs
 import orjson
 from aiohttp import HttpVersion11, StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 
 from kubedsm.process.http_limits import EMULATED, listen
+from kubedsm.terminal.problems import Problem
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, Stream
@@ -182,3 +185,27 @@ def _too_large() -> web.Response:
     message = f"Request entity too large: limit is {_BODY_LIMIT}"
     error = ApiError(413, "RequestEntityTooLarge", message)
     return web.Response(status=413, body=orjson.dumps(error.body()), content_type=_JSON)
+
+
+class CertificateError(Problem):
+    """No certificate can be made."""
+
+
+@attrs.frozen
+class ServerTls:
+    context: ssl.SSLContext
+    #: PEM of the CA by which clients know the server
+    ca: bytes
+
+
+def server_tls(names: Sequence[str]) -> ServerTls:
+    """For a server under these names and addresses. Raises CertificateError."""
+    import trustme  # noqa: PLC0415 - an extra: only https needs it
+
+    ca = trustme.CA(organization_name="kubedsm emulate")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        ca.issue_cert(*dict.fromkeys(names)).configure_cert(context)
+    except ValueError as error:
+        raise CertificateError(f"certificate for {', '.join(names)}: {error}") from None
+    return ServerTls(context, ca.cert_pem.bytes())

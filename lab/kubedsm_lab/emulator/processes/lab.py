@@ -1,29 +1,65 @@
-"""Pods that run, assembled: their processes, proxies, files and metrics."""
+"""Lab of running pods: their processes, service proxies, files and metrics."""
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import attrs
+import orjson
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from kubedsm.model.model import Tier, Tiers
 from kubedsm.process.clock import Clock
 from kubedsm.process.http_limits import EMULATED, listen
+from kubedsm.terminal.whole_files import write_whole
 from kubedsm_lab.emulator.actors.pod_state import labels_of
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.api.store import Store
-from kubedsm_lab.emulator.processes import lab_files
-from kubedsm_lab.emulator.processes.accounts import Accounts
-from kubedsm_lab.emulator.processes.forked import Forked
-from kubedsm_lab.emulator.processes.forwarding import Forwarding
-from kubedsm_lab.emulator.processes.lab_metrics import LabMetrics
-from kubedsm_lab.emulator.processes.pod_processes import PodProcesses
-from kubedsm_lab.emulator.processes.service_proxies import ServiceProxies
+from kubedsm_lab.emulator.processes.forked import Forked, Process
+from kubedsm_lab.emulator.processes.pod_processes import PodProcess, PodProcesses
+from kubedsm_lab.emulator.processes.service_proxies import Forwarding, ServiceProxies
+from kubedsm_lab.emulator.processes.usage import Accounts, LabMetrics
 from loadgen.server import exposition
+
+TARGETS, SERVICES = "prometheus_targets.json", "service_urls.json"
+#: labels of a pod that may name its application, the first one that there is
+_APP = ("app", "app.kubernetes.io/name")
+
+
+def prometheus_targets(
+    running: Iterable[tuple[PodProcess, Process]], tier_of: Callable[[str], Tier | None]
+) -> list[dict[str, Any]]:
+    """What Prometheus is to ask, as its file_sd has it: an entry for each pod's process."""
+    return [
+        {
+            "prometheus_targets": [urlsplit(process.url).netloc],
+            "labels": {
+                "job": "pods",
+                "namespace": pod.name[0],
+                "pod": pod.name[1],
+                "node": pod.node,
+                "tier": tier_of(pod.node) or "",
+                "app": next((v for n in _APP if (v := labels_of(pod.pod).get(n))), ""),
+            },
+        }
+        for pod, process in running
+    ]
+
+
+def service_urls(urls: Mapping[tuple[str, str], str]) -> dict[str, str]:
+    """By `namespace/name`, the URL of the proxy on loopback."""
+    return {"/".join(name): url for name, url in sorted(urls.items())}
+
+
+def write_json(path: Path, content: object) -> None:
+    """All at once: who reads it meanwhile finds what was there before. Raises OSError."""
+    write_whole(path, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+
 
 #: seconds from one look at the processes to the next
 _LOOK = 1.0
@@ -68,10 +104,8 @@ async def reachable(
 
     async def keep_files() -> None:
         while True:
-            lab_files.write(
-                lab.folder / lab_files.TARGETS, lab_files.targets(pods.running(), tier_of)
-            )
-            lab_files.write(lab.folder / lab_files.SERVICES, lab_files.services(proxies.urls))
+            write_json(lab.folder / TARGETS, prometheus_targets(pods.running(), tier_of))
+            write_json(lab.folder / SERVICES, service_urls(proxies.urls))
             await changed.wait()
             changed.clear()
 

@@ -4,40 +4,39 @@ import attrs
 import orjson
 
 from kubedsm_lab.emulator.api.errors import ApiError, bad_request
-from kubedsm_lab.emulator.api.json_values import without_nulls
 from kubedsm_lab.emulator.api.list_types import Fields, fields_of
-from kubedsm_lab.emulator.api.managed_fields.entries import (
-    Entries,
-    Entry,
-    Manager,
-    all_fields,
-    manager_of,
-    updated,
-    without_fields,
-)
 from kubedsm_lab.emulator.api.managed_fields.field_sets import (
     FieldSet,
+    KeyOfItemError,
     Path,
+    check_keys,
+    comparison,
     difference,
+    field_set,
     has,
     intersection,
+    merged,
     ordered,
     paths,
     shown,
     union,
     with_parents,
-)
-from kubedsm_lab.emulator.api.managed_fields.tracking import Write, owned_part
-from kubedsm_lab.emulator.api.managed_fields.walks import (
-    KeyOfItemError,
-    check_keys,
-    comparison,
-    field_set,
-    merged,
     without,
 )
-from kubedsm_lab.emulator.api.managed_fields.zero_values import ZERO_VALUES
+from kubedsm_lab.emulator.api.managed_fields.tracking import (
+    ZERO_VALUES,
+    Entries,
+    Entry,
+    Manager,
+    Write,
+    all_fields,
+    manager_of,
+    owned_part,
+    updated_entries,
+    without_fields,
+)
 from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.values import without_nulls
 
 #: client-side apply's; kubectl may take over what it says
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -164,7 +163,7 @@ def _owned_before(resource: Resource, live: Object, how: Fields, apply: Apply) -
     change = comparison(zero, owned_part(resource, live, apply.write.subresource), how)
     version = resource.api_version
     manager = manager_of(_BEFORE_FIRST_APPLY, "Update", apply.write.subresource, version)
-    return updated({}, manager, version, change, apply.write.time)
+    return updated_entries({}, manager, version, change, apply.write.time)
 
 
 def _last_applied_fields(live: Object, how: Fields) -> FieldSet:

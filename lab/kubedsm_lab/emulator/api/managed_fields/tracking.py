@@ -1,21 +1,223 @@
-"""managedFields that are worked out when somebody looks at them, from the writes since they were.
+"""Entries of metadata.managedFields, computed on demand from the writes since the last time.
 
-Most objects of an emulated cluster are written more often than they are looked at, and what a
-write changed can be found out later: what was stored before it and after it never changes.
+Most objects of an emulated cluster are written more often than their managers are read, and the
+change of a write can be computed later: the stored versions before and after it never change.
 """
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 import attrs
 
 from kubedsm_lab.emulator.api.defaulting import with_defaults
 from kubedsm_lab.emulator.api.forms import requested_form
 from kubedsm_lab.emulator.api.list_types import fields_of
-from kubedsm_lab.emulator.api.managed_fields import entries as entry_lists
-from kubedsm_lab.emulator.api.managed_fields.entries import Entries, manager_of
-from kubedsm_lab.emulator.api.managed_fields.walks import comparison
-from kubedsm_lab.emulator.api.managed_fields.zero_values import ZERO_VALUES
+from kubedsm_lab.emulator.api.managed_fields.field_sets import (
+    Comparison,
+    FieldSet,
+    comparison,
+    difference,
+    is_field_set,
+    ordered,
+    union,
+)
 from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.values import seconds
+
+_TEMPLATE: Object = {"metadata": {}, "spec": {"containers": None}}
+ZERO_VALUES: Mapping[str, Object] = {
+    "Pod": {"spec": {"containers": None}, "status": {}},
+    "Deployment": {
+        "spec": {"selector": None, "template": _TEMPLATE, "strategy": {}},
+        "status": {},
+    },
+    "ReplicaSet": {"spec": {"selector": None, "template": _TEMPLATE}, "status": {"replicas": 0}},
+    "StatefulSet": {
+        "spec": {"selector": None, "template": _TEMPLATE, "updateStrategy": {}},
+        "status": {"replicas": 0, "availableReplicas": 0},
+    },
+    "Job": {"spec": {"template": _TEMPLATE}, "status": {}},
+    "Service": {"spec": {}, "status": {"loadBalancer": {}}},
+    "Node": {"spec": {}, "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}}},
+    "Namespace": {"spec": {}, "status": {}},
+    "Event": {
+        "involvedObject": {},
+        "regarding": {},
+        "source": {},
+        "deprecatedSource": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "eventTime": None,
+        "reportingComponent": "",
+        "reportingInstance": "",
+    },
+    "PersistentVolume": {"spec": {}, "status": {}},
+    "PersistentVolumeClaim": {"spec": {"resources": {}}, "status": {}},
+    "ResourceQuota": {"spec": {}, "status": {}},
+    "PodDisruptionBudget": {
+        "spec": {},
+        "status": dict.fromkeys(
+            ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0
+        ),
+    },
+    "HorizontalPodAutoscaler": {
+        "spec": {"scaleTargetRef": {"kind": "", "name": ""}, "maxReplicas": 0},
+        "status": {"desiredReplicas": 0, "currentMetrics": None},
+    },
+    "Lease": {"spec": {}},
+    "CSINode": {"spec": {"drivers": None}},
+    "Role": {"rules": None},
+    "ClusterRole": {"rules": None},
+    "RoleBinding": {"roleRef": {}},
+    "ClusterRoleBinding": {"roleRef": {}},
+    "PriorityClass": {"value": 0},
+    "StorageClass": {"provisioner": ""},
+}
+
+
+Operation = Literal["Apply", "Update"]
+
+
+@attrs.frozen
+class Manager:
+    """Whose entry it is. Appliers are the same one in whatever version they apply."""
+
+    name: str
+    operation: Operation
+    subresource: str = ""
+    #: empty for those that apply
+    api_version: str = ""
+
+    def __str__(self) -> str:
+        """As messages name it."""
+        of = f' with subresource "{self.subresource}"' if self.subresource else ""
+        using = f" using {self.api_version}" if self.operation == "Update" else ""
+        return f'"{self.name}"{of}{using}'
+
+
+@attrs.frozen
+class Entry:
+    #: in the order in which they are shown_entries
+    fields: FieldSet
+    api_version: str
+    #: as timestamps are written; empty for one that has changed nothing yet
+    time: str = ""
+
+
+Entries = Mapping[Manager, Entry]
+
+
+def without_fields(entries: Entries, doomed: FieldSet, spared: Manager | None = None) -> Entries:
+    """The entries of all but the one spared without those fields, and none that has none left."""
+    if not doomed:
+        return entries
+    rest = {
+        manager: entry
+        if manager == spared
+        else attrs.evolve(entry, fields=difference(entry.fields, doomed))
+        for manager, entry in entries.items()
+    }
+    return {manager: entry for manager, entry in rest.items() if entry.fields}
+
+
+def updated_entries(
+    entries: Entries, manager: Manager, api_version: str, change: Comparison, time: str
+) -> Entries:
+    """After a write that changed this: what it set is the manager's, and nobody else's."""
+    taken = union(change.modified, change.added)
+    rest = dict(without_fields(entries, union(taken, change.removed)))
+    if not taken:
+        return rest
+    before = entries.get(manager)
+    if before is not None:
+        kept = difference(before.fields, change.removed)
+        taken = union(kept, taken)
+    rest[manager] = Entry(ordered(taken), api_version, time)
+    return rest
+
+
+def same_owners(one: Entries, other: Entries) -> bool:
+    """Whether nothing but times is different."""
+    return one.keys() == other.keys() and all(
+        (entry.fields, entry.api_version) == (other[manager].fields, other[manager].api_version)
+        for manager, entry in one.items()
+    )
+
+
+def shown_entries(entries: Entries) -> list[Object]:
+    """As metadata.managedFields has them."""
+    return [
+        _shown_entry(manager, entries[manager]) for manager in sorted(entries, key=_order(entries))
+    ]
+
+
+def decoded_entries(given: Any) -> Entries | None:
+    """What a client sent as managedFields; None for what is not that."""
+    if not isinstance(given, list):
+        return None
+    entries = {}
+    for one in given:
+        if not isinstance(one, dict) or one.get("fieldsType") != "FieldsV1":
+            return None
+        operation, version = one.get("operation"), one.get("apiVersion")
+        fields, time = one.get("fieldsV1") or {}, one.get("time") or ""
+        texts = (one.get("manager", ""), one.get("subresource", ""), time)
+        if operation not in ("Apply", "Update") or not isinstance(version, str) or not version:
+            return None
+        if not is_field_set(fields) or not all(isinstance(text, str) for text in texts):
+            return None
+        if time and not _is_time(time):
+            return None
+        name, subresource, _ = texts
+        manager = manager_of(name, operation, subresource, version)
+        entries[manager] = Entry(ordered(fields), version, time)
+    return entries
+
+
+def is_reset(given: Any) -> bool:
+    """Whether a client asks for all entries to be forgotten: [] or [{}]."""
+    return isinstance(given, list) and given in ([], [{}])
+
+
+def manager_of(name: str, operation: Operation, subresource: str, api_version: str) -> Manager:
+    return Manager(name, operation, subresource, "" if operation == "Apply" else api_version)
+
+
+def all_fields(entries: Iterable[Entry]) -> FieldSet:
+    fields: FieldSet = {}
+    for entry in entries:
+        fields = union(fields, entry.fields)
+    return fields
+
+
+def _order(entries: Entries) -> Any:
+    def rank(manager: Manager) -> tuple[str, float, str, str, str]:
+        entry = entries[manager]
+        when = seconds(entry.time) if entry.time else 0.0
+        return manager.operation, when, manager.name, entry.api_version, manager.subresource
+
+    return rank
+
+
+def _shown_entry(manager: Manager, entry: Entry) -> Object:
+    return {
+        **({"manager": manager.name} if manager.name else {}),
+        "operation": manager.operation,
+        "apiVersion": entry.api_version,
+        **({"time": entry.time} if entry.time else {}),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": entry.fields,
+        **({"subresource": manager.subresource} if manager.subresource else {}),
+    }
+
+
+def _is_time(text: str) -> bool:
+    try:
+        seconds(text)
+    except ValueError:
+        return False
+    return True
+
 
 MANAGED_FIELDS = "managedFields"
 #: of metadata, what somebody can own; the rest is the server's
@@ -70,7 +272,7 @@ class ManagedFields:
     def shown(self) -> list[Object]:
         """As metadata.managedFields has them."""
         if self._shown is None:
-            self._shown = entry_lists.shown(self.entries)
+            self._shown = shown_entries(self.entries)
         return self._shown
 
     def _settle(self, change: _Change) -> Entries:
@@ -145,10 +347,10 @@ def of_changed(
     base = before
     wanted = None if write.subresource else (given.get("metadata") or {}).get(MANAGED_FIELDS)
     if wanted is not None and wanted is not before:
-        if entry_lists.is_reset(wanted):
+        if is_reset(wanted):
             base = None
         else:
-            decoded = entry_lists.decoded(wanted)
+            decoded = decoded_entries(wanted)
             if decoded and decoded != (before and before.entries):
                 base = ManagedFields(decoded)
     if after is current and base is before:
@@ -175,4 +377,4 @@ def _after(change: _Change) -> Entries:
     )
     entries = {} if change.previous is None else change.previous.entries
     manager = manager_of(write.manager, "Update", write.subresource, resource.api_version)
-    return entry_lists.updated(entries, manager, resource.api_version, different, write.time)
+    return updated_entries(entries, manager, resource.api_version, different, write.time)

@@ -1,10 +1,55 @@
-"""What is true of every JSON body, whatever it is about."""
+"""Values of the API's JSON: timestamps, quantities, depth limit and nulls."""
 
+import datetime as dt
 import operator
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
+from kubedsm.model.quantities import millis
 from kubedsm_lab.emulator.api.errors import bad_request
 from kubedsm_lab.emulator.api.resources import Object
+
+
+def rfc3339(wall: float) -> str:
+    return _rendered(int(wall))
+
+
+@lru_cache(maxsize=1024)
+def _rendered(second: int) -> str:
+    moment = dt.datetime.fromtimestamp(second, dt.UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@lru_cache(maxsize=4096)
+def seconds(timestamp: str) -> float:
+    return dt.datetime.fromisoformat(timestamp.upper()).timestamp()
+
+
+_BINARY = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
+
+
+def thousandths(quantity: object) -> int:
+    """Of a quantity whose syntax was checked when it was decoded."""
+    return _thousandths(str(quantity))
+
+
+@lru_cache(maxsize=4096)
+def _thousandths(quantity: str) -> int:
+    return -millis(quantity[1:]) if quantity.startswith("-") else millis(quantity)
+
+
+def shown_quantity(name: str, amount: int) -> str:
+    """Thousandths of the resource of that name, as quotas show them: 500m, 64Mi, 4."""
+    whole = Fraction(amount, 1000)
+    if whole.denominator != 1:
+        return f"{amount}m"
+    if name.endswith("memory") and whole:
+        for unit, suffix in _BINARY:
+            if whole % unit == 0:
+                return f"{whole // unit}{suffix}"
+    return str(whole)
+
 
 #: levels; the JSON encoder ends at 254, and lists and Tables add theirs
 _DEEPEST = 200

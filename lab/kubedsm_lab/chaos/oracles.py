@@ -1,13 +1,14 @@
-"""Everything a scheduler asks of the API server, in order, and what no request of a move may break.
+"""Oracles: the guarantees of docs/reliability.md, checked with every change and every request.
 
-It stands in front of the emulated cluster, so that what is promised about each single call is
-looked at wherever pods are moved, whatever else is looked at.
+`Invariants` checks I1 and I2, `Witness` I3 in front of the emulated cluster, `Ledger` I8. A write
+is judged when it is sent: a request on its way cannot be recalled, so its preconditions must make it
+harmless. Free capacity counts what the workloads here request: cores, memory, labels.
 """
 
 import asyncio
 import math
-from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections import Counter, defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 
@@ -16,12 +17,228 @@ import orjson
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.kube.client.port import Cluster, OutcomeUnknown, Request, Response
+from kubedsm.kube.client.write_gate import READS
+from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
-from kubedsm.model.model import MIGRATING_LABEL
-from kubedsm_lab.emulator.actors.pod_state import is_ready, is_terminating
+from kubedsm.model.model import MIGRATING_LABEL, Resources
+from kubedsm_lab.emulator.actors import conditions
+from kubedsm_lab.emulator.actors.pod_state import (
+    is_active,
+    is_finished,
+    is_ready,
+    is_terminating,
+    labels_of,
+    node_of,
+    requests_of,
+)
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Object
+from kubedsm_lab.emulator.api.resources import (
+    DEPLOYMENTS,
+    LEASES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    RESOURCE_QUOTAS,
+    STATEFUL_SETS,
+    Object,
+)
 from kubedsm_lab.emulator.api.store import ObjectChange
+
+
+def free(api: ApiServer, node: str) -> Resources:
+    """What the pods on the node have left of it."""
+    there = api.list(PODS, fields=f"spec.nodeName={node}")
+    held = (requests_of(pod) for pod in there if not is_finished(pod))
+    return decoding.node(api.get(NODES, "", node)).allocatable - sum(held, Resources())
+
+
+def nodes_for(api: ApiServer, pod: Object) -> list[str]:
+    """The nodes that the pod could go to now."""
+    wanted, selected = requests_of(pod), pod["spec"].get("nodeSelector", {}).items()
+    return [
+        node["metadata"]["name"]
+        for node in api.list(NODES)
+        if _takes_pods(node)
+        and selected <= labels_of(node).items()
+        and _within(wanted, free(api, node["metadata"]["name"]))
+    ]
+
+
+def out_of_place(api: ApiServer, pods: Sequence[Object], namespace: str) -> Iterator[str]:
+    """Pods that wait though they fit somewhere, and workloads with more or less than they want.
+
+    pods: all of our scheduler in the namespace, whose workloads are judged.
+    """
+    active = [pod for pod in pods if is_active(pod)]
+    for pod in active:
+        if not node_of(pod) and (roomy := nodes_for(api, pod)):
+            yield f"I4: {pod['metadata']['name']} waits, and {', '.join(roomy)} has room"
+    limited = api.list(RESOURCE_QUOTAS)
+    for owner in (*api.list(DEPLOYMENTS, namespace), *api.list(STATEFUL_SETS, namespace)):
+        name, wanted = owner["metadata"]["name"], owner["spec"]["replicas"]
+        mine = [pod for pod in active if labels_of(pod)["app"] == name]
+        running = sum(map(bool, map(node_of, mine)))
+        # a StatefulSet waits for its pods, one after the other, a rollout for room
+        may_lack = limited or owner["kind"] == "StatefulSet"
+        if running > wanted or (len(mine) < wanted and not may_lack):
+            yield f"I5: {name} has {len(mine)} pods, {running} on nodes, and wants {wanted}"
+
+
+def _takes_pods(node: Object) -> bool:
+    ready = conditions.find(conditions.of(node["status"]), "Ready")
+    return not node["spec"].get("unschedulable") and ready is not None and ready["status"] == "True"
+
+
+def _within(wanted: Resources, room: Resources) -> bool:
+    return all(amount <= room.amount(name) for name, amount in wanted.items())
+
+
+OURS = "kubedsm"
+
+
+class Invariants:
+    """One bind a pod, and no more on a node than it holds once we have bound something there."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        #: on the clock: until then, room that was lost just now may be unknown
+        self.excused_until = 0.0
+        self._bound: dict[str, str] = {}
+        #: accepted ones of our pods, by uid
+        self.binds: Counter[str] = Counter()
+        self.writes = 0
+        self.wrong: list[str] = []
+        #: by workload: how many of the pods that it wants were missing at once, of those Ready,
+        #: since it had had all of them
+        self.missed: Counter[str] = Counter()
+        self._complete: set[str] = set()
+        api.store.subscribe(self._notice)
+
+    def _notice(self, change: ObjectChange) -> None:
+        self.writes += 1
+        if change.resource is not PODS:
+            return
+        pod = change.object
+        self._count_ready(pod)
+        uid, node = pod["metadata"]["uid"], node_of(pod)
+        before = self._bound.get(uid)
+        if change.type == "DELETED" or not node or node == before:
+            return
+        if before is not None:
+            self.wrong.append(f"I1: {pod['metadata']['name']} was on {before}, now on {node}")
+        self._bound[uid] = node
+        if pod["spec"]["schedulerName"] == OURS:
+            self.binds[uid] += 1
+            self._check_room(pod, node)
+
+    def _count_ready(self, pod: Object) -> None:
+        namespace, app = pod["metadata"]["namespace"], labels_of(pod).get("app", "")
+        owners = (
+            self._api.store.get(kind, namespace, app) for kind in (DEPLOYMENTS, STATEFUL_SETS)
+        )
+        wanted = next((owner["spec"]["replicas"] for owner in owners if owner), 0)
+        pods = self._api.list(PODS, namespace, labels=f"app={app}")
+        ready = [pod for pod in pods if is_ready(pod) and not is_terminating(pod)]
+        missing = wanted - len(ready)
+        # A detached pod and its replacement are one too many for a moment: that is no completeness.
+        if wanted <= sum(MIGRATING_LABEL not in labels_of(pod) for pod in ready):
+            self._complete.add(app)
+        elif missing > 0 and app in self._complete:
+            self.missed[app] = max(self.missed[app], missing)
+
+    def _check_room(self, bound: Object, node: str) -> None:
+        excused = self._api.clock.monotonic() <= self.excused_until
+        if excused or not self._api.exists(NODES, "", node):
+            return  # as a real API server, which binds to any name
+        for resource, amount in free(self._api, node).items():
+            if amount < 0:
+                name = bound["metadata"]["name"]
+                self.wrong.append(f"I2: {resource} on {node} lacks {-amount} with {name}")
+
+
+@attrs.frozen
+class Write:
+    """One that was sent: when, on the loop's clock, and by whom."""
+
+    at: float
+    who: str
+    method: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path} by {self.who} at {self.at:.2f} s"
+
+
+class Ledger:
+    """All writes but those of Leases, and who held the Lease since when.
+
+    `duration`: seconds that the Lease lasts after each renewal.
+    """
+
+    def __init__(self, api: ApiServer, duration: float) -> None:
+        self._duration = duration
+        self.writes: list[Write] = []
+        #: since when, and who: empty if nobody
+        self.terms = [(0.0, "")]
+        #: when it was renewed, by holder
+        self.renewals: defaultdict[str, list[float]] = defaultdict(list)
+        self.wrong: list[str] = []
+        api.store.subscribe(self._notice)
+
+    def before(self, cluster: Cluster, who: str) -> Cluster:
+        """The cluster, as `who` has it."""
+        return _Signed(cluster, self, who)
+
+    def note(self, request: Request, who: str) -> None:
+        """Judge a request that is sent."""
+        if request.method in READS or "/leases" in request.path:
+            return
+        write = Write(_loop_time(), who, request.method, request.path)
+        self.writes.append(write)
+        if who != self.holder:
+            self.wrong.append(f"I8: {write}, while {self.holder or 'nobody'} held the Lease")
+        elif write.at >= self.renewals[who][-1] + self._duration:
+            self.wrong.append(f"I8: {write}, renewed at {self.renewals[who][-1]:.2f} s")
+
+    def _notice(self, change: ObjectChange) -> None:
+        if change.resource is not LEASES or change.type == "DELETED":
+            return
+        holder = change.object["spec"]["holderIdentity"]
+        self.renewals[holder].append(_loop_time())
+        if holder != self.holder:
+            self.terms.append((_loop_time(), holder))
+
+    @property
+    def holder(self) -> str:
+        return self.terms[-1][1]
+
+    def since(self, who: str) -> float:
+        """When it began to hold the Lease, the last time."""
+        return next(since for since, holder in reversed(self.terms) if holder == who)
+
+    def by(self, who: str) -> list[Write]:
+        return [write for write in self.writes if write.who == who]
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@attrs.frozen
+class _Signed:
+    cluster: Cluster
+    ledger: Ledger
+    who: str
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        self.ledger.note(request, self.who)
+        return await self.cluster.request(request, timeout=timeout)
+
+    def stream(
+        self, request: Request, *, timeout: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self.cluster.stream(request, timeout=timeout)
+
 
 TEMPLATE_HASH = "pod-template-hash"
 #: the least status with which a write may have been applied and was not answered by success
@@ -80,9 +297,9 @@ class Witness:
         """In order; reads left out."""
         return [a.kind for a in self.asked if a.kind != "GET" and pod in ("", a.pod)]
 
-    def before(self, cluster: Cluster, asks: Callable[[], Runtime]) -> "_Witnessed":
+    def before(self, cluster: Cluster, asks: Callable[[], Runtime]) -> "_WitnessedCluster":
         """The cluster, with the witness in front of it; `asks` says what asks."""
-        return _Witnessed(cluster, self, asks)
+        return _WitnessedCluster(cluster, self, asks)
 
     def note(self, request: Request, runtime: Runtime) -> Asked:
         asked = Asked(request, asyncio.get_running_loop().time())
@@ -241,7 +458,7 @@ def _detached(pod: Object) -> bool:
 
 
 @attrs.frozen
-class _Witnessed:
+class _WitnessedCluster:
     cluster: Cluster
     witness: Witness
     asks: Callable[[], Runtime]
