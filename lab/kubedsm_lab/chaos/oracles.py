@@ -1,8 +1,8 @@
 """Oracles: the guarantees of docs/reliability.md, checked with every change and every request.
 
 `Invariants` checks I1 and I2, `Witness` I3 in front of the emulated cluster, `Ledger` I8. A write
-is judged when it is sent: a request on its way cannot be recalled, so its preconditions must make it
-harmless. Free capacity counts what the workloads here request: cores, memory, labels.
+is judged when it is sent: a request on its way cannot be recalled, so its preconditions must make
+it harmless. Free capacity counts what the workloads here request: cores, memory, labels.
 """
 
 import asyncio

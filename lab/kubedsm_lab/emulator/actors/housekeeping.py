@@ -3,12 +3,10 @@
 Source: k8s.io/kubernetes/pkg/controller, packages of these names.
 """
 
-from kubedsm.process.clock import Clock
-from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.cache import Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.actors.pod_state import is_finished, is_terminating
 from kubedsm_lab.emulator.api.admission import usage
-from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import (
     CLUSTER_ROLES,
     NAMESPACES,
@@ -23,22 +21,24 @@ from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.api.values import seconds, shown_quantity
 
 _FINALIZER = "kubernetes"
-#: seconds before its contents go: who deletes them beside it still finds them
+#: seconds from the deletion of a namespace to that of its contents: other clients still find them
 _GRACE = 5.0
 _NAMESPACED = tuple(r for r in SERVED if r.namespaced and not r.alias_of)
+_DEFAULT_ACCOUNT = "default"
 
 
 class NamespaceController(Controller):
-    def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
-        super().__init__(api, cache, clock)
-        cache.on_all(self._changed)
+    """Deletes the contents of a terminating namespace, then its finalizer."""
+
+    def subscribe(self) -> None:
+        self.cache.on_all(self._changed)
 
     def _changed(self, change: ObjectChange) -> None:
         namespace, name = key_of(change.object)
         if change.resource is NAMESPACES:
             self.enqueue(("", name))
         elif namespace and change.type != "MODIFIED":
-            # Something went, or something slipped in behind the sweep.
+            # An object is gone, or was created after the contents had been deleted.
             holder = self.cache.get(NAMESPACES, ("", namespace))
             if holder is not None and is_terminating(holder):
                 self.enqueue(("", namespace))
@@ -47,37 +47,28 @@ class NamespaceController(Controller):
         namespace = self.cache.get(NAMESPACES, key)
         if namespace is None or not is_terminating(namespace):
             return
-        left = seconds(namespace["metadata"]["deletionTimestamp"]) + _GRACE - self.clock.wall()
-        if not self.has_come(self.clock.monotonic() + left, key):
+        if not self.has_passed(seconds(namespace["metadata"]["deletionTimestamp"]) + _GRACE, key):
             return
         for resource in _NAMESPACED:
             for obj in self.cache.in_namespace(resource, key[1]):
                 if not is_terminating(obj):
                     self.api.delete(resource, *key_of(obj), propagation="Background")
-        if not any(self.cache.in_namespace(resource, key[1]) for resource in _NAMESPACED):
-            self._finalize(namespace)
-
-    def _finalize(self, namespace: Object) -> None:
         finalizers = namespace["spec"].get("finalizers") or []
-        if _FINALIZER in finalizers:
+        empty = not any(self.cache.in_namespace(resource, key[1]) for resource in _NAMESPACED)
+        if empty and _FINALIZER in finalizers:
             left = [name for name in finalizers if name != _FINALIZER]
             finalized = {**namespace, "spec": {**namespace["spec"], "finalizers": left}}
             self.api.update(NAMESPACES, finalized, subresource="finalize")
 
 
-_DEFAULT_ACCOUNT = "default"
-
-
 class ServiceAccountsController(Controller):
-    def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
-        super().__init__(api, cache, clock)
-        cache.on(NAMESPACES, self._namespace_changed)
-        cache.on(SERVICE_ACCOUNTS, self._account_changed)
-        for namespace in api.list(NAMESPACES):
-            self.enqueue(key_of(namespace))
+    """Creates the ServiceAccount `default` in every namespace."""
 
-    def _namespace_changed(self, change: ObjectChange) -> None:
-        self.enqueue(key_of(change.object))
+    def subscribe(self) -> None:
+        self.follow(NAMESPACES)
+        self.cache.on(SERVICE_ACCOUNTS, self._account_changed)
+        for namespace in self.api.list(NAMESPACES):
+            self.enqueue(key_of(namespace))
 
     def _account_changed(self, change: ObjectChange) -> None:
         if change.type == "DELETED":
@@ -88,15 +79,15 @@ class ServiceAccountsController(Controller):
         if namespace is None or is_terminating(namespace):
             return
         if self.cache.get(SERVICE_ACCOUNTS, (key[1], _DEFAULT_ACCOUNT)) is None:
-            self.api.create(
-                SERVICE_ACCOUNTS, {"metadata": {"name": _DEFAULT_ACCOUNT}}, namespace=key[1]
-            )
+            account = {"metadata": {"name": _DEFAULT_ACCOUNT}}
+            self.api.create(SERVICE_ACCOUNTS, account, namespace=key[1])
 
 
 class ResourceQuotaController(Controller):
-    def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
-        super().__init__(api, cache, clock)
-        cache.on_all(self._changed)
+    """Reports the usage of each quota; admission counts for itself, from the store."""
+
+    def subscribe(self) -> None:
+        self.cache.on_all(self._changed)
 
     def _changed(self, change: ObjectChange) -> None:
         if change.resource is RESOURCE_QUOTAS:
@@ -113,15 +104,12 @@ class ResourceQuotaController(Controller):
         if quota is None:
             return
         hard = quota["spec"].get("hard") or {}
+        contents = {resource: self.cache.in_namespace(resource, key[0]) for resource in _NAMESPACED}
         used = {
-            constraint: shown_quantity(
-                constraint,
-                sum(
-                    usage(resource, self.cache.in_namespace(resource, key[0]), constraint)
-                    for resource in _NAMESPACED
-                ),
+            name: shown_quantity(
+                name, sum(usage(r, objects, name) for r, objects in contents.items())
             )
-            for constraint in sorted(hard)
+            for name in sorted(hard)
         }
         self.write_status(RESOURCE_QUOTAS, quota, {"hard": hard, "used": used})
 
@@ -135,12 +123,10 @@ def _has_finished(change: ObjectChange) -> bool:
 
 
 class ClusterRoleAggregationController(Controller):
-    def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
-        super().__init__(api, cache, clock)
-        cache.on(CLUSTER_ROLES, self._changed)
-        self._enqueue_all()
+    """Gives an aggregated ClusterRole the rules of the roles that its selectors match."""
 
-    def _changed(self, _change: ObjectChange) -> None:
+    def subscribe(self) -> None:
+        self.cache.on(CLUSTER_ROLES, lambda _change: self._enqueue_all())
         self._enqueue_all()
 
     def _enqueue_all(self) -> None:

@@ -13,11 +13,10 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
-from kubedsm_lab.emulator.actors.ownership import claim, controller_reference, follow
+from kubedsm_lab.emulator.actors.ownership import claim, follow_with_pods, owned_pod
 from kubedsm_lab.emulator.actors.pod_state import (
     annotations_of,
     available_at,
@@ -29,7 +28,6 @@ from kubedsm_lab.emulator.actors.pod_state import (
     node_of,
     ready_since,
 )
-from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, Object
@@ -52,42 +50,38 @@ class _SlowStart:
 class ReplicaSetController(Controller):
     """Without `pacing`, all missing pods are created at once."""
 
-    def __init__(
-        self, api: ApiServer, cache: Cache, clock: Clock, pacing: Pacing | None = None
-    ) -> None:
-        super().__init__(api, cache, clock)
+    def __init__(self, cache: Cache, pacing: Pacing | None = None) -> None:
+        super().__init__(cache)
         self._pacing = pacing
         self._slow_starts: dict[Key, _SlowStart] = {}
-        follow(self, REPLICA_SETS)
+
+    def subscribe(self) -> None:
+        follow_with_pods(self, REPLICA_SETS)
 
     def reconcile(self, key: Key) -> None:
         replica_set = self.cache.get(REPLICA_SETS, key)
         if replica_set is None:
             self._slow_starts.pop(key, None)
             return
-        pods = claim(
-            self.api,
-            self.cache,
-            owner=(REPLICA_SETS, replica_set),
-            resource=PODS,
-            eligible=is_active,
-        )
+        pods = claim(self, REPLICA_SETS, replica_set, eligible=is_active)
         refused = None
         if not is_terminating(replica_set):
             refused = self._manage(replica_set, pods)
         self._report(key, refused)
-        if refused is not None and not _namespace_is_going(refused):
+        if refused is not None and not _is_namespace_terminating(refused):
             raise Requeue
 
     def _manage(self, replica_set: Object, pods: list[Object]) -> ApiError | None:
-        """Make or delete pods. Returns why the API server refused one, if it did."""
+        """Create or delete pods. Return the API server's refusal of a pod, if any."""
         surplus = len(pods) - replica_set["spec"].get("replicas", 1)
         due = self._count_due(key_of(replica_set), -surplus)
         if surplus > 0:
             for pod in self._victims(replica_set, pods, min(surplus, _BURST)):
                 self.api.delete(PODS, *key_of(pod), uid=pod["metadata"]["uid"])
         elif surplus < 0:
-            pod = _pod_of(replica_set)
+            pod = owned_pod(
+                REPLICA_SETS, replica_set, generateName=f"{replica_set['metadata']['name']}-"
+            )
             for _ in range(min(due, _BURST)):
                 try:
                     self.api.create(PODS, pod, namespace=replica_set["metadata"]["namespace"])
@@ -125,7 +119,7 @@ class ReplicaSetController(Controller):
         return deletion_order(pods, on_node, self.clock.wall())[:count]
 
     def _related(self, replica_set: Object) -> list[Object]:
-        """Active pods of every ReplicaSet with the same owner."""
+        """Return active pods of every ReplicaSet with the same owner."""
         owner = controller_of(replica_set)
         siblings = self.cache.controlled_by(REPLICA_SETS, owner["uid"]) if owner else [replica_set]
         return [
@@ -176,26 +170,13 @@ class ReplicaSetController(Controller):
         if refused is None:
             return conditions.without(before, "ReplicaFailure")
         if conditions.find(before, "ReplicaFailure"):
-            # The message names a new pod at every attempt: to rewrite it would never end.
+            # The message names a new pod at each attempt: rewriting it would never end.
             return before
         failed = ("ReplicaFailure", True, self.now(), "FailedCreate", refused.message)
         return [*before, conditions.condition(*failed)]
 
 
-def _pod_of(replica_set: Object) -> Object:
-    template, metadata = replica_set["spec"]["template"], replica_set["metadata"]
-    pod_metadata = {
-        "generateName": f"{metadata['name']}-",
-        "labels": labels_of(template),
-        "ownerReferences": [controller_reference(REPLICA_SETS, replica_set)],
-    }
-    for optional in ("annotations", "finalizers"):
-        if value := template["metadata"].get(optional):
-            pod_metadata[optional] = value
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": template["spec"]}
-
-
-def _namespace_is_going(refused: ApiError) -> bool:
+def _is_namespace_terminating(refused: ApiError) -> bool:
     causes = (refused.details or {}).get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 

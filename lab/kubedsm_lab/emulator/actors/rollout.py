@@ -200,7 +200,11 @@ def replica_set_of(deployment: Object, revision: int) -> Object:
         "metadata": {
             "name": f"{name}-{suffix}",
             "labels": labels,
-            "annotations": {**inherited(deployment), **sizing(deployment), REVISION: str(revision)},
+            "annotations": {
+                **inherited_annotations(deployment),
+                **sizing_annotations(deployment),
+                REVISION: str(revision),
+            },
             "ownerReferences": [controller_reference(DEPLOYMENTS, deployment)],
         },
         "spec": {
@@ -230,12 +234,12 @@ def _number(replica_set: Object, annotation: str) -> int:
     return int(text) if _WHOLE.fullmatch(text) else 0
 
 
-def inherited(deployment: Object) -> dict[str, str]:
+def inherited_annotations(deployment: Object) -> dict[str, str]:
     annotations = annotations_of(deployment).items()
     return {name: value for name, value in annotations if name not in _NOT_INHERITED}
 
 
-def sizing(deployment: Object) -> dict[str, str]:
+def sizing_annotations(deployment: Object) -> dict[str, str]:
     """What a ReplicaSet remembers of the size of the Deployment that it was sized for."""
     replicas = wanted(deployment)
     return {_DESIRED: str(replicas), _MOST: str(replicas + max_surge(deployment))}

@@ -188,7 +188,9 @@ class ApiServer:
         if content_type == patching.APPLY_PATCH:
             config = patching.checked_object(patch)
             if subresource == "scale":
-                config = subresources.as_workload(resource, decoding.check_scale(config))
+                config = subresources.as_workload(
+                    resource, decoding.check_types(decoding.SCALE, config)
+                )
             apply = Apply(config, write, force=force)
             after = self._apply(resource, namespace, name, apply, dry_run=dry_run)
             return subresources.scale_of(after) if subresource == "scale" else after
@@ -243,7 +245,7 @@ class ApiServer:
 
     def bind(self, namespace: str, name: str, binding: Object, *, dry_run: bool = False) -> Object:
         """Give a pod its node. Raises ApiError: 400, 403 (terminating namespace), 404, 409, 422."""
-        given = decoding.check_binding(binding).get("metadata") or {}
+        given = decoding.check_types(decoding.BINDING, binding).get("metadata") or {}
         if given.get("name") not in (None, "", name):
             raise bad_request("name in URL does not match name in Binding object")
         check_namespace(self.store, PODS, namespace, name)
@@ -260,7 +262,7 @@ class ApiServer:
         Raises ApiError: 400, 403 (terminating namespace), 404, 409, 429 (budget), 500 (two
         budgets).
         """
-        decoding.check_eviction(eviction)
+        decoding.check_types(decoding.EVICTION, eviction)
         check_namespace(self.store, PODS, namespace, name)
         options = decoding.delete_options(eviction.get("deleteOptions"))
         pod = self._current(PODS, namespace, name)
@@ -307,7 +309,7 @@ class ApiServer:
     ) -> Object:
         """Set the replicas that the Scale says. Raises ApiError: 400, 404, 409, 422."""
         current = self._current(resource, namespace, name)
-        given = decoding.check_scale(scale).get("metadata") or {}
+        given = decoding.check_types(decoding.SCALE, scale).get("metadata") or {}
         check_uid(resource, current, given)
         check_version(resource, current, given)
         scaled = subresources.with_replicas(current, scale)

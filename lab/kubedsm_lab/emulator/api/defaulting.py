@@ -13,9 +13,9 @@ from kubedsm_lab.emulator.api.pod_defaults import (
     with_template_defaults,
 )
 from kubedsm_lab.emulator.api.resources import Object, Resource
-from kubedsm_lab.emulator.api.statuses import shown_status
+from kubedsm_lab.emulator.api.statuses import stored_status
 
-_SCALE_UP: Object = {
+SCALE_UP: Object = {
     "stabilizationWindowSeconds": 0,
     "selectPolicy": "Max",
     "policies": [
@@ -23,7 +23,7 @@ _SCALE_UP: Object = {
         {"type": "Percent", "value": 100, "periodSeconds": 15},
     ],
 }
-_SCALE_DOWN: Object = {
+SCALE_DOWN: Object = {
     "selectPolicy": "Max",
     "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
 }
@@ -59,8 +59,8 @@ def with_initial_status(resource: Resource, obj: Object) -> Object:
     if resource.kind == "Pod":
         return {**obj, "status": new_status(obj["spec"])}
     if resource.kind == "Node":
-        return {**obj, "status": _node_status(shown_status("Node", obj.get("status") or {}))}
-    return {**obj, "status": shown_status(resource.kind, _STATUSES.get(resource.kind, {}))}
+        return {**obj, "status": _node_status(stored_status("Node", obj.get("status") or {}))}
+    return {**obj, "status": stored_status(resource.kind, _STATUSES.get(resource.kind, {}))}
 
 
 def _deployment(spec: Object) -> Object:
@@ -115,8 +115,8 @@ def _autoscaler(spec: Object) -> Object:
     behavior = spec.get("behavior")
     if behavior is not None:
         filled["behavior"] = {
-            "scaleUp": {**_SCALE_UP, **(behavior.get("scaleUp") or {})},
-            "scaleDown": {**_SCALE_DOWN, **(behavior.get("scaleDown") or {})},
+            "scaleUp": {**SCALE_UP, **(behavior.get("scaleUp") or {})},
+            "scaleDown": {**SCALE_DOWN, **(behavior.get("scaleDown") or {})},
         }
     return filled
 
@@ -153,7 +153,6 @@ def _namespace(spec: Object) -> Object:
 def _node_status(status: Object) -> Object:
     filled: Object = {
         **status,
-        "daemonEndpoints": status.get("daemonEndpoints") or {"kubeletEndpoint": {"Port": 0}},
         "nodeInfo": {**_NODE_INFO, **(status.get("nodeInfo") or {})},
     }
     if status.get("capacity") and not status.get("allocatable"):

@@ -13,7 +13,7 @@ from kubedsm_lab.emulator.api.errors import (
     invalid_value,
 )
 from kubedsm_lab.emulator.api.resources import Object, Resource
-from kubedsm_lab.emulator.api.statuses import shown_status
+from kubedsm_lab.emulator.api.statuses import stored_status
 
 _CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")
 #: their metadata.generation counts changes of their spec
@@ -86,7 +86,7 @@ def _metadata(current: Object, given: Object) -> Object:
 
 
 def _with_status(resource: Resource, current: Object, given: Object, metadata: Object) -> Object:
-    status = shown_status(resource.kind, given.get("status") or {})
+    status = stored_status(resource.kind, given.get("status") or {})
     kept = {}
     if resource.kind == "Pod":
         kept["ownerReferences"] = current["metadata"].get("ownerReferences")

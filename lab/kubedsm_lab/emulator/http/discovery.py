@@ -6,12 +6,9 @@ Aggregated discovery is not offered; clients fall back to one document per group
 
 import re
 from collections.abc import Mapping
-from functools import cache
 from itertools import groupby
-from pathlib import Path
 
-import orjson
-
+from kubedsm_lab.emulator.api.decoding import field_types, model_of
 from kubedsm_lab.emulator.api.resources import SERVED, Object, Resource
 
 VERSION: Object = {
@@ -129,8 +126,6 @@ def _subresource_entry(resource: Resource, subresource: str) -> Object:
     }
 
 
-#: made by `python docs/field_types.py`
-FIELD_TYPES = Path(__file__).with_name("field_types.json")
 #: the document of OpenAPI v2; as protobuf, which kubectl asks for, nothing is left of it
 V2, V2_PROTOBUF = "/openapi/v2", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _INDEX = "/openapi/v3"
@@ -196,23 +191,9 @@ def _prefix(resource: Resource) -> str:
     return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
 
 
-def model_of(resource: Resource) -> str:
-    """Under which name its fields are told."""
-    prefix = {"": "Core", "events.k8s.io": "Events"}.get(resource.group, "")
-    prefix = prefix if resource.kind == "Event" else ""
-    return f"{prefix}{resource.version.upper()}{resource.kind}"
-
-
-@cache
-def _field_types() -> dict[str, dict[str, str]]:
-    """By model, the type of each field in the words of kubernetes_asyncio."""
-    read: dict[str, dict[str, str]] = orjson.loads(FIELD_TYPES.read_bytes())
-    return read
-
-
 def _schemas(served: list[Resource]) -> Object:
     """Of these kinds, and of all that they are made of."""
-    known = _field_types()
+    known = field_types()
     found: dict[str, Object] = {}
     names = [model_of(resource) for resource in served]
     while names:

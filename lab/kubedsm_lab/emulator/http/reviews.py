@@ -51,7 +51,7 @@ def warning_with(resource: Resource, access: Access) -> str:
 
 def token_for(account: Object, obj: Any, access: Access) -> Object:
     """The TokenRequest with a token of that ServiceAccount. Raises ApiError: 400, 422."""
-    spec = decoding.check_token_request(obj).get("spec") or {}
+    spec = decoding.check_types(decoding.TOKEN_REQUEST, obj).get("spec") or {}
     seconds = spec.get("expirationSeconds")
     seconds = _USUAL_SECONDS if seconds is None else seconds
     if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:

@@ -299,7 +299,7 @@ class Routes:
         return _json(_OK, self._api.get_scale(target.resource, target.namespace, target.name))
 
     def _update_scale(self, target: Target, request: ApiRequest) -> Answer:
-        scale = _placed(decoding.check_scale(self._object(target, request)), target)
+        scale = _placed(decoding.check_types(decoding.SCALE, self._object(target, request)), target)
         dry_run = bodies.is_dry_run(request.query)
         changed = self._api.update_scale(
             target.resource,

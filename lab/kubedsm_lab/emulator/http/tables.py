@@ -1,26 +1,27 @@
 """Tables that `kubectl get` asks for: columns of each kind, and one row per object.
 
 Clients ask for a Table in their Accept header, `application/json;as=Table;v=v1;g=meta.k8s.io`.
+Columns and cells are those of k8s.io/kubernetes/pkg/printers/internalversion.
 """
 
-import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
 
-from kubedsm_lab.emulator.api import resources
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.values import seconds
 
-_MINUTE = 60
-_HOUR = 60 * _MINUTE
-_DAY = 24 * _HOUR
-_YEAR = 365 * _DAY
+#: content of a row beside its cells: metadata of the object, the whole object, or nothing
+Include = Literal["Metadata", "Object", "None"]
+#: (object, now) → content of one cell; now in seconds since the epoch
+Cell = Callable[[Object, float], Any]
 
-
-#: below this many seconds: the unit and its letter, and the smaller one shown beside it, if any
+_META = "meta.k8s.io/v1"
+NONE, UNKNOWN = "<none>", "<unknown>"
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 365 * 86_400
+#: upper limit in seconds, unit with its letter, and a smaller unit shown after it, if any
 _STEPS = (
     (2 * _MINUTE, (1, "s"), None),
     (10 * _MINUTE, (_MINUTE, "m"), (1, "s")),
@@ -31,14 +32,80 @@ _STEPS = (
     (2 * _YEAR, (_DAY, "d"), None),
     (8 * _YEAR, (_YEAR, "y"), (_DAY, "d")),
 )
+_ENDPOINTS_SHOWN, _TARGETS_SHOWN = 3, 2
 
 
-def human_duration(seconds: float) -> str:
-    """Two units while the smaller one still says something, then one (90s, 5m30s, 3h, 2d4h, 1y).
+@attrs.frozen
+class Column:
+    name: str
+    cell: Cell
+    type: Literal["string", "integer", "boolean"] = "string"
+    #: shown by `-o wide` only
+    wide: bool = False
 
-    The steps are those of `duration.HumanDuration` in k8s.io/apimachinery.
+
+def as_table(
+    resource: Resource,
+    objects: Iterable[Object],
+    list_metadata: Object,
+    *,
+    now: float,
+    include: Include = "Metadata",
+) -> Object:
+    """Return a Table of the objects.
+
+    `list_metadata` holds resourceVersion, continue and remainingItemCount of a list; it is empty
+    for a single object. Ages count to `now`, in seconds since the epoch.
     """
-    whole = int(seconds)
+    columns = _COLUMNS.get(resource.kind, (_NAME, _AGE))
+    return {
+        "kind": "Table",
+        "apiVersion": _META,
+        "metadata": list_metadata,
+        "columnDefinitions": [
+            {
+                "name": column.name,
+                "type": column.type,
+                "format": "name" if column.name == "Name" else "",
+                "description": "",
+                "priority": int(column.wide),
+            }
+            for column in columns
+        ],
+        "rows": [
+            {
+                "cells": [column.cell(obj, now) for column in columns],
+                **_completion(resource, obj),
+                **_included(resource, obj, include),
+            }
+            for obj in objects
+        ],
+    }
+
+
+def _completion(resource: Resource, obj: Object) -> Object:
+    """Mark completed pods: kubectl may hide their rows."""
+    phase = obj.get("status", {}).get("phase") if resource.kind == "Pod" else None
+    if phase not in ("Succeeded", "Failed"):
+        return {}
+    return {"conditions": [{"type": "Completed", "status": "True", "reason": phase}]}
+
+
+def _included(resource: Resource, obj: Object, include: Include) -> Object:
+    if include == "None":
+        return {}
+    if include == "Object":
+        return {"object": {"kind": resource.kind, "apiVersion": resource.api_version, **obj}}
+    partial = {"kind": "PartialObjectMetadata", "apiVersion": _META}
+    return {"object": {**partial, "metadata": obj["metadata"]}}
+
+
+# Parts of cells.
+
+
+def human_duration(duration: float) -> str:
+    """Return seconds as 90s, 5m30s, 3h, 2d4h or 1y, as `duration.HumanDuration` of apimachinery."""
+    whole = int(duration)
     if whole < 0:
         # clocks a second apart are no error
         return "<invalid>" if whole < -1 else "0s"
@@ -49,106 +116,46 @@ def human_duration(seconds: float) -> str:
     return f"{whole // _YEAR}y"
 
 
-def age(timestamp: str | None, now: float) -> str:
-    """The time since an RFC 3339 timestamp; `now` in seconds since the epoch."""
-    if not timestamp:
-        return "<unknown>"
-    return human_duration(now - dt.datetime.fromisoformat(timestamp).timestamp())
+def _age(timestamp: str | None, now: float) -> str:
+    return human_duration(now - seconds(timestamp)) if timestamp else UNKNOWN
 
 
-NONE = "<none>"
-UNKNOWN = "<unknown>"
-
-
-@attrs.frozen
-class Column:
-    name: str
-    type: Literal["string", "integer", "boolean"] = "string"
-    #: shown by `-o wide` only
-    wide: bool = attrs.field(default=False, kw_only=True)
-    description: str = attrs.field(default="", kw_only=True)
-
-
-@attrs.frozen
-class Printer:
-    columns: tuple[Column, ...]
-    #: (object, now) → one cell a column; now in seconds since the epoch
-    cells: Callable[[Object, float], list[Any]]
-
-
-NAME = Column("Name", description="Unique within its namespace, and not changeable.")
-AGE = Column("Age", description="The time since creationTimestamp.")
-
-
-def age_of(obj: Object, now: float) -> str:
-    return age(obj["metadata"].get("creationTimestamp"), now)
-
-
-def joined(words: Sequence[str], limit: int | None = None) -> str:
-    """Comma-separated; beyond `limit` words only how many more there are."""
-    if not words:
-        return NONE
+def _joined(words: Sequence[str], limit: int | None = None) -> str:
+    """Join with commas; above `limit` words, show the number of the others."""
     if limit is not None and len(words) > limit:
         return ",".join(words[:limit]) + f" + {len(words) - limit} more..."
-    return ",".join(words)
+    return ",".join(words) or NONE
 
 
-def equalities(labels: Mapping[str, str] | None) -> str:
-    return joined([f"{key}={value}" for key, value in sorted((labels or {}).items())])
+def _equalities(labels: Mapping[str, str] | None) -> str:
+    return _joined([f"{key}={value}" for key, value in sorted((labels or {}).items())])
 
 
-def label_selector(selector: Object | None) -> str:
-    """A LabelSelector in the notation of the command line."""
-    return str(label_selector_of(selector or {})) or NONE
+def _field(path: str, default: object = "") -> Cell:
+    """Return a cell with the value at the path; the default for an empty or missing one."""
+    steps = path.split(".")
+
+    def cell(obj: Object, _now: float) -> Any:
+        value: Any = obj
+        for step in steps:
+            value = value.get(step) if isinstance(value, dict) else None
+        return default if value is None or value == "" else value
+
+    return cell
 
 
-_COLUMNS = (
-    NAME,
-    Column("Ready", description="Ready containers / containers."),
-    Column("Status", description="The phase, or what keeps the pod from it."),
-    Column("Restarts", description="Restarts of its containers, and when the last one was."),
-    AGE,
-    Column("IP", wide=True, description="The pod's own address."),
-    Column("Node", wide=True, description="The node that it is bound to."),
-    Column("Nominated Node", wide=True, description="The node that preemption made room on."),
-    Column("Readiness Gates", wide=True, description="Readiness gates that are met / all."),
-)
+def _untimed(content: Callable[[Object], Any]) -> Cell:
+    return lambda obj, _now: content(obj)
 
 
-def _pod(pod: Object, now: float) -> list[Any]:
-    spec, status = pod["spec"], pod.get("status", {})
-    statuses = status.get("containerStatuses", [])
-    # sidecars (restartable init containers) count as containers, other init containers do not
-    sidecars = {
-        container["name"]
-        for container in spec.get("initContainers", ())
-        if container.get("restartPolicy") == "Always"
-    }
-    sidecar_statuses = [
-        container
-        for container in status.get("initContainerStatuses", ())
-        if container["name"] in sidecars
-    ]
-    ready = sum(1 for container in [*statuses, *sidecar_statuses] if container.get("ready"))
-    containers = len(spec.get("containers", ())) + len(sidecars)
-    return [
-        pod["metadata"]["name"],
-        f"{ready}/{containers}",
-        pod_status(pod),
-        _restarts([*statuses, *sidecar_statuses], now),
-        age_of(pod, now),
-        status.get("podIP") or NONE,
-        spec.get("nodeName") or NONE,
-        status.get("nominatedNodeName") or NONE,
-        _readiness_gates(spec, status),
-    ]
+# Pods.
 
 
 def pod_status(pod: Object) -> str:
-    """The one word that `kubectl get pods` shows, by the rules of kube-apiserver's printer.
+    """Return the word that `kubectl get pods` shows, by the rules of kube-apiserver's printer.
 
-    The phase, overruled in turn by the status's reason, by what its init containers or containers
-    wait for or ended with, and by its deletion.
+    It is the phase, overruled in turn by the status's reason, by the waiting or terminated state of
+    containers, and by a deletion.
     """
     status = pod.get("status", {})
     conditions = {c["type"]: c for c in status.get("conditions", ())}
@@ -156,7 +163,7 @@ def pod_status(pod: Object) -> str:
     word: str = status.get("reason") or phase
     if conditions.get("PodScheduled", {}).get("reason") == "SchedulingGated":
         word = "SchedulingGated"
-    initializing = _initializing(pod)
+    initializing = _initialization(pod)
     if initializing and conditions.get("Initialized", {}).get("status") != "True":
         word = initializing
     else:
@@ -177,17 +184,17 @@ def pod_status(pod: Object) -> str:
 
 
 def _container_word(statuses: Any, word: str) -> str:
-    # the first container has the last word
+    # the first container overrules the others
     for container in reversed(statuses):
         state = container.get("state", {})
         if reason := state.get("waiting", {}).get("reason"):
             word = reason
         elif "terminated" in state:
-            word = _ended(state["terminated"])
+            word = _termination(state["terminated"])
     return word
 
 
-def _ended(terminated: Object) -> str:
+def _termination(terminated: Object) -> str:
     if reason := terminated.get("reason"):
         return str(reason)
     if signal := terminated.get("signal"):
@@ -195,19 +202,18 @@ def _ended(terminated: Object) -> str:
     return f"ExitCode:{terminated.get('exitCode', 0)}"
 
 
-def _initializing(pod: Object) -> str:
-    """What the first unfinished init container is doing; empty if all are done."""
+def _initialization(pod: Object) -> str:
+    """Return the state of the first unfinished init container; empty if all have finished."""
     containers = {c["name"]: c for c in pod["spec"].get("initContainers", ())}
     statuses = pod.get("status", {}).get("initContainerStatuses", ())
     for index, container in enumerate(statuses):
         state = container.get("state", {})
         sidecar = containers.get(container["name"], {}).get("restartPolicy") == "Always"
-        if state.get("terminated", {}).get("exitCode") == 0 or (
-            sidecar and container.get("started")
-        ):
+        succeeded = state.get("terminated", {}).get("exitCode") == 0
+        if succeeded or (sidecar and container.get("started")):
             continue
         if "terminated" in state:
-            return f"Init:{_ended(state['terminated'])}"
+            return f"Init:{_termination(state['terminated'])}"
         reason = state.get("waiting", {}).get("reason")
         if reason and reason != "PodInitializing":
             return f"Init:{reason}"
@@ -215,145 +221,96 @@ def _initializing(pod: Object) -> str:
     return ""
 
 
-def _restarts(statuses: list[Object], now: float) -> str:
+def _sidecars(pod: Object) -> set[str]:
+    """Return names of restartable init containers, which count as containers."""
+    inits = pod["spec"].get("initContainers", ())
+    return {c["name"] for c in inits if c.get("restartPolicy") == "Always"}
+
+
+def _container_statuses(pod: Object) -> list[Object]:
+    status, sidecars = pod.get("status", {}), _sidecars(pod)
+    inits = status.get("initContainerStatuses", ())
+    return [*status.get("containerStatuses", ()), *(c for c in inits if c["name"] in sidecars)]
+
+
+def _ready_containers(pod: Object) -> str:
+    ready = sum(bool(container.get("ready")) for container in _container_statuses(pod))
+    return f"{ready}/{len(pod['spec'].get('containers', ())) + len(_sidecars(pod))}"
+
+
+def _restarts(pod: Object, now: float) -> str:
+    statuses = _container_statuses(pod)
     count = sum(container.get("restartCount", 0) for container in statuses)
     ends = [
         finished
         for container in statuses
         if (finished := container.get("lastState", {}).get("terminated", {}).get("finishedAt"))
     ]
-    return f"{count} ({age(max(ends), now)} ago)" if count and ends else str(count)
+    return f"{count} ({_age(max(ends), now)} ago)" if count and ends else str(count)
 
 
-def _readiness_gates(spec: Object, status: Object) -> str:
-    gates = {gate["conditionType"] for gate in spec.get("readinessGates", ())}
-    if not gates:
-        return NONE
-    true = {c["type"] for c in status.get("conditions", ()) if c["status"] == "True"}
-    return f"{len(gates & true)}/{len(gates)}"
+def _readiness_gates(pod: Object) -> str:
+    gates = {gate["conditionType"] for gate in pod["spec"].get("readinessGates", ())}
+    conditions = pod.get("status", {}).get("conditions", ())
+    true = {c["type"] for c in conditions if c["status"] == "True"}
+    return f"{len(gates & true)}/{len(gates)}" if gates else NONE
 
 
-POD_PRINTER = Printer(_COLUMNS, _pod)
+# Workloads.
 
 
-_CONTAINERS = Column("Containers", wide=True, description="Names in the pod template.")
-_IMAGES = Column("Images", wide=True, description="Images in the pod template.")
-_SELECTOR = Column("Selector", wide=True, description="The pods that it owns.")
+def _ready_replicas(workload: Object) -> str:
+    ready = workload.get("status", {}).get("readyReplicas", 0)
+    return f"{ready}/{workload['spec'].get('replicas', 1)}"
 
 
-def _template(obj: Object) -> list[str]:
-    containers = obj["spec"].get("template", {}).get("spec", {}).get("containers", ())
-    return [
-        joined([container["name"] for container in containers]),
-        joined([container.get("image", "") for container in containers]),
-    ]
+def _template(field: str) -> Cell:
+    """Return a cell with a field of each container in the pod template."""
+
+    def cell(obj: Object, _now: float) -> str:
+        containers = obj["spec"].get("template", {}).get("spec", {}).get("containers", ())
+        return _joined([container.get(field, "") for container in containers])
+
+    return cell
 
 
-def _replicas(obj: Object) -> int:
-    return int(obj["spec"].get("replicas", 1))
+def _selector(obj: Object) -> str:
+    return str(label_selector_of(obj["spec"].get("selector") or {})) or NONE
 
 
-def _deployment(deployment: Object, now: float) -> list[Any]:
-    status = deployment.get("status", {})
-    return [
-        deployment["metadata"]["name"],
-        f"{status.get('readyReplicas', 0)}/{_replicas(deployment)}",
-        status.get("updatedReplicas", 0),
-        status.get("availableReplicas", 0),
-        age_of(deployment, now),
-        *_template(deployment),
-        label_selector(deployment["spec"].get("selector")),
-    ]
+def _completions(job: Object) -> str:
+    spec, succeeded = job["spec"], (job.get("status") or {}).get("succeeded", 0)
+    wanted, parallelism = spec.get("completions"), spec.get("parallelism", 1)
+    if wanted is not None:
+        return f"{succeeded}/{wanted}"
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 
 
-def _replica_set(replica_set: Object, now: float) -> list[Any]:
-    status = replica_set.get("status", {})
-    return [
-        replica_set["metadata"]["name"],
-        _replicas(replica_set),
-        status.get("replicas", 0),
-        status.get("readyReplicas", 0),
-        age_of(replica_set, now),
-        *_template(replica_set),
-        label_selector(replica_set["spec"].get("selector")),
-    ]
-
-
-def _stateful_set(stateful_set: Object, now: float) -> list[Any]:
-    ready = stateful_set.get("status", {}).get("readyReplicas", 0)
-    return [
-        stateful_set["metadata"]["name"],
-        f"{ready}/{_replicas(stateful_set)}",
-        age_of(stateful_set, now),
-        *_template(stateful_set),
-    ]
-
-
-def _autoscaler(autoscaler: Object, now: float) -> list[Any]:
-    spec, status = autoscaler["spec"], autoscaler.get("status", {})
-    reference = spec["scaleTargetRef"]
-    return [
-        autoscaler["metadata"]["name"],
-        f"{reference['kind']}/{reference['name']}",
-        _targets(spec.get("metrics") or (), status.get("currentMetrics") or ()),
-        str(spec.get("minReplicas", "<unset>")),
-        spec["maxReplicas"],
-        status.get("currentReplicas", 0),
-        age_of(autoscaler, now),
-    ]
-
-
-def _job(job: Object, now: float) -> list[Any]:
-    spec, status = job["spec"], job.get("status") or {}
-    done, wanted = status.get("succeeded", 0), spec.get("completions")
-    if wanted is None:
-        at_once = spec.get("parallelism", 1)
-        completions = f"{done}/1 of {at_once}" if at_once > 1 else f"{done}/1"
-    else:
-        completions = f"{done}/{wanted}"
-    begun, ended = status.get("startTime"), status.get("completionTime")
-    return [
-        job["metadata"]["name"],
-        _job_state(job),
-        completions,
-        age(begun, seconds(ended) if ended else now) if begun else "",
-        age_of(job, now),
-        *_template(job),
-        label_selector(spec.get("selector")),
-    ]
-
-
-def _job_state(job: Object) -> str:
+def _job_duration(job: Object, now: float) -> str:
     status = job.get("status") or {}
-    known = {c["type"] for c in status.get("conditions") or () if c["status"] == "True"}
+    started, ended = status.get("startTime"), status.get("completionTime")
+    return _age(started, seconds(ended) if ended else now) if started else ""
+
+
+def _job_status(job: Object) -> str:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    true = {c["type"] for c in conditions if c["status"] == "True"}
     if "deletionTimestamp" in job["metadata"]:
         return "Terminating"
-    for kind in ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet"):
-        if kind in known:
-            return kind
-    return "Running"
+    kinds = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+    return next((kind for kind in kinds if kind in true), "Running")
 
 
-#: the part of a metric that holds its target, by the metric's type
-_METRIC_FIELDS = {
-    "Pods": "pods",
-    "Object": "object",
-    "External": "external",
-    "Resource": "resource",
-    "ContainerResource": "containerResource",
-}
-_TARGETS_SHOWN = 2
-
-
-def _targets(metrics: Any, current: Any) -> str:
-    """current/target of each metric; what was not measured is <unknown>."""
+def _metric_targets(autoscaler: Object) -> str:
+    """Return current/target of each metric; <unknown> for one that was not measured."""
+    measured = autoscaler.get("status", {}).get("currentMetrics") or ()
     words = []
-    for index, metric in enumerate(metrics):
-        field = _METRIC_FIELDS[metric["type"]]
+    for index, metric in enumerate(autoscaler["spec"].get("metrics") or ()):
+        field = metric["type"][0].lower() + metric["type"][1:]
         spec = metric[field]
-        measured = current[index].get(field, {}) if index < len(current) else {}
+        found = measured[index].get(field, {}) if index < len(measured) else {}
         name = f"{spec['name']}: " if "name" in spec else ""
-        words.append(f"{name}{_metric_target(measured.get('current', {}), spec['target'])}")
+        words.append(f"{name}{_metric_target(found.get('current', {}), spec['target'])}")
     if not words:
         return NONE
     more = len(words) - _TARGETS_SHOWN
@@ -369,126 +326,32 @@ def _metric_target(current: Object, target: Object) -> str:
     return f"{current.get(key, UNKNOWN)}/{target[key]}"
 
 
-def _disruption_budget(budget: Object, now: float) -> list[Any]:
-    return [
-        budget["metadata"]["name"],
-        str(budget["spec"].get("minAvailable", "N/A")),
-        str(budget["spec"].get("maxUnavailable", "N/A")),
-        budget.get("status", {}).get("disruptionsAllowed", 0),
-        age_of(budget, now),
-    ]
+def _scale_target(autoscaler: Object) -> str:
+    reference = autoscaler["spec"]["scaleTargetRef"]
+    return f"{reference['kind']}/{reference['name']}"
 
 
-DEPLOYMENT_PRINTER = Printer(
-    (
-        NAME, Column("Ready", description="Ready replicas / replicas wanted."),
-        Column("Up-to-date", "integer", description="Replicas of the newest template."),
-        Column("Available", "integer", description="Ready for at least minReadySeconds."), AGE,
-        _CONTAINERS, _IMAGES, _SELECTOR,
-    ),
-    _deployment,
-)  # fmt: skip
-REPLICA_SET_PRINTER = Printer(
-    (
-        NAME, Column("Desired", "integer", description="Replicas wanted."),
-        Column("Current", "integer", description="Replicas that exist."),
-        Column("Ready", "integer", description="Replicas that are ready."), AGE,
-        _CONTAINERS, _IMAGES, _SELECTOR,
-    ),
-    _replica_set,
-)  # fmt: skip
-STATEFUL_SET_PRINTER = Printer(
-    (
-        NAME, Column("Ready", description="Ready replicas / replicas wanted."), AGE,
-        _CONTAINERS, _IMAGES,
-    ),
-    _stateful_set,
-)  # fmt: skip
-AUTOSCALER_PRINTER = Printer(
-    (
-        NAME, Column("Reference", description="What it scales."),
-        Column("Targets", description="Each metric as measured / as wanted."),
-        Column("MinPods", description="The fewest replicas it will set."),
-        Column("MaxPods", "integer", description="The most replicas it will set."),
-        Column("Replicas", "integer", description="Replicas it last saw."), AGE,
-    ),
-    _autoscaler,
-)  # fmt: skip
-JOB_PRINTER = Printer(
-    (
-        NAME, Column("Status", description="What has become of it."),
-        Column("Completions", description="Pods that succeeded / that are to."),
-        Column("Duration", description="From its start to its end."), AGE,
-        _CONTAINERS, _IMAGES, _SELECTOR,
-    ),
-    _job,
-)  # fmt: skip
-DISRUPTION_BUDGET_PRINTER = Printer(
-    (
-        NAME, Column("Min Available", description="An eviction must leave as many."),
-        Column("Max Unavailable", description="An eviction may leave as many unavailable."),
-        Column("Allowed Disruptions", "integer", description="Evictions it would allow now."), AGE,
-    ),
-    _disruption_budget,
-)  # fmt: skip
-
-
-_ENDPOINTS_SHOWN = 3
-
-
-def printer_of(resource: Resource) -> Printer:
-    """The resource's own columns, or name and age."""
-    return _PRINTERS.get(resource, _PLAIN)
-
-
-def _plain(obj: Object, now: float) -> list[Any]:
-    return [obj["metadata"]["name"], age_of(obj, now)]
-
-
-def _node(node: Object, now: float) -> list[Any]:
-    status = node.get("status", {})
-    info = status.get("nodeInfo", {})
-    addresses = {a["type"]: a["address"] for a in reversed(status.get("addresses", ()))}
-    return [
-        node["metadata"]["name"],
-        _node_status(node),
-        _node_roles(node["metadata"].get("labels", {})),
-        age_of(node, now),
-        info.get("kubeletVersion", ""),
-        addresses.get("InternalIP") or NONE,
-        addresses.get("ExternalIP") or NONE,
-        info.get("osImage") or UNKNOWN,
-        info.get("kernelVersion") or UNKNOWN,
-        info.get("containerRuntimeVersion") or UNKNOWN,
-    ]
+# Nodes, Services and the others.
 
 
 def _node_status(node: Object) -> str:
     conditions = {c["type"]: c["status"] for c in node.get("status", {}).get("conditions", ())}
-    words = {"True": "Ready", None: "Unknown"}
-    word = words.get(conditions.get("Ready"), "NotReady")
+    word = {"True": "Ready", None: "Unknown"}.get(conditions.get("Ready"), "NotReady")
     return f"{word},SchedulingDisabled" if node["spec"].get("unschedulable") else word
 
 
-def _node_roles(labels: dict[str, str]) -> str:
-    prefix = "node-role.kubernetes.io/"
+def _node_roles(node: Object) -> str:
+    labels, prefix = node["metadata"].get("labels", {}), "node-role.kubernetes.io/"
     roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix)}
-    if old_form := labels.get("kubernetes.io/role"):
-        roles.add(old_form)
-    return joined(sorted(role for role in roles if role))
+    return _joined(sorted(filter(None, {*roles, labels.get("kubernetes.io/role")})))
 
 
-def _service(service: Object, now: float) -> list[Any]:
-    spec = service["spec"]
-    return [
-        service["metadata"]["name"],
-        spec.get("type", "ClusterIP"),
-        spec.get("clusterIP") or NONE,
-        _external_addresses(service),
-        joined([_port(port) for port in spec.get("ports", ())]),
-        age_of(service, now),
-        equalities(spec.get("selector")),
-    ]
+def _node_address(kind: str) -> Cell:
+    def cell(node: Object, _now: float) -> str:
+        addresses = node.get("status", {}).get("addresses", ())
+        return next((a["address"] for a in addresses if a["type"] == kind), "") or NONE
+
+    return cell
 
 
 def _external_addresses(service: Object) -> str:
@@ -496,240 +359,227 @@ def _external_addresses(service: Object) -> str:
     if spec.get("type") == "ExternalName":
         return str(spec.get("externalName", NONE))
     if spec.get("type") != "LoadBalancer":
-        return joined(spec.get("externalIPs", []))
+        return _joined(spec.get("externalIPs", []))
     ingress = service.get("status", {}).get("loadBalancer", {}).get("ingress", ())
     addresses = [i.get("ip") or i.get("hostname", "") for i in ingress]
-    addresses += spec.get("externalIPs", [])
-    return joined(addresses) if addresses else "<pending>"
+    return ",".join([*addresses, *spec.get("externalIPs", [])]) or "<pending>"
 
 
-def _port(port: Object) -> str:
-    node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
-    return f"{port['port']}{node_port}/{port.get('protocol', 'TCP')}"
+def _ports(service: Object) -> str:
+    def port_of(port: Object) -> str:
+        node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
+        return f"{port['port']}{node_port}/{port.get('protocol', 'TCP')}"
+
+    return _joined([port_of(port) for port in service["spec"].get("ports", ())])
 
 
-def _endpoints(endpoints: Object, now: float) -> list[Any]:
-    shown = [
+def _endpoints(endpoints: Object) -> str:
+    addresses = [
         f"{address['ip']}:{port['port']}"
         for subset in endpoints.get("subsets") or ()
         for port in subset.get("ports", ())
         for address in subset.get("addresses", ())
     ]
-    name = endpoints["metadata"]["name"]
-    return [name, joined(shown, _ENDPOINTS_SHOWN), age_of(endpoints, now)]
+    return _joined(addresses, _ENDPOINTS_SHOWN)
 
 
-def _event(event: Object, now: float) -> list[Any]:
-    """A row of either API's events; events.k8s.io calls the same fields by other names."""
-    about = event.get("involvedObject") or event.get("regarding") or {}
-    source = event.get("source") or event.get("deprecatedSource") or {}
-    component = source.get("component") or event.get("reportingController") or ""
-    series = event.get("series") or {}
-    event_time = event.get("eventTime")
-    first = event.get("firstTimestamp") or event.get("deprecatedFirstTimestamp") or event_time
-    last = event.get("lastTimestamp") or event.get("deprecatedLastTimestamp") or first
-    return [
-        age(series.get("lastObservedTime") or last, now),
-        event.get("type", ""),
-        event.get("reason", ""),
-        f"{about.get('kind', '').lower()}/{about.get('name', '')}",
-        about.get("fieldPath", ""),
-        ", ".join(filter(None, (component, source.get("host")))),
-        (event.get("message") or event.get("note") or "").strip(),
-        age(first, now),
-        series.get("count") or event.get("count") or event.get("deprecatedCount") or 1,
-        event["metadata"]["name"],
-    ]
+def _first_of(event: Object, *fields: str) -> Any:
+    """Return the first field that is set: events.k8s.io has other names for the same fields."""
+    return next((event[field] for field in fields if event.get(field)), None)
 
 
-def _config_map(config_map: Object, now: float) -> list[Any]:
-    entries = len(config_map.get("data") or ()) + len(config_map.get("binaryData") or ())
-    return [config_map["metadata"]["name"], entries, age_of(config_map, now)]
+def _first_seen(event: Object, now: float) -> str:
+    first = _first_of(event, "firstTimestamp", "deprecatedFirstTimestamp", "eventTime")
+    return _age(first, now)
 
 
-def _lease(lease: Object, now: float) -> list[Any]:
-    holder = lease.get("spec", {}).get("holderIdentity", "")
-    return [lease["metadata"]["name"], holder, age_of(lease, now)]
+def _last_seen(event: Object, now: float) -> str:
+    last = (event.get("series") or {}).get("lastObservedTime")
+    last = last or _first_of(event, "lastTimestamp", "deprecatedLastTimestamp")
+    return _age(last, now) if last else _first_seen(event, now)
 
 
-def _priority_class(priority_class: Object, now: float) -> list[Any]:
-    return [
-        priority_class["metadata"]["name"],
-        priority_class.get("value", 0),
-        priority_class.get("globalDefault", False),
-        age_of(priority_class, now),
-        priority_class.get("preemptionPolicy", ""),
-    ]
+def _event_object(event: Object) -> Object:
+    return _first_of(event, "involvedObject", "regarding") or {}
 
 
-def _namespace(namespace: Object, now: float) -> list[Any]:
-    phase = namespace.get("status", {}).get("phase", "")
-    return [namespace["metadata"]["name"], phase, age_of(namespace, now)]
+def _event_source(event: Object) -> str:
+    source = _first_of(event, "source", "deprecatedSource") or {}
+    component = source.get("component") or event.get("reportingController")
+    return ", ".join(filter(None, (component, source.get("host"))))
 
 
-def _quota(quota: Object, now: float) -> list[Any]:
-    hard = quota.get("status", {}).get("hard", {})
-    used = quota.get("status", {}).get("used", {})
-    shown = {key: f"{key}: {used.get(key, '0')}/{hard[key]}" for key in sorted(hard)}
-    return [
-        quota["metadata"]["name"],
-        ", ".join(text for key, text in shown.items() if not key.startswith("limits.")),
-        ", ".join(text for key, text in shown.items() if key.startswith("limits.")),
-        age_of(quota, now),
-    ]
+def _event_count(event: Object) -> int:
+    series = (event.get("series") or {}).get("count")
+    return int(series or _first_of(event, "count", "deprecatedCount") or 1)
 
 
-def _role(role: Object, now: float) -> list[Any]:  # noqa: ARG001 - the table's
-    return [role["metadata"]["name"], role["metadata"].get("creationTimestamp", UNKNOWN)]
+def _quota(*, limits: bool) -> Cell:
+    def cell(quota: Object, _now: float) -> str:
+        status = quota.get("status", {})
+        hard, used = status.get("hard", {}), status.get("used", {})
+        names = [name for name in sorted(hard) if name.startswith("limits.") is limits]
+        return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
+
+    return cell
 
 
-def _role_binding(binding: Object, now: float) -> list[Any]:
-    reference, subjects = binding.get("roleRef") or {}, binding.get("subjects") or ()
-    of = {kind: [s["name"] for s in subjects if s["kind"] == kind] for kind in ("User", "Group")}
-    accounts = [
-        f"{s.get('namespace', '')}/{s['name']}" for s in subjects if s["kind"] == "ServiceAccount"
-    ]
-    return [
-        binding["metadata"]["name"],
-        f"{reference.get('kind', '')}/{reference.get('name', '')}",
-        age_of(binding, now),
-        ", ".join(of["User"]),
-        ", ".join(of["Group"]),
-        ", ".join(accounts),
-    ]
+def _subjects(kind: str) -> Cell:
+    """Return a cell with the subjects of that kind; ServiceAccounts with their namespaces."""
+
+    def cell(binding: Object, _now: float) -> str:
+        subjects = [s for s in binding.get("subjects") or () if s["kind"] == kind]
+        if kind != "ServiceAccount":
+            return ", ".join(s["name"] for s in subjects)
+        return ", ".join(f"{s.get('namespace', '')}/{s['name']}" for s in subjects)
+
+    return cell
 
 
-_PLAIN = Printer((NAME, AGE), _plain)
-_EVENT_PRINTER = Printer(
-    (
-        Column("Last Seen", description="Since it was last observed."), Column("Type"),
-        Column("Reason"), Column("Object", description="What it is about."),
-        Column("Subobject", wide=True), Column("Source", wide=True, description="By what."),
-        Column("Message"), Column("First Seen", wide=True), Column("Count", "integer", wide=True),
-        Column("Name", wide=True),
+def _role_of(binding: Object) -> str:
+    reference = binding.get("roleRef") or {}
+    return f"{reference.get('kind', '')}/{reference.get('name', '')}"
+
+
+_NAME = Column("Name", _field("metadata.name"))
+_AGE = Column("Age", lambda obj, now: _age(obj["metadata"].get("creationTimestamp"), now))
+_TEMPLATE = (
+    Column("Containers", _template("name"), wide=True),
+    Column("Images", _template("image"), wide=True),
+)
+_SELECTOR = Column("Selector", _untimed(_selector), wide=True)
+_ROLE = (_NAME, Column("Created At", _field("metadata.creationTimestamp", UNKNOWN)))
+_BINDING = (
+    _NAME,
+    Column("Role", _untimed(_role_of)),
+    _AGE,
+    Column("Users", _subjects("User"), wide=True),
+    Column("Groups", _subjects("Group"), wide=True),
+    Column("ServiceAccounts", _subjects("ServiceAccount"), wide=True),
+)
+#: columns by kind; other kinds have name and age
+_COLUMNS: Mapping[str, tuple[Column, ...]] = {
+    "Pod": (
+        _NAME,
+        Column("Ready", _untimed(_ready_containers)),
+        Column("Status", _untimed(pod_status)),
+        Column("Restarts", _restarts),
+        _AGE,
+        Column("IP", _field("status.podIP", NONE), wide=True),
+        Column("Node", _field("spec.nodeName", NONE), wide=True),
+        Column("Nominated Node", _field("status.nominatedNodeName", NONE), wide=True),
+        Column("Readiness Gates", _untimed(_readiness_gates), wide=True),
     ),
-    _event,
-)  # fmt: skip
-_ROLE_PRINTER = Printer((NAME, Column("Created At")), _role)
-_ROLE_BINDING_PRINTER = Printer(
-    (
-        NAME, Column("Role"), AGE, Column("Users", wide=True), Column("Groups", wide=True),
-        Column("ServiceAccounts", wide=True),
+    "Deployment": (
+        _NAME,
+        Column("Ready", _untimed(_ready_replicas)),
+        Column("Up-to-date", _field("status.updatedReplicas", 0), "integer"),
+        Column("Available", _field("status.availableReplicas", 0), "integer"),
+        _AGE,
+        *_TEMPLATE,
+        _SELECTOR,
     ),
-    _role_binding,
-)  # fmt: skip
-
-_PRINTERS = {
-    resources.ROLES: _ROLE_PRINTER,
-    resources.CLUSTER_ROLES: _ROLE_PRINTER,
-    resources.ROLE_BINDINGS: _ROLE_BINDING_PRINTER,
-    resources.CLUSTER_ROLE_BINDINGS: _ROLE_BINDING_PRINTER,
-    resources.PODS: POD_PRINTER,
-    resources.DEPLOYMENTS: DEPLOYMENT_PRINTER,
-    resources.REPLICA_SETS: REPLICA_SET_PRINTER,
-    resources.STATEFUL_SETS: STATEFUL_SET_PRINTER,
-    resources.HORIZONTAL_POD_AUTOSCALERS: AUTOSCALER_PRINTER,
-    resources.OLD_AUTOSCALERS: AUTOSCALER_PRINTER,
-    resources.JOBS: JOB_PRINTER,
-    resources.POD_DISRUPTION_BUDGETS: DISRUPTION_BUDGET_PRINTER,
-    resources.EVENTS: _EVENT_PRINTER,
-    resources.NEW_EVENTS: _EVENT_PRINTER,
-    resources.NODES: Printer(
-        (
-            NAME, Column("Status", description="Ready or not, and whether it takes new pods."),
-            Column("Roles"), AGE, Column("Version", description="The kubelet's."),
-            Column("Internal-IP", wide=True), Column("External-IP", wide=True),
-            Column("OS-Image", wide=True), Column("Kernel-Version", wide=True),
-            Column("Container-Runtime", wide=True),
+    "ReplicaSet": (
+        _NAME,
+        Column("Desired", _field("spec.replicas", 1), "integer"),
+        Column("Current", _field("status.replicas", 0), "integer"),
+        Column("Ready", _field("status.readyReplicas", 0), "integer"),
+        _AGE,
+        *_TEMPLATE,
+        _SELECTOR,
+    ),
+    "StatefulSet": (_NAME, Column("Ready", _untimed(_ready_replicas)), _AGE, *_TEMPLATE),
+    "Job": (
+        _NAME,
+        Column("Status", _untimed(_job_status)),
+        Column("Completions", _untimed(_completions)),
+        Column("Duration", _job_duration),
+        _AGE,
+        *_TEMPLATE,
+        _SELECTOR,
+    ),
+    "HorizontalPodAutoscaler": (
+        _NAME,
+        Column("Reference", _untimed(_scale_target)),
+        Column("Targets", _untimed(_metric_targets)),
+        Column("MinPods", lambda obj, _: str(obj["spec"].get("minReplicas", "<unset>"))),
+        Column("MaxPods", _field("spec.maxReplicas"), "integer"),
+        Column("Replicas", _field("status.currentReplicas", 0), "integer"),
+        _AGE,
+    ),
+    "PodDisruptionBudget": (
+        _NAME,
+        Column("Min Available", lambda obj, _: str(obj["spec"].get("minAvailable", "N/A"))),
+        Column("Max Unavailable", lambda obj, _: str(obj["spec"].get("maxUnavailable", "N/A"))),
+        Column("Allowed Disruptions", _field("status.disruptionsAllowed", 0), "integer"),
+        _AGE,
+    ),
+    "Node": (
+        _NAME,
+        Column("Status", _untimed(_node_status)),
+        Column("Roles", _untimed(_node_roles)),
+        _AGE,
+        Column("Version", _field("status.nodeInfo.kubeletVersion")),
+        Column("Internal-IP", _node_address("InternalIP"), wide=True),
+        Column("External-IP", _node_address("ExternalIP"), wide=True),
+        Column("OS-Image", _field("status.nodeInfo.osImage", UNKNOWN), wide=True),
+        Column("Kernel-Version", _field("status.nodeInfo.kernelVersion", UNKNOWN), wide=True),
+        Column(
+            "Container-Runtime",
+            _field("status.nodeInfo.containerRuntimeVersion", UNKNOWN),
+            wide=True,
         ),
-        _node,
     ),
-    resources.SERVICES: Printer(
-        (
-            NAME, Column("Type"), Column("Cluster-IP"), Column("External-IP"), Column("Port(s)"),
-            AGE, Column("Selector", wide=True, description="The pods that it routes to."),
+    "Service": (
+        _NAME,
+        Column("Type", _field("spec.type", "ClusterIP")),
+        Column("Cluster-IP", _field("spec.clusterIP", NONE)),
+        Column("External-IP", _untimed(_external_addresses)),
+        Column("Port(s)", _untimed(_ports)),
+        _AGE,
+        Column("Selector", lambda obj, _: _equalities(obj["spec"].get("selector")), wide=True),
+    ),
+    "Endpoints": (_NAME, Column("Endpoints", _untimed(_endpoints)), _AGE),
+    "Event": (
+        Column("Last Seen", _last_seen),
+        Column("Type", _field("type")),
+        Column("Reason", _field("reason")),
+        Column(
+            "Object",
+            lambda obj, _: "{kind}/{name}".format(
+                kind=_event_object(obj).get("kind", "").lower(),
+                name=_event_object(obj).get("name", ""),
+            ),
         ),
-        _service,
+        Column("Subobject", lambda obj, _: _event_object(obj).get("fieldPath", ""), wide=True),
+        Column("Source", _untimed(_event_source), wide=True),
+        Column("Message", lambda obj, _: (_first_of(obj, "message", "note") or "").strip()),
+        Column("First Seen", _first_seen, wide=True),
+        Column("Count", _untimed(_event_count), "integer", wide=True),
+        Column("Name", _field("metadata.name"), wide=True),
     ),
-    resources.ENDPOINTS: Printer((NAME, Column("Endpoints"), AGE), _endpoints),
-    resources.CONFIGMAPS: Printer(
-        (NAME, Column("Data", description="How many entries it has."), AGE), _config_map
+    "ConfigMap": (
+        _NAME,
+        Column("Data", lambda obj, _: sum(len(obj.get(f) or ()) for f in ("data", "binaryData"))),
+        _AGE,
     ),
-    resources.LEASES: Printer((NAME, Column("Holder"), AGE), _lease),
-    resources.PRIORITY_CLASSES: Printer(
-        (
-            NAME, Column("Value", "integer", description="The priority of its pods."),
-            Column("Global-Default", "boolean", description="That of pods without a class."),
-            AGE, Column("PreemptionPolicy", description="Whether its pods may take others' room."),
-        ),
-        _priority_class,
+    "Lease": (_NAME, Column("Holder", _field("spec.holderIdentity")), _AGE),
+    "PriorityClass": (
+        _NAME,
+        Column("Value", _field("value", 0), "integer"),
+        Column("Global-Default", _field("globalDefault", default=False), "boolean"),
+        _AGE,
+        Column("PreemptionPolicy", _field("preemptionPolicy")),
     ),
-    resources.NAMESPACES: Printer((NAME, Column("Status"), AGE), _namespace),
-    resources.RESOURCE_QUOTAS: Printer(
-        (NAME, Column("Request"), Column("Limit"), AGE), _quota
+    "Namespace": (_NAME, Column("Status", _field("status.phase")), _AGE),
+    "ResourceQuota": (
+        _NAME,
+        Column("Request", _quota(limits=False)),
+        Column("Limit", _quota(limits=True)),
+        _AGE,
     ),
-}  # fmt: skip
-
-
-#: what comes with a row: the object's metadata, the whole object, or nothing
-Include = Literal["Metadata", "Object", "None"]
-
-_META = "meta.k8s.io/v1"
-
-
-def as_table(
-    resource: Resource,
-    objects: Iterable[Object],
-    list_metadata: Object,
-    *,
-    now: float,
-    include: Include = "Metadata",
-) -> Object:
-    """A Table of the objects.
-
-    `list_metadata` is the list's (its resourceVersion, continue and remainingItemCount), or empty
-    in an answer that is one object. `now`, in seconds since the epoch, is what ages count to.
-    """
-    printer = printer_of(resource)
-    return {
-        "kind": "Table",
-        "apiVersion": _META,
-        "metadata": list_metadata,
-        "columnDefinitions": [_definition(column) for column in printer.columns],
-        "rows": [
-            {
-                "cells": printer.cells(obj, now),
-                **_completion(resource, obj),
-                **_included(resource, obj, include),
-            }
-            for obj in objects
-        ],
-    }
-
-
-def _definition(column: Column) -> Object:
-    return {
-        "name": column.name,
-        "type": column.type,
-        "format": "name" if column.name == "Name" else "",
-        "description": column.description,
-        "priority": 1 if column.wide else 0,
-    }
-
-
-def _completion(resource: Resource, obj: Object) -> Object:
-    """kubectl may hide rows of completed pods, so those are marked."""
-    phase = obj.get("status", {}).get("phase") if resource.kind == "Pod" else None
-    if phase not in ("Succeeded", "Failed"):
-        return {}
-    return {"conditions": [{"type": "Completed", "status": "True", "reason": phase}]}
-
-
-def _included(resource: Resource, obj: Object, include: Include) -> Object:
-    if include == "None":
-        return {}
-    if include == "Object":
-        whole = {"kind": resource.kind, "apiVersion": resource.api_version}
-        return {"object": {**whole, **obj}}
-    partial = {"kind": "PartialObjectMetadata", "apiVersion": _META}
-    return {"object": {**partial, "metadata": obj["metadata"]}}
+    "Role": _ROLE,
+    "ClusterRole": _ROLE,
+    "RoleBinding": _BINDING,
+    "ClusterRoleBinding": _BINDING,
+}

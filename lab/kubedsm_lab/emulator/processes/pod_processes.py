@@ -17,7 +17,7 @@ import structlog
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
-from kubedsm_lab.emulator.actors.kubelet import UP, Containers
+from kubedsm_lab.emulator.actors.kubelet import UP, ContainerRuntime, Containers
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.processes.forked import Process, Processes
 
@@ -70,7 +70,7 @@ class PodProcess:
             self.changed()
 
 
-class PodProcesses:
+class PodProcesses(ContainerRuntime):
     """A container runtime within its context; leaving it kills what runs.
 
     `noticed` is called whenever a process was started or has ended.

@@ -24,7 +24,6 @@ from kubedsm_lab.emulator.api.managed_fields.field_sets import (
     without,
 )
 from kubedsm_lab.emulator.api.managed_fields.tracking import (
-    ZERO_VALUES,
     Entries,
     Entry,
     Manager,
@@ -36,6 +35,7 @@ from kubedsm_lab.emulator.api.managed_fields.tracking import (
     without_fields,
 )
 from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.statuses import ZERO_VALUES
 from kubedsm_lab.emulator.api.values import without_nulls
 
 #: client-side apply's; kubectl may take over what it says
