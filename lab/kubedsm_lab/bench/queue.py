@@ -27,7 +27,7 @@ from kubedsm_lab.bench.literal.queueing import LiteralQueue
 from kubedsm_lab.bench.telling import figure, many, span, times_as_long
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
-from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.front import EmulatedFront, Faults
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 
@@ -162,7 +162,7 @@ async def _costs(pods: int, classes: int, nodes: int, events: int) -> tuple[floa
 
 
 @attrs.define
-class _Writes:
+class _Writes(Faults):
     """What is asked of the API server but reads, by method and kind."""
 
     seen: Counter[str] = attrs.field(factory=Counter)

@@ -23,7 +23,7 @@ from kubedsm_lab.chaos.faults import (
 )
 from kubedsm_lab.chaos.perturbations import Perturbation, perturbation
 from kubedsm_lab.chaos.process import AWAY, INTERRUPTIONS, PROCESS, Process
-from kubedsm_lab.emulator.front import Delivery, RequestFault
+from kubedsm_lab.emulator.front import Delivery, Faults, RequestFault
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes, Stream
 
 CALL, WATCH = "call", "watch"
@@ -126,8 +126,8 @@ class Seam:
         return Response(answer.status, answer.body)
 
 
-class ProcessSeam:
-    """`emulator.front.Faults` of one process."""
+class ProcessSeam(Faults):
+    """Faults of one process."""
 
     def __init__(self, seam: Seam, who: str) -> None:
         self._seam = seam

@@ -106,7 +106,7 @@ def _options(errors: list[FieldError]) -> ApiError:
     return invalid("PatchOptions", "meta.k8s.io", "", errors)
 
 
-def table_asked_for(accept: str, query: Mapping[str, str]) -> Include | None:
+def requested_table(accept: str, query: Mapping[str, str]) -> Include | None:
     """What a Table's rows are to come with; None if no Table is asked for.
 
     Raises ApiError: 406 if nothing that is offered is acceptable, 400 for an unknown

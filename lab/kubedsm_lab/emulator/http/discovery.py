@@ -2,6 +2,11 @@
 
 Only served resources are listed: kubectl reports groups that are announced and then missing.
 Aggregated discovery is not offered; clients fall back to one document per group and version.
+
+kubectl reads OpenAPI v3 before it sends a manifest: whether the kind exists, and whether the server
+accepts the parameter `fieldValidation`. (The server checks types and values, and keeps unknown
+fields.) `kubectl explain` reads names and types of fields, without descriptions. OpenAPI v2 is an
+empty document: kubectl searches it for a kind that v3 lacks, and reports that there is none.
 """
 
 import re
@@ -26,112 +31,29 @@ VERSION: Object = {
     "compiler": "gc",
     "platform": "linux/amd64",
 }
-
+#: path of OpenAPI v2, and its media type for kubectl: an empty document has no bytes as protobuf
+V2, V2_PROTOBUF = "/openapi/v2", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_V3 = "/openapi/v3"
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _GROUP_VERSION = re.compile(r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)")
 _GROUP = re.compile(r"/apis/(?P<group>[^/]+)")
-
-_READ_WRITE_ONE = ("get", "patch", "update")
-#: subresource → group, version, kind of what is sent to it; others take their resource's own kind
-_SUBRESOURCE_KIND = {
-    "binding": ("", "", "Binding"),
-    "eviction": ("policy", "v1", "Eviction"),
-    "scale": ("autoscaling", "v1", "Scale"),
-    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
+#: subresource → kind of its bodies with group and version; the others have their resource's kind
+_SUBRESOURCE_KINDS: Mapping[str, Object] = {
+    "binding": {"kind": "Binding"},
+    "eviction": {"group": "policy", "version": "v1", "kind": "Eviction"},
+    "scale": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
+    "token": {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"},
 }
 _SUBRESOURCE_VERBS = {
-    "binding": ("create",),
-    "eviction": ("create",),
-    "finalize": ("update",),
-    "log": ("get",),
-    "token": ("create",),
+    "binding": ["create"],
+    "eviction": ["create"],
+    "finalize": ["update"],
+    "log": ["get"],
+    "token": ["create"],
 }
-
-
-def discovery_document(path: str) -> Object | str | None:
-    """The document at a discovery path, the text of a health check, or None for any other path."""
-    if path in _HEALTH:
-        return "ok"
-    path = path.rstrip("/")
-    if path == "/version":
-        return VERSION
-    if path == "/api":
-        return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
-    if path == "/apis":
-        return {
-            "kind": "APIGroupList",
-            "apiVersion": "v1",
-            "groups": [_group_entry(group) for group in _groups()],
-        }
-    if (match := _GROUP.fullmatch(path)) and match["group"] in _groups():
-        return {"kind": "APIGroup", "apiVersion": "v1", **_group_entry(match["group"])}
-    if match := _GROUP_VERSION.fullmatch(path):
-        return _resource_list(match["group"] or "", match["version"])
-    return None
-
-
-def _groups() -> list[str]:
-    return [group for group, _ in groupby(r.group for r in SERVED) if group]
-
-
-def _group_entry(group: str) -> Object:
-    versions = sorted({r.version for r in SERVED if r.group == group}, reverse=True)
-    entries = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
-    return {"name": group, "versions": entries, "preferredVersion": entries[0]}
-
-
-def _resource_list(group: str, version: str) -> Object | None:
-    served = [r for r in SERVED if (r.group, r.version) == (group, version)]
-    if not served:
-        return None
-    entries = [entry for resource in served for entry in _entries(resource)]
-    return {
-        "kind": "APIResourceList",
-        # the core group's list has no apiVersion, all others have one
-        **({"apiVersion": "v1"} if group else {}),
-        "groupVersion": served[0].api_version,
-        "resources": entries,
-    }
-
-
-def _entries(resource: Resource) -> list[Object]:
-    entry: Object = {
-        "name": resource.plural,
-        "singularName": resource.singular,
-        "namespaced": resource.namespaced,
-        "kind": resource.kind,
-        "verbs": list(resource.verbs),
-    }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
-    if resource.storage_version_hash:
-        entry["storageVersionHash"] = resource.storage_version_hash
-    return [entry, *(_subresource_entry(resource, name) for name in resource.subresources)]
-
-
-def _subresource_entry(resource: Resource, subresource: str) -> Object:
-    group, version, kind = _SUBRESOURCE_KIND.get(subresource, ("", "", resource.kind))
-    entry: Object = {
-        "name": f"{resource.plural}/{subresource}",
-        "singularName": "",
-        "namespaced": resource.namespaced,
-    }
-    if group:
-        entry |= {"group": group, "version": version}
-    return entry | {
-        "kind": kind,
-        "verbs": list(_SUBRESOURCE_VERBS.get(subresource, _READ_WRITE_ONE)),
-    }
-
-
-#: the document of OpenAPI v2; as protobuf, which kubectl asks for, nothing is left of it
-V2, V2_PROTOBUF = "/openapi/v2", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_INDEX = "/openapi/v3"
 _MODEL = re.compile(r"\w+")
 _VERSIONED = re.compile(r"^([A-Z][a-z]+)?(V\d+)([A-Z])")
-_INFO: Object = {"title": "Kubernetes", "version": "v1.36.2"}
+_INFO: Object = {"title": "Kubernetes", "version": VERSION["gitVersion"]}
 _ABOUT = (
     "Names and types of the fields only: this cluster is emulated. What they mean is told at "
     "https://kubernetes.io/docs/reference/kubernetes-api/"
@@ -144,47 +66,101 @@ _TYPES: Mapping[str, Object] = {
     "datetime": {"type": "string", "format": "date-time"},
     "object": {"type": "object"},
 }
-_JSON = "application/json"
-#: not strategic merge, although it is served: kubectl would then compute its patches from our open
-#: schemas, which know no merge keys, in place of its own built-in types
-_PATCHES = ("application/json-patch+json", "application/merge-patch+json")
-_FIELD_VALIDATION: Object = {
-    "name": "fieldValidation",
-    "in": "query",
-    "description": "How unknown or duplicate fields are met: Ignore, Warn or Strict.",
-    "schema": {"type": "string", "uniqueItems": True},
+#: media types by method. Strategic merge is served, but not listed: kubectl would compute patches
+#: from these schemas, which have no merge keys, in place of its own types.
+_CONSUMED = {
+    "post": ("application/json",),
+    "put": ("application/json",),
+    "patch": ("application/json-patch+json", "application/merge-patch+json"),
 }
-_DRY_RUN: Object = {
-    "name": "dryRun",
-    "in": "query",
-    "description": "All: process the request and persist nothing.",
-    "schema": {"type": "string", "uniqueItems": True},
-}
+_PARAMETERS = [
+    {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+    for name in ("dryRun", "fieldValidation")
+]
+
+
+def discovery_document(path: str) -> Object | str | None:
+    """Return the document of a discovery path, the text of a health check, or None."""
+    if path in _HEALTH:
+        return "ok"
+    path = path.rstrip("/")
+    if path == "/version":
+        return VERSION
+    if path == "/api":
+        return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+    groups = [group for group, _ in groupby(r.group for r in SERVED) if group]
+    if path == "/apis":
+        entries = [_group_entry(group) for group in groups]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": entries}
+    if (match := _GROUP.fullmatch(path)) and match["group"] in groups:
+        return {"kind": "APIGroup", "apiVersion": "v1", **_group_entry(match["group"])}
+    if match := _GROUP_VERSION.fullmatch(path):
+        return _resource_list(match["group"] or "", match["version"])
+    return None
+
+
+def _group_entry(group: str) -> Object:
+    versions = sorted({r.version for r in SERVED if r.group == group}, reverse=True)
+    entries = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return {"name": group, "versions": entries, "preferredVersion": entries[0]}
+
+
+def _resource_list(group: str, version: str) -> Object | None:
+    served = [r for r in SERVED if (r.group, r.version) == (group, version)]
+    if not served:
+        return None
+    return {
+        "kind": "APIResourceList",
+        # the list of the core group has no apiVersion, all others have one
+        **({"apiVersion": "v1"} if group else {}),
+        "groupVersion": served[0].api_version,
+        "resources": [entry for resource in served for entry in _entries(resource)],
+    }
+
+
+def _entries(resource: Resource) -> list[Object]:
+    optional = {
+        "shortNames": list(resource.short_names),
+        "categories": list(resource.categories),
+        "storageVersionHash": resource.storage_version_hash,
+    }
+    entry = {
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(resource.verbs),
+        **{field: value for field, value in optional.items() if value},
+    }
+    parts = [
+        {
+            "name": f"{resource.plural}/{name}",
+            "singularName": "",
+            "namespaced": resource.namespaced,
+            **_SUBRESOURCE_KINDS.get(name, {"kind": resource.kind}),
+            "verbs": _SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"]),
+        }
+        for name in resource.subresources
+    ]
+    return [entry, *parts]
 
 
 def openapi_document(path: str) -> Object | None:
-    """The index, or the document of one group and version; None for any other path."""
+    """Return the index, or the document of one group and version; None for any other path."""
     path = path.rstrip("/")
     if path == V2:
         return {"swagger": "2.0", "info": dict(_INFO), "paths": {}}
-    prefixes = {_prefix(resource): resource for resource in SERVED}
-    if path == _INDEX:
-        return {
-            "paths": {prefix: {"serverRelativeURL": f"{_INDEX}/{prefix}"} for prefix in prefixes}
-        }
-    prefix = path.removeprefix(f"{_INDEX}/")
-    if prefix not in prefixes:
+    if path == _V3:
+        urls = {_prefix(r): {"serverRelativeURL": f"{_V3}/{_prefix(r)}"} for r in SERVED}
+        return {"paths": urls}
+    served = [r for r in SERVED if path == f"{_V3}/{_prefix(r)}"]
+    if not served:
         return None
-    served = [resource for resource in SERVED if _prefix(resource) == prefix]
     paths: Object = {}
     for resource in served:
         paths |= _paths(resource)
-    return {
-        "openapi": "3.0.0",
-        "info": dict(_INFO),
-        "paths": paths,
-        "components": {"schemas": _schemas(served)},
-    }
+    schemas = {"schemas": _schemas(served)}
+    return {"openapi": "3.0.0", "info": dict(_INFO), "paths": paths, "components": schemas}
 
 
 def _prefix(resource: Resource) -> str:
@@ -192,7 +168,7 @@ def _prefix(resource: Resource) -> str:
 
 
 def _schemas(served: list[Resource]) -> Object:
-    """Of these kinds, and of all that they are made of."""
+    """Return schemas of the kinds and of all models that they refer to."""
     known = field_types()
     found: dict[str, Object] = {}
     names = [model_of(resource) for resource in served]
@@ -209,7 +185,7 @@ def _schemas(served: list[Resource]) -> Object:
 
 
 def _schema_name(model: str) -> str:
-    """kubectl shows what comes after the last dot."""
+    """Return a name whose last part, which kubectl shows, is the kind."""
     return _VERSIONED.sub(r"io.k8s.\1\2.\3", model, count=1)
 
 
@@ -229,35 +205,22 @@ def _kind(resource: Resource) -> Object:
 def _paths(resource: Resource) -> Object:
     scope = "/namespaces/{namespace}" if resource.namespaced else ""
     collection = f"/{_prefix(resource)}{scope}/{resource.plural}"
-    item: Object = {
-        "get": _operation(resource, "get"),
-        "put": _operation(resource, "put", (_JSON,)),
-        "patch": _operation(resource, "patch", _PATCHES),
-        "delete": _operation(resource, "delete"),
-    }
-    return {
-        collection: {
-            "get": _operation(resource, "list"),
-            "post": _operation(resource, "post", (_JSON,)),
-        },
-        f"{collection}/{{name}}": item,
-    }
+    one = {method: _operation(resource, method) for method in ("get", "put", "patch", "delete")}
+    all_of_them = {"get": _operation(resource, "list"), "post": _operation(resource, "post")}
+    return {collection: all_of_them, f"{collection}/{{name}}": one}
 
 
-def _operation(resource: Resource, action: str, consumes: tuple[str, ...] = ()) -> Object:
+def _operation(resource: Resource, action: str) -> Object:
     operation: Object = {
         "operationId": f"{action}{resource.kind}",
         "responses": {"200": {"description": "OK"}},
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": _kind(resource),
     }
-    if consumes:
-        # a patch is not an object of the kind, so its schema says nothing
-        schema: Object = {}
-        if action != "patch":
-            schema = {"$ref": f"#/components/schemas/{_schema_name(model_of(resource))}"}
-        operation["parameters"] = [_DRY_RUN, _FIELD_VALIDATION]
-        operation["requestBody"] = {
-            "content": {media_type: {"schema": schema} for media_type in consumes}
-        }
+    if action in _CONSUMED:
+        # a patch is no object of the kind
+        schema = {"$ref": f"#/components/schemas/{_schema_name(model_of(resource))}"}
+        content = {"schema": {} if action == "patch" else schema}
+        operation["parameters"] = _PARAMETERS
+        operation["requestBody"] = {"content": dict.fromkeys(_CONSUMED[action], content)}
     return operation

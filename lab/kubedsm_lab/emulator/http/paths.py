@@ -24,12 +24,6 @@ class Target:
     name: str = ""
     subresource: str = ""
 
-    @property
-    def described(self) -> str:
-        """As RBAC names it: pods, pods/binding."""
-        plural = self.resource.plural
-        return f"{plural}/{self.subresource}" if self.subresource else plural
-
 
 def target_of(path: str) -> Target | None:
     """None for a path that leads nowhere."""

@@ -10,7 +10,7 @@ import base64
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol, Self
+from typing import Self
 from urllib.parse import parse_qsl, unquote
 
 import attrs
@@ -23,20 +23,13 @@ from kubedsm.process.http_limits import EMULATED, listen
 from kubedsm.terminal.problems import Problem
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import Object
-from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, Stream
+from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, RequestHandler, Stream
 
 _JSON = "application/json"
 #: bytes; what kube-apiserver accepts as the body of one request
 _BODY_LIMIT = 3 * 1024 * 1024
 #: seconds that a closing front waits for requests in progress
 _GRACE = 1.0
-
-
-class Handler(Protocol):
-    """Whatever answers requests: `Routes`."""
-
-    def handle(self, request: ApiRequest) -> ApiResponse | Stream:
-        """Answer at once; a watch's events come later, from the stream."""
 
 
 class HttpFront:
@@ -48,7 +41,7 @@ class HttpFront:
 
     def __init__(
         self,
-        routes: Handler,
+        routes: RequestHandler,
         host: str = "127.0.0.1",
         port: int = 0,
         tls: ssl.SSLContext | None = None,
