@@ -67,7 +67,7 @@ _INT64 = frozenset({
     "supplementalGroups", "terminationGracePeriodSeconds", "tolerationSeconds",
 })  # fmt: skip
 #: fields that the models have as text, or as maps to text
-_QUANTITIES = frozenset({
+QUANTITIES = frozenset({
     "allocatable", "allocatedResources", "averageValue", "capacity", "divisor", "hard", "limits",
     "overhead", "requests", "sizeLimit", "used",
 })  # fmt: skip
@@ -164,7 +164,7 @@ def _type_of(name: str, kind: str) -> Any:
         return list[_type_of(name, kind[len("list[") : -1])]  # type: ignore[misc]
     if kind.startswith("dict("):
         return dict[str, _type_of(name, kind[len("dict(str, ") : -1])]  # type: ignore[misc]
-    if kind == "str" and name in _QUANTITIES:
+    if kind == "str" and name in QUANTITIES:
         return _Quantity
     if kind == "int" and name in _INT64:
         return int
