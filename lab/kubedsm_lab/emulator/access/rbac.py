@@ -142,7 +142,7 @@ def refusal(user: User, request: Attributes, decision: Decision) -> ApiError:
     if request.namespace:
         scope = f'in the namespace "{request.namespace}"'
     target = f'resource "{request.described}" in API group "{request.group}"'
-    resource = Resource(request.group, "", request.resource, "", "")
+    resource = Resource(request.group, "", request.resource, "")
     return forbidden(resource, request.name, f"{subject} {target} {scope}{why}")
 
 

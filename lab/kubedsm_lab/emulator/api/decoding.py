@@ -25,12 +25,10 @@ _QUANTITY = re.compile(
 _NO_QUANTITY = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
-BINDING = Resource("", "v1", "bindings", "binding", "Binding")
-EVICTION = Resource("policy", "v1", "evictions", "eviction", "Eviction")
-SCALE = Resource("autoscaling", "v1", "scales", "scale", "Scale")
-TOKEN_REQUEST = Resource(
-    "authentication.k8s.io", "v1", "tokenrequests", "tokenrequest", "TokenRequest"
-)
+BINDING = Resource("", "v1", "bindings", "Binding")
+EVICTION = Resource("policy", "v1", "evictions", "Eviction")
+SCALE = Resource("autoscaling", "v1", "scales", "Scale")
+TOKEN_REQUEST = Resource("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest")
 #: resources of request bodies that are not served by themselves
 BODIES = (BINDING, EVICTION, SCALE, TOKEN_REQUEST)
 #: model prefixes where two groups have one kind

@@ -5,6 +5,8 @@ strategic merge patch: k8s.io/apimachinery/pkg/util/strategicpatch, with the lis
 `$setElementOrder` is ignored: new items come last. Server-side apply is in `managed_fields`.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kubedsm_lab.emulator.api.errors import bad_request, json_patch_failed, unsupported_media_type
@@ -90,58 +92,88 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def json_patch(document: Any, operations: list[Any]) -> Any:
-    """RFC 6902, all operations or none. Raises PatchError."""
+    """Apply a JSON patch (RFC 6902), all operations or none. Raises PatchError."""
     for operation in operations:
-        document = _operated(document, operation)
+        document = _operate(document, operation)
     return document
 
 
-def _operated(document: Any, operation: Any) -> Any:
+def _operate(document: Any, operation: Any) -> Any:
     if not isinstance(operation, dict):
         raise PatchError("an operation is an object")
-    kind = operation.get("op")
-    path = _pointer(operation.get("path"))
+    kind, path = operation.get("op"), _pointer(operation.get("path"))
     if kind == "remove":
-        return _removed(document, path)
+        return _edit(document, path, _remove)
     if kind in ("move", "copy"):
-        return _transferred(document, _pointer(operation.get("from")), path, move=kind == "move")
+        source = _pointer(operation.get("from"))
+        value = _find(document, source)
+        if kind == "move":
+            if path[: len(source)] == source and path != source:
+                raise PatchError("nothing can be moved into itself")
+            document = _edit(document, source, _remove)
+        return _edit(document, path, partial(_add, value=value)) if path else value
     if kind not in ("add", "replace", "test") or "value" not in operation:
         raise PatchError(f"{kind!r} is no operation, or has no value")
     value = operation["value"]
-    if kind == "add":
-        return _added(document, path, value)
-    if kind == "replace":
-        return _replaced(document, path, value)
-    if not _same(_found(document, path), value):
-        raise PatchError(f"the test of {operation['path']} fails")
-    return document
-
-
-def _transferred(document: Any, source: list[str], path: list[str], *, move: bool) -> Any:
-    value = _found(document, source)
-    if not move:
-        return _added(document, path, value)
-    if path[: len(source)] == source and path != source:
-        raise PatchError("nothing can be moved into itself")
-    return _added(_removed(document, source), path, value)
+    if kind == "test":
+        if not _are_same(_find(document, path), value):
+            raise PatchError(f"the test of {operation['path']} fails")
+        return document
+    if not path:
+        return value
+    return _edit(document, path, partial(_add if kind == "add" else _replace, value=value))
 
 
 def _pointer(text: Any) -> list[str]:
-    """RFC 6901."""
+    """Split a JSON pointer (RFC 6901)."""
     if not isinstance(text, str) or (text and not text.startswith("/")):
         raise PatchError(f"{text!r} is not a JSON pointer")
     return [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:]]
 
 
-def _found(document: Any, path: list[str]) -> Any:
+def _find(document: Any, path: list[str]) -> Any:
     for step in path:
-        if isinstance(document, dict) and step in document:
-            document = document[step]
-        elif isinstance(document, list):
-            document = document[_index(document, step, len(document))]
-        else:
-            raise PatchError(f"nothing at {step!r}")
+        document = document[_key(document, step)]
     return document
+
+
+def _edit(document: Any, path: list[str], change: Callable[[Any, str], None]) -> Any:
+    """Apply the change to the parent of the path; containers on the way are copied."""
+    if not path:
+        raise PatchError("the whole document cannot be removed")
+    if not isinstance(document, dict | list):
+        raise PatchError(f"nothing at {path[0]!r}")
+    copy, (step, *rest) = document.copy(), path
+    if rest:
+        key = _key(copy, step)
+        copy[key] = _edit(copy[key], rest, change)
+    else:
+        change(copy, step)
+    return copy
+
+
+def _add(parent: Any, step: str, *, value: Any) -> None:
+    if isinstance(parent, dict):
+        parent[step] = value
+    else:
+        parent.insert(len(parent) if step == "-" else _index(parent, step, len(parent) + 1), value)
+
+
+def _remove(parent: Any, step: str) -> None:
+    del parent[_key(parent, step)]
+
+
+def _replace(parent: Any, step: str, *, value: Any) -> None:
+    parent[_key(parent, step)] = value
+
+
+def _key(container: Any, step: str) -> Any:
+    """Return the step as a key that the container has. Raises PatchError."""
+    if isinstance(container, list):
+        return _index(container, step, len(container))
+    if isinstance(container, dict) and step in container:
+        return step
+    raise PatchError(f"nothing at {step!r}")
 
 
 def _index(items: list[Any], step: str, limit: int) -> int:
@@ -154,61 +186,16 @@ def _index(items: list[Any], step: str, limit: int) -> int:
     return index
 
 
-def _added(document: Any, path: list[str], value: Any) -> Any:
-    if not path:
-        return value
-    step, rest = path[0], path[1:]
-    if rest:
-        return _with_child(document, step, lambda child: _added(child, rest, value))
-    if isinstance(document, dict):
-        return {**document, step: value}
-    if isinstance(document, list):
-        index = len(document) if step == "-" else _index(document, step, len(document) + 1)
-        return [*document[:index], value, *document[index:]]
-    raise PatchError(f"nothing can be added at {step!r}")
-
-
-def _removed(document: Any, path: list[str]) -> Any:
-    if not path:
-        raise PatchError("the whole document cannot be removed")
-    step, rest = path[0], path[1:]
-    if rest:
-        return _with_child(document, step, lambda child: _removed(child, rest))
-    if isinstance(document, dict) and step in document:
-        return {key: value for key, value in document.items() if key != step}
-    if isinstance(document, list):
-        index = _index(document, step, len(document))
-        return [*document[:index], *document[index + 1 :]]
-    raise PatchError(f"nothing at {step!r}")
-
-
-def _replaced(document: Any, path: list[str], value: Any) -> Any:
-    if not path:
-        return value
-    return _with_child(
-        document, path[0], lambda child: _replaced(child, path[1:], value)
-    )  # fmt: skip
-
-
-def _with_child(document: Any, step: str, change: Any) -> Any:
-    if isinstance(document, dict) and step in document:
-        return {**document, step: change(document[step])}
-    if isinstance(document, list):
-        index = _index(document, step, len(document))
-        return [*document[:index], change(document[index]), *document[index + 1 :]]
-    raise PatchError(f"nothing at {step!r}")
-
-
-def _same(left: Any, right: Any) -> bool:
-    """Equality of JSON values: Python's, except that true is not 1."""
+def _are_same(left: Any, right: Any) -> bool:
+    """Compare JSON values: as Python does, except that true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(
-            _same(value, right[key]) for key, value in left.items()
+            _are_same(value, right[key]) for key, value in left.items()
         )
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_same, left, right))
+        return len(left) == len(right) and all(map(_are_same, left, right))
     return bool(left == right)
 
 

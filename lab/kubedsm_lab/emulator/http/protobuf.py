@@ -120,7 +120,7 @@ def decode(body: bytes) -> Object:
     identity = dict(_parts(_bytes(envelope.get(1, b""))))
     version, kind = (_text(identity.get(number, b"")) for number in (1, 2))
     group, _, short = version.rpartition("/")
-    model = model_of(Resource(group, short, "", "", kind))
+    model = model_of(Resource(group, short, "", kind))
     if model not in _FIELDS:
         raise ProtobufError(f"{kind} can only be read as JSON or YAML here")
     return {
