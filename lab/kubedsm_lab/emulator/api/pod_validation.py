@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kubedsm_lab.emulator.api.defaulting import qos_class
 from kubedsm_lab.emulator.api.errors import (
     FieldError,
     Verbatim,
@@ -17,7 +18,6 @@ from kubedsm_lab.emulator.api.errors import (
     not_supported,
     required,
 )
-from kubedsm_lab.emulator.api.pod_defaults import qos_class
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.api.values import thousandths
 
