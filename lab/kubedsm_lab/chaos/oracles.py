@@ -21,7 +21,6 @@ from kubedsm.kube.client.write_gate import READS
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL, Resources
-from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.pod_state import (
     is_active,
     is_finished,
@@ -44,30 +43,34 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.api.store import ObjectChange
 
+#: name of the scheduler under test
+OURS = "kubedsm"
+
 
 def free(api: ApiServer, node: str) -> Resources:
-    """What the pods on the node have left of it."""
+    """Return the free capacity of the node."""
     there = api.list(PODS, fields=f"spec.nodeName={node}")
     held = (requests_of(pod) for pod in there if not is_finished(pod))
     return decoding.node(api.get(NODES, "", node)).allocatable - sum(held, Resources())
 
 
 def nodes_for(api: ApiServer, pod: Object) -> list[str]:
-    """The nodes that the pod could go to now."""
+    """Return the names of the nodes that the pod fits on now."""
     wanted, selected = requests_of(pod), pod["spec"].get("nodeSelector", {}).items()
     return [
         node["metadata"]["name"]
         for node in api.list(NODES)
-        if _takes_pods(node)
+        if is_ready(node)
+        and not node["spec"].get("unschedulable")
         and selected <= labels_of(node).items()
-        and _within(wanted, free(api, node["metadata"]["name"]))
+        and _fits(wanted, free(api, node["metadata"]["name"]))
     ]
 
 
 def out_of_place(api: ApiServer, pods: Sequence[Object], namespace: str) -> Iterator[str]:
-    """Pods that wait though they fit somewhere, and workloads with more or less than they want.
+    """Yield waiting pods that fit on a node, and workloads with a wrong number of pods.
 
-    pods: all of our scheduler in the namespace, whose workloads are judged.
+    `pods`: all pods of this scheduler in the namespace, whose workloads are judged.
     """
     active = [pod for pod in pods if is_active(pod)]
     for pod in active:
@@ -84,32 +87,23 @@ def out_of_place(api: ApiServer, pods: Sequence[Object], namespace: str) -> Iter
             yield f"I5: {name} has {len(mine)} pods, {running} on nodes, and wants {wanted}"
 
 
-def _takes_pods(node: Object) -> bool:
-    ready = conditions.find(conditions.of(node["status"]), "Ready")
-    return not node["spec"].get("unschedulable") and ready is not None and ready["status"] == "True"
-
-
-def _within(wanted: Resources, room: Resources) -> bool:
-    return all(amount <= room.amount(name) for name, amount in wanted.items())
-
-
-OURS = "kubedsm"
+def _fits(requests: Resources, capacity: Resources) -> bool:
+    return all(amount <= capacity.amount(name) for name, amount in requests.items())
 
 
 class Invariants:
-    """One bind a pod, and no more on a node than it holds once we have bound something there."""
+    """I1 and I2: one bind per pod, and no node above its allocatable after a bind of ours."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
-        #: on the clock: until then, room that was lost just now may be unknown
+        #: time on the clock until which a loss of capacity may be unknown to schedulers
         self.excused_until = 0.0
         self._bound: dict[str, str] = {}
-        #: accepted ones of our pods, by uid
+        #: accepted binds of this scheduler's pods, by uid
         self.binds: Counter[str] = Counter()
         self.writes = 0
         self.wrong: list[str] = []
-        #: by workload: how many of the pods that it wants were missing at once, of those Ready,
-        #: since it had had all of them
+        #: by workload: most Ready pods that were missing at once since it was complete
         self.missed: Counter[str] = Counter()
         self._complete: set[str] = set()
         api.store.subscribe(self._notice)
@@ -140,7 +134,7 @@ class Invariants:
         pods = self._api.list(PODS, namespace, labels=f"app={app}")
         ready = [pod for pod in pods if is_ready(pod) and not is_terminating(pod)]
         missing = wanted - len(ready)
-        # A detached pod and its replacement are one too many for a moment: that is no completeness.
+        # A detached pod next to its replacement does not make the workload complete.
         if wanted <= sum(MIGRATING_LABEL not in labels_of(pod) for pod in ready):
             self._complete.add(app)
         elif missing > 0 and app in self._complete:
@@ -158,7 +152,7 @@ class Invariants:
 
 @attrs.frozen
 class Write:
-    """One that was sent: when, on the loop's clock, and by whom."""
+    """Write that was sent: time on the loop's clock, and the sender."""
 
     at: float
     who: str
@@ -170,23 +164,23 @@ class Write:
 
 
 class Ledger:
-    """All writes but those of Leases, and who held the Lease since when.
+    """I8: all writes except those of Leases, and the terms of the Lease's holders.
 
-    `duration`: seconds that the Lease lasts after each renewal.
+    `duration`: seconds from a renewal of the Lease until it expires.
     """
 
     def __init__(self, api: ApiServer, duration: float) -> None:
         self._duration = duration
         self.writes: list[Write] = []
-        #: since when, and who: empty if nobody
+        #: start and holder of each term; "" for no holder
         self.terms = [(0.0, "")]
-        #: when it was renewed, by holder
+        #: times of renewals by holder
         self.renewals: defaultdict[str, list[float]] = defaultdict(list)
         self.wrong: list[str] = []
         api.store.subscribe(self._notice)
 
     def before(self, cluster: Cluster, who: str) -> Cluster:
-        """The cluster, as `who` has it."""
+        """Return the cluster as `who` reaches it."""
         return _Signed(cluster, self, who)
 
     def note(self, request: Request, who: str) -> None:
@@ -213,7 +207,7 @@ class Ledger:
         return self.terms[-1][1]
 
     def since(self, who: str) -> float:
-        """When it began to hold the Lease, the last time."""
+        """Return the start of the holder's last term."""
         return next(since for since, holder in reversed(self.terms) if holder == who)
 
     def by(self, who: str) -> list[Write]:
@@ -225,14 +219,10 @@ def _loop_time() -> float:
 
 
 @attrs.frozen
-class _Signed:
-    cluster: Cluster
-    ledger: Ledger
-    who: str
+class _Wrapped:
+    """Cluster whose requests an oracle observes."""
 
-    async def request(self, request: Request, *, timeout: float) -> Response:
-        self.ledger.note(request, self.who)
-        return await self.cluster.request(request, timeout=timeout)
+    cluster: Cluster
 
     def stream(
         self, request: Request, *, timeout: float
@@ -240,16 +230,26 @@ class _Signed:
         return self.cluster.stream(request, timeout=timeout)
 
 
+@attrs.frozen
+class _Signed(_Wrapped):
+    ledger: Ledger
+    who: str
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        self.ledger.note(request, self.who)
+        return await self.cluster.request(request, timeout=timeout)
+
+
 TEMPLATE_HASH = "pod-template-hash"
-#: the least status with which a write may have been applied and was not answered by success
+#: lowest status of a write that may have been applied without success
 _SERVER_ERROR = 500
-#: seconds in which a scheduler has taken in a lost answer, and has not read the pod yet
+#: seconds from a lost response until a scheduler has recorded it, but not yet read the pod
 _TAKEN_IN = 0.001
 
 
 @attrs.define
 class Asked:
-    """A request, and when it was sent and answered, in seconds on the loop's clock."""
+    """Request with the times of sending and response, in seconds on the loop's clock."""
 
     request: Request
     at: float
@@ -257,7 +257,7 @@ class Asked:
 
     @property
     def kind(self) -> str:
-        """What it asks for, as far as moves go; the HTTP method for anything else."""
+        """Return the step of a move that the request carries out, or its HTTP method."""
         method, path, body = self.request.method, self.request.path, self.request.body
         if method == "POST" and path.endswith("/eviction"):
             return "dry-run" if "dryRun" in body["deleteOptions"] else "evict"
@@ -272,21 +272,21 @@ class Asked:
 
     @property
     def pod(self) -> str:
-        """The name in its path, if it is about one pod."""
+        """Return the name of the one pod in the path, or ""."""
         plural, name, *_ = [*self.request.path.split("/")[5:7], "", ""]
         return name if plural == "pods" else ""
 
 
 class Witness:
-    """What was asked, and what was wrong about it."""
+    """I3: requests of moves, and violations of what they must preserve."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         self.asked: list[Asked] = []
         self.wrong: list[str] = []
-        #: on the clock: until then, what was lost just now may be unknown
+        #: time on the clock until which a loss may be unknown to schedulers
         self.excused_until = 0.0
-        #: by uid: how many pods of its app were Ready, it included, when it was last looked at
+        #: by uid: Ready pods of the app, the pod included, at its last reads
         self._ready_before: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=3))
         api.store.subscribe(self._notice)
 
@@ -294,11 +294,11 @@ class Witness:
         return [asked for asked in self.asked if asked.kind in kinds]
 
     def kinds(self, pod: str = "") -> list[str]:
-        """In order; reads left out."""
+        """Return the kinds of requests in order, without reads."""
         return [a.kind for a in self.asked if a.kind != "GET" and pod in ("", a.pod)]
 
     def before(self, cluster: Cluster, asks: Callable[[], Runtime]) -> "_WitnessedCluster":
-        """The cluster, with the witness in front of it; `asks` says what asks."""
+        """Return the cluster behind the witness; `asks` returns the requesting scheduler."""
         return _WitnessedCluster(cluster, self, asks)
 
     def note(self, request: Request, runtime: Runtime) -> Asked:
@@ -317,12 +317,12 @@ class Witness:
         return asked
 
     def note_lost(self, asked: Asked, runtime: Runtime) -> None:
-        """Judge the books of the scheduler once it has taken in that an answer is lost."""
+        """Judge the scheduler's mirror once it has recorded that a response is lost."""
         if asked.kind == "bind":
             asyncio.get_running_loop().call_later(_TAKEN_IN, self._judge_books, asked, runtime)
 
     def _judge_books(self, asked: Asked, runtime: Runtime) -> None:
-        """The API server may hold the pod on the node: so must the mirror, until it has read it."""
+        """Require that the mirror keeps a bind that may be applied, until it reads the pod."""
         uid, node = asked.request.body["metadata"].get("uid"), asked.request.body["target"]["name"]
         pod = runtime.mirror.pod(uid)
         read = any(a.kind == "GET" and a.pod == asked.pod for a in self._answered_since(asked.at))
@@ -351,7 +351,7 @@ class Witness:
             self._ready_before[pod["metadata"]["uid"]].append(ready)
 
     def _judge_bind(self, runtime: Runtime, asked: Asked) -> None:
-        """The replacement that a move has claimed is not the scheduler's to decide on."""
+        """Require that the queue does not hold a replacement that a move has claimed."""
         uid = asked.request.body["metadata"].get("uid")
         self._require(uid, f"{asked.pod} bound without its uid")
         if runtime.mirror.claimant(uid) is not None:
@@ -363,13 +363,13 @@ class Witness:
         self._require(uid, f"eviction of {asked.pod} without its uid")
 
     def _judge_eviction(self, asked: Asked) -> None:
-        """A detached pod only goes when as many are Ready without it as before, or as wanted."""
+        """Require as many other Ready pods as before or as wanted, to evict a detached pod."""
         self._judge_uid_of_eviction(asked)
         pod = self._pod(asked)
         if pod is None or not _detached(pod):
             return
         if self._api.clock.monotonic() <= self.excused_until:
-            return  # it was decided on before those that are missing were lost
+            return  # the decision was made before the loss
         wanted = self._wanted(pod)
         ready, before = self._ready_others(pod), self._ready_before[pod["metadata"]["uid"]]
         self._require(
@@ -398,7 +398,7 @@ class Witness:
         )
 
     def _notice(self, change: ObjectChange) -> None:
-        """What was detached and is a ReplicaSet's again is so without a trace."""
+        """Require that a reattached pod has its template hash, and no annotation of the move."""
         if change.resource is not PODS or change.type == "DELETED" or change.previous is None:
             return
         after, before = change.object["metadata"], change.previous["metadata"]
@@ -432,7 +432,7 @@ class Witness:
         )
 
     def _wanted(self, pod: Object) -> int:
-        """How many pods its Deployment wants; none once that, or the ReplicaSet, is gone."""
+        """Return the Deployment's wanted replicas; 0 once it or the ReplicaSet is gone."""
         note, namespace = _note(pod["metadata"]) or {}, pod["metadata"]["namespace"]
         replica_set = self._api.store.get(REPLICA_SETS, namespace, note.get("replicaSet", ""))
         if replica_set is None or replica_set["metadata"]["uid"] != note["uid"]:
@@ -448,7 +448,7 @@ class Witness:
 
 
 def _note(metadata: Object) -> dict[str, str] | None:
-    """What a detached pod says of itself, if it does."""
+    """Return the annotation of a detached pod, if any."""
     text = metadata.get("annotations", {}).get(MOVE_ANNOTATION)
     return None if text is None else orjson.loads(text)
 
@@ -458,8 +458,7 @@ def _detached(pod: Object) -> bool:
 
 
 @attrs.frozen
-class _WitnessedCluster:
-    cluster: Cluster
+class _WitnessedCluster(_Wrapped):
     witness: Witness
     asks: Callable[[], Runtime]
 
@@ -477,8 +476,3 @@ class _WitnessedCluster:
             return response
         finally:
             asked.answered = asyncio.get_running_loop().time()
-
-    def stream(
-        self, request: Request, *, timeout: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        return self.cluster.stream(request, timeout=timeout)

@@ -19,7 +19,7 @@ from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.chaos.faults import LASTING, Fault
 from kubedsm_lab.chaos.hands import CONFIGURED_BY, NAMESPACE, Hands
-from kubedsm_lab.chaos.incidents import incident
+from kubedsm_lab.chaos.incidents import strike
 from kubedsm_lab.chaos.lying_prometheus import LyingPrometheus
 from kubedsm_lab.chaos.oracles import Invariants, Ledger, Witness
 from kubedsm_lab.chaos.process import Process
@@ -169,7 +169,7 @@ class Stage:
         self.struck_pod = pod
         self._excuse()
         try:
-            end = incident(self.hands, fault.what, pod, node)
+            end = strike(self.hands, fault.what, pod, node)
         except ApiError as error:
             self.seam.tell("", "it cannot happen", error.message)
             return

@@ -14,7 +14,7 @@ from kubedsm.kube.watching.reflector import LIST_TIMEOUT, SILENT_AFTER
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.chaos.faults import APPLIED_LATE, LASTING, WORLD, Fault
 from kubedsm_lab.chaos.hands import NAMESPACE
-from kubedsm_lab.chaos.incidents import BY_TENANTS
+from kubedsm_lab.chaos.incidents import INCIDENTS
 from kubedsm_lab.chaos.oracles import OURS, out_of_place
 from kubedsm_lab.chaos.perturbations import LATE
 from kubedsm_lab.chaos.process import GRACE, INTERRUPTIONS, PROCESS
@@ -255,7 +255,9 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
 
 def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
     """Whether a tenant brought the fault about, with a pod of its own."""
-    return fault.what in BY_TENANTS and stage.struck_pod.rpartition("/")[2].startswith("web-")
+    incident = INCIDENTS.get(fault.what)
+    tenant = incident is not None and incident.by_tenant
+    return tenant and stage.struck_pod.rpartition("/")[2].startswith("web-")
 
 
 def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:
