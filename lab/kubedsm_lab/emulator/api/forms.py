@@ -20,7 +20,7 @@ from kubedsm_lab.emulator.api.resources import (
     Resource,
 )
 
-#: events.k8s.io/v1 name → core/v1 name, in the order in which the newer form is written
+#: events.k8s.io/v1 name → core/v1 name, in the order of the newer form
 _NAMES = {
     "eventTime": "eventTime",
     "series": "series",
@@ -37,7 +37,7 @@ _NAMES = {
     "deprecatedLastTimestamp": "lastTimestamp",
     "deprecatedCount": "count",
 }
-#: what the stored form has where nothing was given
+#: defaults of the stored form
 _EMPTY: Object = {
     "source": {},
     "firstTimestamp": None,
@@ -46,12 +46,12 @@ _EMPTY: Object = {
     "reportingComponent": "",
     "reportingInstance": "",
 }
-#: of the newer form, only written if there is something in them
+#: fields that the newer form omits when empty
 _OMITTED_WHEN_EMPTY = frozenset({"reportingController", "reportingInstance"})
 
 
 def _stored_event(resource: Resource, event: Object) -> Object:
-    """From the form of the request's resource to core/v1, with everything core/v1 always has."""
+    """Convert to core/v1, with all of its mandatory fields."""
     if resource.alias_of:
         renamed = {core: event[new] for new, core in _NAMES.items() if new in event}
         event = {"metadata": event.get("metadata", {}), **renamed}
@@ -64,7 +64,7 @@ def _stored_event(resource: Resource, event: Object) -> Object:
 
 
 def _requested_event(obj: Object) -> Object:
-    """From the stored form to that of events.k8s.io/v1."""
+    """Convert to events.k8s.io/v1."""
     renamed = {
         new: obj[core]
         for new, core in _NAMES.items()
@@ -85,7 +85,7 @@ _PERCENT = "targetCPUUtilizationPercentage"
 
 
 def _stored_autoscaler(autoscaler: Object) -> Object:
-    """From v1 to v2."""
+    """Convert v1 to v2."""
     metadata = autoscaler.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     spec = autoscaler.get("spec") or {}
@@ -109,7 +109,7 @@ def _stored_autoscaler(autoscaler: Object) -> Object:
 
 
 def _requested_autoscaler(autoscaler: Object) -> Object:
-    """From v2 to v1."""
+    """Convert v2 to v1."""
     metadata, spec = autoscaler["metadata"], autoscaler["spec"]
     status = autoscaler.get("status") or {}
     metrics = spec.get("metrics") or []
@@ -142,16 +142,15 @@ def _cpu(percent: int) -> Object:
 
 
 def _percent_of(metric: Object) -> int | None:
-    """Of the metric that v1 has a field for."""
+    """Return the utilisation target of the metric that v1 has a field for."""
     resource = metric.get("resource") or {}
     target = resource.get("target")
-    # Nothing checks what type a target is.
     percent: int | None = target.get("averageUtilization") if isinstance(target, dict) else None
     return percent if resource.get("name") == "cpu" else None
 
 
 def _read(text: str | None, kind: type) -> Any:
-    """What an annotation holds; None of one that anybody has written."""
+    """Decode an annotation; None for an invalid one."""
     try:
         value = orjson.loads(text or "null")
     except orjson.JSONDecodeError:
@@ -160,14 +159,14 @@ def _read(text: str | None, kind: type) -> Any:
 
 
 def stored_form(resource: Resource, obj: Object) -> Object:
-    """From the form of the request's resource to the one that is kept."""
+    """Convert from the version of the request's resource to the stored one."""
     if resource.kind == "Event":
         return _stored_event(resource, obj)
     return _stored_autoscaler(obj) if resource.alias_of else obj
 
 
 def requested_form(resource: Resource, obj: Object) -> Object:
-    """From the stored form to that of the request's resource; other kinds as they are."""
+    """Convert from the stored version to that of the request's resource."""
     if not resource.alias_of:
         return obj
     if resource.kind == "Event":

@@ -20,19 +20,19 @@ STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH)
 
-#: as in kube-apiserver, so that no request is expensive beyond its size
+#: limit of kube-apiserver, which bounds the cost of a request
 _MOST_OPERATIONS = 10_000
 
 
 class PatchError(ValueError):
-    """A JSON patch whose test fails or whose path leads nowhere."""
+    """A JSON patch has a failing test or a path without target."""
 
 
 def patched(resource: Resource, current: Object, patch: Any, content_type: str) -> Object:
-    """The object with the patch applied.
+    """Return the object with the patch applied.
 
-    Raises ApiError: 400 for what is no patch of that type, 415 for an unknown type, 422 for a
-    JSON patch that cannot be applied.
+    Raises ApiError: 400 for a malformed patch, 415 for an unknown type, 422 for a JSON patch that
+    cannot be applied.
     """
     if content_type == JSON_PATCH:
         if not isinstance(patch, list):
@@ -67,7 +67,7 @@ def checked_object(patch: Any) -> Object:
 
 
 def reads_managed_fields(patch: Any, content_type: str) -> bool:
-    """Whether what it leaves depends on what metadata.managedFields says in the object."""
+    """Return whether the result depends on metadata.managedFields of the object."""
     if content_type != JSON_PATCH or not isinstance(patch, list):
         return False
     paths = [op.get(key) for op in patch if isinstance(op, dict) for key in ("path", "from")]
@@ -79,7 +79,7 @@ def reads_managed_fields(patch: Any, content_type: str) -> bool:
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7386, section 2: null removes, an object merges, anything else replaces."""
+    """Apply RFC 7386, section 2: null removes, an object merges, anything else replaces."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -179,7 +179,7 @@ def _key(container: Any, step: str) -> Any:
 def _index(items: list[Any], step: str, limit: int) -> int:
     if not (step.isascii() and step.isdigit()) or (len(step) > 1 and step[0] == "0"):
         raise PatchError(f"{step!r} is not an index")
-    # more digits than any list has items would only be slow
+    # an index has at most as many digits as the length
     index = int(step) if len(step) <= len(str(len(items))) else limit
     if index >= limit:
         raise PatchError(f"index {step} is out of range")
@@ -210,7 +210,7 @@ class StrategicMergeError(ValueError):
 
 
 def strategic_merge(current: Object, patch: Object, fields: Fields) -> Object:
-    """The object with the patch merged in. Raises StrategicMergeError."""
+    """Merge the patch into the object. Raises StrategicMergeError."""
     directive = patch.get(_DIRECTIVE)
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != _DIRECTIVE}
@@ -233,7 +233,7 @@ def strategic_merge(current: Object, patch: Object, fields: Fields) -> Object:
 
 
 def _retained(current: Object, patch: Object) -> Object:
-    """A copy to change; `$retainKeys` drops what the patch does not name there."""
+    """Copy the object; `$retainKeys` drops fields that it does not name."""
     if _RETAIN not in patch:
         return dict(current)
     keep = patch[_RETAIN]

@@ -1,10 +1,10 @@
-"""The resources the emulated API server serves: one table for discovery, routing and storage."""
+"""Served resources: one table for discovery, routing and storage."""
 
 from typing import Any
 
 import attrs
 
-#: a Kubernetes object as JSON has it; a stored one is never changed in place
+#: Kubernetes object as JSON; stored ones are never changed in place
 Object = dict[str, Any]
 
 _READ_WRITE = (
@@ -22,11 +22,11 @@ class Resource:
     namespaced: bool = True
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    #: what discovery announces; kubectl does not look at it, clients that cache schemas do
+    #: value in discovery, for clients that cache schemas
     storage_version_hash: str = ""
     subresources: tuple[str, ...] = ()
     verbs: tuple[str, ...] = _READ_WRITE
-    #: another resource whose objects these are, in another version's clothes
+    #: resource of the stored version of these objects
     alias_of: "Resource | None" = None
 
     @property
@@ -35,7 +35,7 @@ class Resource:
 
     @property
     def stored(self) -> "Resource":
-        """The resource as whose objects they are kept."""
+        """Return the resource under which the objects are stored."""
         return self.alias_of or self
 
     @property
@@ -44,7 +44,7 @@ class Resource:
 
     @property
     def qualified(self) -> str:
-        """As error messages name it: pods, leases.coordination.k8s.io."""
+        """Return the name in error messages: pods, leases.coordination.k8s.io."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
@@ -185,7 +185,7 @@ NEW_EVENTS = Resource(
     storage_version_hash="r2yiGXH7wu8=", alias_of=EVENTS,
 )  # fmt: skip
 
-#: questions about access, and answers: never stored
+#: access reviews: answered and never stored
 REVIEWS = (
     SELF_SUBJECT_REVIEWS, SUBJECT_ACCESS_REVIEWS, LOCAL_SUBJECT_ACCESS_REVIEWS,
     SELF_SUBJECT_ACCESS_REVIEWS, SELF_SUBJECT_RULES_REVIEWS,

@@ -24,10 +24,10 @@ from kubedsm_lab.emulator.api.statuses import pod_condition, with_condition
 
 
 def bound(pod: Object, binding: Object, now: str) -> Object:
-    """The pod on the Binding's node.
+    """Return the pod on the Binding's node.
 
-    Raises ApiError: 409 if the pod is bound already, is going, is gated or is another one than
-    the Binding's uid and resourceVersion say; 422 for a Binding without a node.
+    Raises ApiError: 409 if the pod is bound, terminating, gated, or has another uid or
+    resourceVersion than the Binding; 422 for a Binding without a node.
     """
     given = binding.get("metadata") or {}
     metadata, spec = pod["metadata"], pod["spec"]
@@ -76,9 +76,9 @@ _TWO_BUDGETS = (
 
 
 def charged_budget(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
-    """The budget as it stands after the eviction, None if none is charged.
+    """Return the budget after the eviction, None if none is charged.
 
-    Raises ApiError: 429 if the budget refuses, 500 if there is more than one.
+    Raises ApiError: 429 if the budget refuses, 500 if there are several.
     """
     if "deletionTimestamp" in pod["metadata"] or _phase(pod) in _PHASES_WITHOUT_BUDGET:
         return None
@@ -99,7 +99,7 @@ def with_disruption_target(
     reason: str = "EvictionByEvictionAPI",
     message: str = "Eviction API: evicting",
 ) -> Object:
-    """The pod with the condition that says why it is about to go."""
+    """Return the pod with the condition that says why it is evicted."""
     said = pod_condition("DisruptionTarget", "True", now, reason=reason, message=message)
     return with_condition(pod, said)
 
@@ -119,7 +119,7 @@ def _selects(budget: Object, pod: Object) -> bool:
         selector = label_selector_of((budget.get("spec") or {}).get("selector") or {})
     except SelectorError:
         return False
-    # an empty selector is meant to match nothing here
+    # an empty selector matches no pod here
     return bool(selector.requirements) and selector.matches(pod["metadata"].get("labels"))
 
 
@@ -169,7 +169,7 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_of(workload: Object) -> Object:
-    """The Scale of a Deployment, ReplicaSet or StatefulSet."""
+    """Return the Scale of a Deployment, ReplicaSet or StatefulSet."""
     metadata, spec = workload["metadata"], workload["spec"]
     selector = label_selector_of(spec.get("selector") or {})
     return {
@@ -185,7 +185,7 @@ def scale_of(workload: Object) -> Object:
 
 
 def as_workload(resource: Resource, scale: Object) -> Object:
-    """What is applied to a Scale, as applied to the workload."""
+    """Convert a configuration of the Scale to one of the workload."""
     spec = scale.get("spec") or {}
     return {
         "kind": resource.kind,
@@ -196,7 +196,7 @@ def as_workload(resource: Resource, scale: Object) -> Object:
 
 
 def with_replicas(workload: Object, scale: Object) -> Object:
-    """The workload with the Scale's replicas. Raises ApiError (422) for a negative number."""
+    """Set the replicas of the Scale. Raises ApiError (422) for a negative number."""
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0:
         error = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")

@@ -26,7 +26,7 @@ class Target:
 
 
 def target_of(path: str) -> Target | None:
-    """None for a path that leads nowhere."""
+    """Return the target of a path; None if there is none."""
     prefix, _, rest = path.removeprefix("/").partition("/")
     parts = rest.removesuffix("/").split("/")
     if prefix == "api":
@@ -60,7 +60,7 @@ _ONE_OBJECT = re.compile(r"metadata\.name==?([^,=!]+)")
 
 
 def attributes_of(method: str, path: str, query: Mapping[str, str]) -> Attributes:
-    """What is to be allowed before anything else is looked at."""
+    """Return the attributes to authorize, before anything else is read."""
     asked = _RESOURCE_PATH.fullmatch(path)
     if asked is None:
         return Attributes(method.lower(), path=path)
@@ -74,7 +74,7 @@ def attributes_of(method: str, path: str, query: Mapping[str, str]) -> Attribute
     verb = _VERBS.get(method, "delete")
     if not name and verb in ("get", "delete"):
         verb = "deletecollection" if verb == "delete" else "watch" if is_watch(query) else "list"
-        # so that a rule with resourceNames can allow to list or watch one object
+        # a rule with resourceNames can allow to list or watch one object
         one = _ONE_OBJECT.search(query.get("fieldSelector", ""))
         name = one[1] if one else ""
     return Attributes(verb, asked["group"] or "", plural, subresource, namespace, name)

@@ -26,17 +26,17 @@ from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, RequestHandler, Stream
 
 _JSON = "application/json"
-#: bytes; what kube-apiserver accepts as the body of one request
+#: size limit of a request body in kube-apiserver, in bytes
 _BODY_LIMIT = 3 * 1024 * 1024
-#: seconds that a closing front waits for requests in progress
+#: seconds that a closing front waits for running requests
 _GRACE = 1.0
 
 
 class HttpFront:
-    """Serves `routes` over HTTP from entering until leaving its context; over HTTPS with `tls`.
+    """HTTP server of `routes` while its context is entered; HTTPS with `tls`.
 
-    Port 0 takes any free one; `url` says which. Entering raises AddressUnavailableError if the
-    port is taken or the host is not one of this machine's.
+    Port 0 takes a free one, which `url` has. Entering raises AddressUnavailableError if the port is
+    in use or the host is not one of this machine's.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class HttpFront:
         self._runner: web.ServerRunner | None = None
         self._url = ""
         self._closing = False
-        #: one a watch in progress; rescheduling it to now ends the watch in good order
+        #: timeouts of open watches; rescheduling one to 0 ends its watch gracefully
         self._watches: set[asyncio.Timeout] = set()
 
     @property
     def url(self) -> str:
-        """Where it listens, as http://127.0.0.1:8001. Only between entering and leaving."""
+        """Return the address, such as http://127.0.0.1:8001, while the context is entered."""
         if self._runner is None:
             raise RuntimeError("the front is not open")
         return self._url
@@ -102,11 +102,11 @@ class HttpFront:
         response = web.StreamResponse(headers={"Content-Type": stream.content_type})
         if request.version >= HttpVersion11:
             response.enable_chunked_encoding()
-        # a request on a kept-alive connection may still arrive while the front is closing
+        # a request on a kept-alive connection may arrive while the front is closing
         watch = asyncio.timeout(0 if self._closing else None)
         self._watches.add(watch)
         try:
-            # The client may go at any moment.
+            # The client may disconnect at any moment.
             with suppress(TimeoutError, ConnectionResetError):
                 async with watch:
                     await response.prepare(request)
@@ -119,10 +119,10 @@ class HttpFront:
 
 
 def kubeconfig(url: str, token: str | None = None, ca: bytes | None = None) -> Object:
-    """A kubeconfig for the front; written as JSON it is YAML too.
+    """Return a kubeconfig for the front; its JSON is YAML, too.
 
-    `ca`: the PEM by which to know the server, if it speaks https. kubectl sends no token to an
-    http:// server. Other clients do.
+    `ca`: PEM of the CA of an https server. kubectl sends no token to an http:// server; other
+    clients do.
     """
     name = "kubedsm-emulated"
     cluster = {"server": url}
@@ -181,18 +181,18 @@ def _too_large() -> web.Response:
 
 
 class CertificateError(Problem):
-    """No certificate can be made."""
+    """The certificate cannot be issued."""
 
 
 @attrs.frozen
 class ServerTls:
     context: ssl.SSLContext
-    #: PEM of the CA by which clients know the server
+    #: PEM of the CA
     ca: bytes
 
 
 def server_tls(names: Sequence[str]) -> ServerTls:
-    """For a server under these names and addresses. Raises CertificateError."""
+    """Issue a certificate for these names and addresses. Raises CertificateError."""
     import trustme  # noqa: PLC0415 - an extra: only https needs it
 
     ca = trustme.CA(organization_name="kubedsm emulate")

@@ -24,7 +24,7 @@ _LEAF: FieldSet = {}
 
 
 def is_member(node: FieldSet | None) -> bool:
-    """Whether the field at which that node is, is in the set itself."""
+    """Return whether the field of the node is in the set itself."""
     return node is not None and (not node or SELF in node)
 
 
@@ -39,7 +39,7 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """The fields of one set that are not in the other, which says nothing of what is below them."""
+    """Return the fields of `left` that are not in `right`, regardless of their children."""
     if not left or not right:
         return left
     rest = {}
@@ -70,7 +70,7 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def with_parents(fields: FieldSet) -> FieldSet:
-    """The set with every object's field above one that is in it."""
+    """Add the fields of all objects above a member."""
     return {
         step: {SELF: _LEAF, **with_parents(node)} if node and step[0] == "f" else with_parents(node)
         for step, node in fields.items()
@@ -78,15 +78,15 @@ def with_parents(fields: FieldSet) -> FieldSet:
 
 
 def ordered(fields: FieldSet) -> FieldSet:
-    """In the order in which it is shown; the other operations keep the order of the left one.
+    """Return the set in the order of managedFields; other operations keep that of their left set.
 
-    Equal sets are one and the same then: those of all pods of a ReplicaSet are.
+    Equal sets are identical then, as those of all pods of a ReplicaSet.
     """
     return _ordered(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))
 
 
 def paths(fields: FieldSet, above: Path = ()) -> Iterator[Path]:
-    """The fields in the set; those right below one before what is further below."""
+    """Yield the paths of the members; direct children precede deeper ones."""
     below = {step: node for step, node in fields.items() if step != SELF}
     yield from ((*above, step) for step, node in below.items() if is_member(node))
     for step, node in below.items():
@@ -101,12 +101,12 @@ def has(fields: FieldSet, path: Path) -> bool:
 
 
 def shown(path: Path) -> str:
-    """As messages name a field: .spec.containers[name="web"].image."""
+    """Return the name in messages: .spec.containers[name="web"].image."""
     return "".join(map(_shown_step, path))
 
 
 def is_field_set(value: Any) -> bool:
-    """Whether what a client sent is one."""
+    """Return whether a client sent a valid set."""
     if not isinstance(value, dict):
         return False
     return all(_is_step(step) and is_field_set(node) for step, node in value.items())
@@ -154,7 +154,7 @@ def _shown_step(step: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _rank(step: str) -> tuple[Any, ...]:
-    """Fields by name, then items by their keys, numbers as numbers, then values."""
+    """Order by name, then items by their keys (numbers as numbers), then values."""
     kind, _, text = step.partition(":")
     if kind != "k":
         return ("fkvi".find(kind) if kind else -1, text)
@@ -168,12 +168,12 @@ def _json(value: Any) -> str:
 
 
 How = Fields | Keyed | Unordered
-#: what is not there; null is a value
+#: missing value; null is a value
 _ABSENT: Any = object()
 
 
 class KeyOfItemError(ValueError):
-    """An item of a list has no key, or that of another item."""
+    """An item of a list has no key, or the key of another item."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path}: {why}")
@@ -190,7 +190,7 @@ class Comparison:
 
 
 def field_set(obj: Any, how: How = ANY) -> FieldSet:
-    """The fields that somebody sets who sends this."""
+    """Return the fields that the object sets."""
     fields: FieldSet = {}
     kind, is_list = _kind(how), not isinstance(how, Fields)
     for name, value in _parts(obj, how).items():
@@ -199,21 +199,21 @@ def field_set(obj: Any, how: How = ANY) -> FieldSet:
         if node and is_list:
             node = {SELF: _LEAF, **node}
         elif value == [] and not is_list and _is_associative(below):
-            # An empty list that is a map says nothing of any item.
+            # An empty associative list sets no items.
             continue
         fields[kind + name] = node
     return fields
 
 
 def comparison(before: Any, after: Any, how: How) -> Comparison:
-    """What is different; a field that is there on one side only counts with all that is in it."""
+    """Compare two values; a field on one side only counts with all of its content."""
     found = Comparison({}, {}, {})
     _compare(before, after, how, found)
     return found
 
 
 def without(obj: Any, doomed: FieldSet, how: How) -> Any:
-    """The value without those fields and what is in them; None if nothing is left of it."""
+    """Remove the fields with their content; return None if nothing is left."""
     if not isinstance(obj, dict | list):
         return obj
     kind = _kind(how)
@@ -228,7 +228,7 @@ def without(obj: Any, doomed: FieldSet, how: How) -> Any:
 
 
 def merged(live: Any, applied: Any, how: How) -> Any:
-    """The live value with the applied one laid over it."""
+    """Overlay the live value with the applied one."""
     if isinstance(how, Fields) and isinstance(live, dict) and isinstance(applied, dict):
         if how.atomic:
             return applied
@@ -244,7 +244,7 @@ def merged(live: Any, applied: Any, how: How) -> Any:
 
 
 def check_keys(obj: Any, how: How, path: str = "") -> None:
-    """Raises KeyOfItemError unless every item of every list that is a map is one of its own."""
+    """Raises KeyOfItemError unless items of associative lists have unique keys."""
     if isinstance(how, Fields):
         for name, below in how.named.items():
             if isinstance(obj, dict) and name in obj:
@@ -299,7 +299,7 @@ def _compare_one(step: str, was: Any, value: Any, how: How, found: Comparison) -
 
 
 def _whole(value: Any, how: How) -> FieldSet:
-    """Itself and all that is in it."""
+    """Return the field with all of its content."""
     if not isinstance(value, dict | list) or not (parts := _parts(value, how)):
         return _LEAF
     kind = _kind(how)
@@ -319,7 +319,7 @@ def _is_associative(how: How) -> bool:
 
 
 def _parts(value: Any, how: How) -> Mapping[str, Any]:
-    """What is in a value, each by its name: of duplicates in a list only the last one."""
+    """Return the parts of a value by name; of duplicates in a list the last one."""
     if isinstance(how, Fields):
         return value if isinstance(value, dict) and not how.atomic else {}
     if not isinstance(value, list) or not _is_associative(how):
@@ -328,7 +328,7 @@ def _parts(value: Any, how: How) -> Mapping[str, Any]:
 
 
 def _kind(how: How) -> str:
-    """What is before a name in a step."""
+    """Return the prefix of steps into the value."""
     return "f:" if isinstance(how, Fields) else ""
 
 
@@ -355,7 +355,7 @@ def _step(item: Any, how: How) -> str:
 
 
 def _merged_items(live: list[Any], applied: list[Any], how: How) -> list[Any]:
-    """In the applied order; what is only in the live list keeps its place before what follows."""
+    """Merge in the applied order; other live items keep their place before the next item."""
     old, new = _parts(live, how), _parts(applied, how)
     if len(old) < len(live):
         return applied

@@ -30,16 +30,16 @@ Operation = Literal["Apply", "Update"]
 
 @attrs.frozen
 class Manager:
-    """Whose entry it is. Appliers are the same one in whatever version they apply."""
+    """Owner of an entry. An applying manager is the same in all versions."""
 
     name: str
     operation: Operation
     subresource: str = ""
-    #: empty for those that apply
+    #: empty for Apply
     api_version: str = ""
 
     def __str__(self) -> str:
-        """As messages name it."""
+        """Return the name in messages."""
         of = f' with subresource "{self.subresource}"' if self.subresource else ""
         using = f" using {self.api_version}" if self.operation == "Update" else ""
         return f'"{self.name}"{of}{using}'
@@ -47,10 +47,10 @@ class Manager:
 
 @attrs.frozen
 class Entry:
-    #: in the order in which they are shown_entries
+    #: in the order of managedFields
     fields: FieldSet
     api_version: str
-    #: as timestamps are written; empty for one that has changed nothing yet
+    #: timestamp; empty for a manager that has changed nothing yet
     time: str = ""
 
 
@@ -58,7 +58,7 @@ Entries = Mapping[Manager, Entry]
 
 
 def without_fields(entries: Entries, doomed: FieldSet, spared: Manager | None = None) -> Entries:
-    """The entries of all but the one spared without those fields, and none that has none left."""
+    """Remove fields from all entries but that of the spared manager, and drop empty entries."""
     if not doomed:
         return entries
     rest = {
@@ -73,7 +73,7 @@ def without_fields(entries: Entries, doomed: FieldSet, spared: Manager | None = 
 def updated_entries(
     entries: Entries, manager: Manager, api_version: str, change: Comparison, time: str
 ) -> Entries:
-    """After a write that changed this: what it set is the manager's, and nobody else's."""
+    """Return the entries after a write: its changed fields belong to its manager alone."""
     taken = union(change.modified, change.added)
     rest = dict(without_fields(entries, union(taken, change.removed)))
     if not taken:
@@ -87,7 +87,7 @@ def updated_entries(
 
 
 def same_owners(one: Entries, other: Entries) -> bool:
-    """Whether nothing but times is different."""
+    """Return whether the entries differ in times at most."""
     return one.keys() == other.keys() and all(
         (entry.fields, entry.api_version) == (other[manager].fields, other[manager].api_version)
         for manager, entry in one.items()
@@ -95,14 +95,14 @@ def same_owners(one: Entries, other: Entries) -> bool:
 
 
 def shown_entries(entries: Entries) -> list[Object]:
-    """As metadata.managedFields has them."""
+    """Return the entries as metadata.managedFields."""
     return [
         _shown_entry(manager, entries[manager]) for manager in sorted(entries, key=_order(entries))
     ]
 
 
 def decoded_entries(given: Any) -> Entries | None:
-    """What a client sent as managedFields; None for what is not that."""
+    """Read managedFields of a client; None if they are invalid."""
     if not isinstance(given, list):
         return None
     entries = {}
@@ -125,7 +125,7 @@ def decoded_entries(given: Any) -> Entries | None:
 
 
 def is_reset(given: Any) -> bool:
-    """Whether a client asks for all entries to be forgotten: [] or [{}]."""
+    """Return whether a client resets all entries: [] or [{}]."""
     return isinstance(given, list) and given in ([], [{}])
 
 
@@ -170,15 +170,15 @@ def _is_time(text: str) -> bool:
 
 
 MANAGED_FIELDS = "managedFields"
-#: of metadata, what somebody can own; the rest is the server's
+#: metadata that managers can own; the server owns the rest
 _OWNED_METADATA = ("generateName", "labels", "annotations", "ownerReferences", "finalizers")
-#: writes that wait to be worked out, so that old objects are not kept for long
+#: limit on unresolved writes, which hold references to old objects
 _MOST_WAITING = 8
 
 
 @attrs.frozen
 class Write:
-    """Who wrote, through which subresource, and when."""
+    """Manager, subresource and time of a write."""
 
     manager: str
     time: str
@@ -187,7 +187,7 @@ class Write:
 
 @attrs.frozen(eq=False)
 class _Change:
-    """What was written onto what."""
+    """One write with the object before and after it."""
 
     previous: "ManagedFields | None"
     resource: Resource
@@ -198,7 +198,7 @@ class _Change:
 
 
 class ManagedFields:
-    """The entries of one version of an object, or the change that they are worked out from."""
+    """Entries of one version of an object, or the change to compute them from."""
 
     def __init__(self, origin: Entries | _Change) -> None:
         self._origin = origin
@@ -220,7 +220,7 @@ class ManagedFields:
         return self._settle(origin) if isinstance(origin, _Change) else origin
 
     def shown(self) -> list[Object]:
-        """As metadata.managedFields has them."""
+        """Return the entries as metadata.managedFields."""
         if self._shown is None:
             self._shown = shown_entries(self.entries)
         return self._shown
@@ -232,7 +232,7 @@ class ManagedFields:
 
 
 def to_json(value: Any) -> Any:
-    """What an encoder of JSON takes in place of a value that it does not know."""
+    """Encode managedFields; default function of orjson."""
     if isinstance(value, ManagedFields):
         return value.shown()
     raise TypeError(f"{type(value)} is not JSON")
@@ -244,7 +244,7 @@ def entries_of(obj: Object) -> Entries:
 
 
 def owned_part(resource: Resource, obj: Object, subresource: str = "") -> Object:
-    """What of an object can be owned by somebody who writes it there."""
+    """Return the part of an object that a writer of the subresource can own."""
     metadata = obj.get("metadata") or {}
     part: Object = {"metadata": {key: metadata[key] for key in _OWNED_METADATA if key in metadata}}
     if subresource == "status":
@@ -260,7 +260,7 @@ def owned_part(resource: Resource, obj: Object, subresource: str = "") -> Object
 
 
 def with_owned_part(resource: Resource, obj: Object, part: Object, subresource: str) -> Object:
-    """The object with another such part."""
+    """Replace the part that managers can own."""
     before = owned_part(resource, obj, subresource)
     metadata = {k: v for k, v in obj["metadata"].items() if k not in _OWNED_METADATA}
     rest = {key: value for key, value in obj.items() if key not in before}
@@ -268,7 +268,7 @@ def with_owned_part(resource: Resource, obj: Object, part: Object, subresource: 
 
 
 def with_list(obj: Object) -> Object:
-    """The object with its managedFields as JSON has them, for patches that look into them."""
+    """Return the object with managedFields as JSON, for patches that refer to them."""
     managed = obj["metadata"].get(MANAGED_FIELDS)
     if not isinstance(managed, ManagedFields):
         return obj
@@ -283,7 +283,7 @@ def with_entries(obj: Object, entries: Entries) -> Object:
 
 
 def of_new(resource: Resource, given: Object, stored: Object, write: Write) -> Object:
-    """A new object with the managedFields of whoever created it, who is not admission's owner."""
+    """Attach managedFields of the creator; defaults of admission have no owner."""
     managed = ManagedFields(_Change(None, resource, None, given, write))
     metadata = {**stored["metadata"], MANAGED_FIELDS: managed}
     return {**stored, "metadata": metadata}
@@ -292,7 +292,7 @@ def of_new(resource: Resource, given: Object, stored: Object, write: Write) -> O
 def of_changed(
     resource: Resource, current: Object, given: Object, after: Object, write: Write
 ) -> Object:
-    """The changed object with its managedFields; `current` itself if not even they change."""
+    """Attach managedFields after a change; return `current` if nothing changes, them included."""
     before = current["metadata"].get(MANAGED_FIELDS)
     base = before
     wanted = None if write.subresource else (given.get("metadata") or {}).get(MANAGED_FIELDS)
@@ -307,7 +307,7 @@ def of_changed(
         return current
     metadata = {key: value for key, value in after["metadata"].items() if key != MANAGED_FIELDS}
     if base is not None:
-        # An object whose managers are not tracked stays so until somebody applies it.
+        # An object with untracked managers remains so until a client applies it.
         change = _Change(base, resource, current, after, write)
         metadata[MANAGED_FIELDS] = base if after is current else ManagedFields(change)
     return {**after, "metadata": metadata}
