@@ -196,7 +196,7 @@ class HorizontalPodAutoscalerController(Controller):
         self._histories[key] = history.recommended(self.clock.monotonic(), recommendation)
 
     def _scale_of(self, hpa: Object) -> tuple[Resource, Object]:
-        """The scale subresource of the target. Raises ApiError if there is none."""
+        """Return the scale subresource of the target. Raises ApiError if there is none."""
         reference = hpa["spec"]["scaleTargetRef"]
         group = reference.get("apiVersion", "").rpartition("/")[0]
         resource = _SCALED.get((group, reference["kind"]))
@@ -207,7 +207,7 @@ class HorizontalPodAutoscalerController(Controller):
         return resource, self.api.get_scale(resource, namespace, reference["name"])
 
     def _desired(self, key: Key, hpa: Object, scale: Object, status: "_Status") -> int:
-        """The size to scale to. Raises MetricUnavailable."""
+        """Return the desired size. Raises MetricUnavailable."""
         spec, now = hpa["spec"], self.clock.monotonic()
         current: int = scale["spec"].get("replicas", 0)
         least: int = spec.get("minReplicas", 1)
@@ -232,9 +232,9 @@ class HorizontalPodAutoscalerController(Controller):
         return min(max(verdict.replicas, least), most)
 
     def _proposal(self, hpa: Object, scale: Object, status: "_Status") -> Proposal:
-        """The greatest of what the metrics ask for. Raises MetricUnavailable.
+        """Return the largest proposal of all metrics. Raises MetricUnavailable.
 
-        While one of them is unavailable the others may only add pods.
+        While a metric is unavailable, the others may only add pods.
         """
         namespace, name = key_of(scale)
         replicas: int = scale["spec"].get("replicas", 0)
@@ -264,7 +264,7 @@ class HorizontalPodAutoscalerController(Controller):
 
 
 class _Status:
-    """A status being written: the last one, and what this sync has to say."""
+    """Status under construction: the previous one with the changes of this sync."""
 
     def __init__(self, before: Object, now: str) -> None:
         self.fields = dict(before)
@@ -280,7 +280,7 @@ class _Status:
 def stabilized(
     history: ScalingHistory, behavior: Behavior, now: float, current: int, desired: int
 ) -> Verdict:
-    """No lower than what the scale-down window holds, no higher than what the other one holds."""
+    """Keep the size within the recommendations of both stabilisation windows."""
     recent = history.recommendations
     highest = max(
         (n for at, n in recent if at > now - behavior.scale_down.stabilization_window_seconds),
@@ -315,7 +315,7 @@ def limited(
     desired: int,
     bounds: tuple[int, int],
 ) -> Verdict:
-    """Within min and max replicas, and no faster than the policies allow."""
+    """Limit the size to min and max replicas, and to the rate of the policies."""
     least, most = bounds
     if desired > current:
         allowed = max(current, _limit(history, behavior.scale_up, now, current, up=True))

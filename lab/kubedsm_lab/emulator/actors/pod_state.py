@@ -48,7 +48,7 @@ def is_disconnected(node: Object) -> bool:
 
 
 def ready_since(pod: Object) -> float | None:
-    """Seconds since the epoch; None if the pod is not ready, or does not say since when."""
+    """Return seconds since the epoch; None if the pod is not ready or gives no time."""
     ready = find(of(pod["status"]), "Ready")
     if ready is None or ready["status"] != "True" or ready["lastTransitionTime"] is None:
         return None
@@ -56,9 +56,9 @@ def ready_since(pod: Object) -> float | None:
 
 
 def available_at(pod: Object, min_ready_seconds: float) -> float | None:
-    """When a ready pod has been ready for long enough, in seconds since the epoch.
+    """Return when the pod has been ready for long enough, in seconds since the epoch.
 
-    One that does not say since when it is ready never has, unless no time is asked for.
+    A ready pod without a time is available only without min_ready_seconds.
     """
     since = ready_since(pod)
     if since is None:
@@ -67,7 +67,7 @@ def available_at(pod: Object, min_ready_seconds: float) -> float | None:
 
 
 def requests_of(pod: Object) -> Resources:
-    """What the pod holds of its node. Raises FieldError for what is no quantity."""
+    """Return the resources the pod uses of its node. Raises FieldError for a malformed quantity."""
     spec = pod["spec"]
     return pod_requests(
         tuple(_requests(container) for container in spec["containers"]),

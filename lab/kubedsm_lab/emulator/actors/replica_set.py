@@ -33,17 +33,17 @@ from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, Object
 from kubedsm_lab.emulator.api.values import seconds
 
-#: pods made or deleted in one go
+#: limit on pods created or deleted at once
 _BURST = 500
 
 
 @attrs.define
 class _SlowStart:
-    """Pods that one ReplicaSet is creating."""
+    """Creation of pods of one ReplicaSet."""
 
     #: number of pods in the batch that runs now
     size: int = 0
-    #: times of the answers that are still outstanding, in order
+    #: times of outstanding responses, in order
     answers: list[float] = attrs.field(factory=list)
 
 
@@ -91,7 +91,7 @@ class ReplicaSetController(Controller):
         return None
 
     def _count_due(self, key: Key, missing: int) -> int:
-        """Return the number of missing pods to create now; ask to be reconciled for the others."""
+        """Return the number of missing pods to create now; enqueue the key for the others."""
         if self._pacing is None:
             return missing
         if missing <= 0:
@@ -157,7 +157,7 @@ class ReplicaSetController(Controller):
             "readyReplicas": counts["ready"],
             "availableReplicas": counts["available"],
         }
-        # The API leaves out what is zero, but not these.
+        # The API omits zeros, except these.
         status = {name: n for name, n in status.items() if n or name == "replicas"}
         status["terminatingReplicas"] = counts["terminating"]
         status["observedGeneration"] = replica_set["metadata"]["generation"]
@@ -189,12 +189,12 @@ _SHORTEST = -2
 
 
 def deletion_order(pods: Iterable[Object], on_node: Mapping[str, int], now: float) -> list[Object]:
-    """The pods, the first to delete first.
+    """Order pods by deletion, first one first.
 
     Unassigned before assigned, Pending before Unknown before Running, not ready before ready,
-    lower deletion cost, more pods of the same owner on its node (`on_node`), ready for a shorter
-    time, more restarts, younger; then by uid. Times are compared by the order of magnitude of the
-    age (powers of two) as Kubernetes does, `now` being seconds since the epoch.
+    lower deletion cost, more pods of the same owner on the node (`on_node`), ready for a shorter
+    time, more restarts, younger; then by uid. Times are compared by order of magnitude (powers of
+    two) of the age, as in Kubernetes. `now` is in seconds since the epoch.
     """
 
     def rank(pod: Object) -> tuple[object, ...]:
@@ -220,7 +220,7 @@ def _deletion_cost(pod: Object) -> int:
     try:
         return int(text)
     except ValueError:
-        # The API server lets anything through here; the controller takes it for the default.
+        # The API server accepts any text; the controller treats it as the default.
         return 0
 
 

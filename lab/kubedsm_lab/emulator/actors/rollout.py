@@ -16,12 +16,12 @@ from kubedsm_lab.emulator.actors.ownership import controller_reference
 from kubedsm_lab.emulator.actors.pod_state import annotations_of, labels_of
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, Object
 
-#: no vowels, and no 0, 1 and 3, so that no word comes out by accident
+#: no vowels, 0, 1 and 3, which avoids words
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def canonical(value: Any) -> Any:
-    """Without what is empty: a template that lost its only annotation is the one without any."""
+    """Remove empty values: a template with an empty map equals one without the map."""
     if isinstance(value, dict):
         return {k: kept for k, v in value.items() if (kept := canonical(v)) not in _EMPTY}
     if isinstance(value, list):
@@ -33,7 +33,7 @@ _EMPTY: tuple[Any, ...] = (None, {}, [])
 
 
 def template_hash(template: Any, collisions: int = 0) -> str:
-    """Equal for equal templates, whatever the order of their keys; another for each collision."""
+    """Return equal hashes for equal templates, and another one per collision."""
     text = json.dumps([canonical(template), collisions], sort_keys=True, separators=(",", ":"))
     number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big")
     return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(number))
@@ -45,7 +45,7 @@ def wanted(obj: Object) -> int:
 
 
 def resolved(value: int | str, total: int, *, up: bool) -> int:
-    """An int-or-percentage as a number of pods."""
+    """Resolve an int-or-percentage to a number of pods."""
     if isinstance(value, int):
         return value
     share = int(value.removesuffix("%")) * total
@@ -58,7 +58,7 @@ def is_rolling(deployment: Object) -> bool:
 
 
 def _limits(deployment: Object) -> tuple[int, int]:
-    """(maxSurge, maxUnavailable) in pods."""
+    """Return maxSurge and maxUnavailable in pods."""
     if not is_rolling(deployment) or wanted(deployment) == 0:
         return 0, 0
     rolling = deployment["spec"].get("strategy", {}).get("rollingUpdate") or {}
@@ -66,7 +66,7 @@ def _limits(deployment: Object) -> tuple[int, int]:
     surge = resolved(rolling.get("maxSurge", "25%"), replicas, up=True)
     unavailable = resolved(rolling.get("maxUnavailable", "25%"), replicas, up=False)
     if surge == 0 and unavailable == 0:
-        # Rounding must not leave a rollout that can never move.
+        # Rounding must not block a rollout.
         unavailable = 1
     return surge, min(unavailable, replicas)
 
@@ -80,7 +80,7 @@ def max_unavailable(deployment: Object) -> int:
 
 
 def new_size(deployment: Object, new: Object, everything: Sequence[Object]) -> int:
-    """The size of the ReplicaSet of the current template, one step further in a rollout."""
+    """Return the next size of the current template's ReplicaSet in a rollout."""
     target, current = wanted(deployment), wanted(new)
     if current >= target or not is_rolling(deployment):
         return target
@@ -89,9 +89,9 @@ def new_size(deployment: Object, new: Object, everything: Sequence[Object]) -> i
 
 
 def old_sizes(deployment: Object, new: Object, old: Sequence[Object]) -> dict[str, int]:
-    """By name, the sizes of the older ReplicaSets that shrink in this step.
+    """Return the sizes of older ReplicaSets that shrink in this step, by name.
 
-    First what is not available anyway, then what availability permits; oldest first.
+    Unavailable pods go first, then as many as availability permits; oldest ReplicaSets first.
     """
     if not any(map(wanted, old)):
         return {}
@@ -124,17 +124,17 @@ def _available(replica_set: Object) -> int:
 
 @attrs.frozen
 class Share:
-    """A ReplicaSet where a Deployment is scaled in the middle of a rollout."""
+    """ReplicaSet of a Deployment that is scaled during a rollout."""
 
     name: str
     size: int
     created: str
-    #: the most pods the Deployment could have when the ReplicaSet got its size
+    #: maximum size of the Deployment when the ReplicaSet got its size
     most: int
 
 
 def proportional_sizes(shares: Sequence[Share], replicas: int, surge: int) -> Mapping[str, int]:
-    """Sizes that spread what a scaling adds or takes in proportion; the largest gets the rest."""
+    """Distribute a change of size in proportion; the largest ReplicaSet gets the remainder."""
     allowed = replicas + surge if replicas > 0 else 0
     to_add = allowed - sum(share.size for share in shares)
     if to_add == 0:
@@ -166,7 +166,7 @@ REVISION = "deployment.kubernetes.io/revision"
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
 _MOST = "deployment.kubernetes.io/max-replicas"
 _WHOLE = re.compile("[0-9]{1,18}")
-#: a Deployment's own, which its ReplicaSets do not inherit
+#: annotations that ReplicaSets do not inherit
 _NOT_INHERITED = frozenset(
     {REVISION, _DESIRED, _MOST, "kubectl.kubernetes.io/last-applied-configuration"}
 )
@@ -174,10 +174,10 @@ _NOT_INHERITED = frozenset(
 
 @attrs.frozen
 class Family:
-    """A Deployment and its ReplicaSets, the older ones oldest first."""
+    """Deployment and its ReplicaSets; `old` is ordered by age, oldest first."""
 
     deployment: Object
-    #: of the current template
+    #: ReplicaSet of the current template
     new: Object | None
     old: list[Object]
 
@@ -187,7 +187,7 @@ class Family:
 
 
 def replica_set_of(deployment: Object, revision: int) -> Object:
-    """A new one for the current template, still without pods."""
+    """Return a new ReplicaSet of the current template with size 0."""
     spec, name = deployment["spec"], deployment["metadata"]["name"]
     template, selector = spec["template"], spec["selector"]
     patience = spec.get("minReadySeconds", 0)
@@ -217,7 +217,7 @@ def replica_set_of(deployment: Object, revision: int) -> Object:
 
 
 def has_template(replica_set: Object, template: Object) -> bool:
-    """Whether it is the Deployment's, but for the label of its hash."""
+    """Return whether the template is the Deployment's, except for the label of its hash."""
     own = replica_set["spec"]["template"]
     labels = {name: v for name, v in labels_of(own).items() if name != HASH_LABEL}
     own = {**own, "metadata": {**own["metadata"], "labels": labels}}
@@ -229,7 +229,7 @@ def revision_of(replica_set: Object) -> int:
 
 
 def _number(replica_set: Object, annotation: str) -> int:
-    """What it says; 0 if there is none, or if what is written there is no number."""
+    """Read a number from an annotation; 0 if it is missing or malformed."""
     text = annotations_of(replica_set).get(annotation, "")
     return int(text) if _WHOLE.fullmatch(text) else 0
 
@@ -240,13 +240,13 @@ def inherited_annotations(deployment: Object) -> dict[str, str]:
 
 
 def sizing_annotations(deployment: Object) -> dict[str, str]:
-    """What a ReplicaSet remembers of the size of the Deployment that it was sized for."""
+    """Return annotations with the size of the Deployment."""
     replicas = wanted(deployment)
     return {_DESIRED: str(replicas), _MOST: str(replicas + max_surge(deployment))}
 
 
 def is_scaled(family: Family) -> bool:
-    """The Deployment's size was changed since its ReplicaSets got theirs."""
+    """Return whether the Deployment was scaled after its ReplicaSets got their sizes."""
     desired = str(wanted(family.deployment))
     return any(
         annotations_of(rs).get(_DESIRED, desired) != desired

@@ -27,14 +27,14 @@ from kubedsm_lab.emulator.processes.usage import Accounts, LabMetrics
 from loadgen.server import exposition
 
 TARGETS, SERVICES = "prometheus_targets.json", "service_urls.json"
-#: labels of a pod that may name its application, the first one that there is
+#: labels with the name of the application; the first present one counts
 _APP = ("app", "app.kubernetes.io/name")
 
 
 def prometheus_targets(
     running: Iterable[tuple[PodProcess, Process]], tier_of: Callable[[str], Tier | None]
 ) -> list[dict[str, Any]]:
-    """What Prometheus is to ask, as its file_sd has it: an entry for each pod's process."""
+    """Return scrape targets in Prometheus' file_sd format, one entry per process."""
     return [
         {
             "prometheus_targets": [urlsplit(process.url).netloc],
@@ -52,34 +52,34 @@ def prometheus_targets(
 
 
 def service_urls(urls: Mapping[tuple[str, str], str]) -> dict[str, str]:
-    """By `namespace/name`, the URL of the proxy on loopback."""
+    """Return the URLs of the proxies by `namespace/name`."""
     return {"/".join(name): url for name, url in sorted(urls.items())}
 
 
 def write_json(path: Path, content: object) -> None:
-    """All at once: who reads it meanwhile finds what was there before. Raises OSError."""
+    """Replace the file atomically. Raises OSError."""
     write_whole(path, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 
-#: seconds from one look at the processes to the next
+#: seconds between two measurements
 _LOOK = 1.0
 
 
 @attrs.frozen
 class Lab:
-    """Where pods that run are to be found."""
+    """Folder, network and metrics address of the lab."""
 
-    #: of the files that say so, and of the logs
+    #: folder of files and logs
     folder: Path
-    #: seconds there and back, by tier
+    #: round-trip times in seconds, by tier
     network: Mapping[Tier, float]
-    #: of the metrics, if they are to be served
+    #: address of the metrics, if they are served
     address: tuple[str, int] | None = None
 
 
 @asynccontextmanager
 async def pod_processes(folder: Path, clock: Clock) -> AsyncIterator[PodProcesses]:
-    """The container runtime of a lab in that folder. Raises OSError."""
+    """Yield the container runtime of a lab in that folder. Raises OSError."""
     async with Forked(folder / "logs") as processes, PodProcesses(processes, clock) as pods:
         yield pods
 
@@ -88,9 +88,9 @@ async def pod_processes(folder: Path, clock: Clock) -> AsyncIterator[PodProcesse
 async def reachable(
     store: Store, pods: PodProcesses, clock: Clock, rng: random.Random, lab: Lab
 ) -> AsyncIterator[str]:
-    """Have the pods of a cluster be reached, and measured; gives the URL of the metrics, if served.
+    """Serve and measure the pods of a cluster; yield the URL of the metrics, if served.
 
-    Raises OSError if the folder takes no files, AddressUnavailableError.
+    Raises OSError for an unwritable folder, AddressUnavailableError.
     """
 
     def tier_of(name: str) -> Tier | None:

@@ -26,11 +26,11 @@ from kubedsm_lab.emulator.processes.usage import Accounts, Counters
 from loadgen.server import BUCKETS
 from loadgen.transport import SERVED_BY
 
-#: seconds that a pod has to answer
+#: time limit of a pod's response in seconds
 _PATIENCE = 60.0
-#: seconds that what clients waited for a pod is told after it has ended
+#: seconds for which durations of an ended pod are exported
 _KEPT = 300.0
-#: of one connection, not of what is said over it (RFC 9110, section 7.6.1), or said anew
+#: headers of a connection (RFC 9110, section 7.6.1), and those that are set anew
 _OWN_HEADERS = frozenset(
     {
         *("connection", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer"),
@@ -40,7 +40,7 @@ _OWN_HEADERS = frozenset(
 
 
 class Forwarding:
-    """Within its context."""
+    """Forwarding of requests over a simulated network, while its context is entered."""
 
     def __init__(
         self,
@@ -50,13 +50,13 @@ class Forwarding:
         tier_of: Callable[[str], Tier | None],
         registry: CollectorRegistry,
     ) -> None:
-        """`network`: seconds there and back; `tier_of` a node, by name."""
+        """`network`: round-trip times in seconds; `tier_of`: tier of a node by name."""
         self._clock = clock
         self._accounts = accounts
         self._network = network
         self._tier_of = tier_of
         self._http: aiohttp.ClientSession | None = None
-        #: by the labels of what is told: of which pod, and when it was told last
+        #: by labels of the metric: uid of the pod, and time of the last observation
         self._told: dict[tuple[str, ...], tuple[str, float]] = {}
         self._duration = Histogram(
             "kubedsm_lab_request_duration_seconds",
@@ -92,7 +92,7 @@ class Forwarding:
         drawn: Callable[[], PodProcess | None],
         caller: PodProcess | None = None,
     ) -> web.Response:
-        """To a pod of the Service that is drawn now, and back."""
+        """Forward to a pod of the Service, which is drawn now."""
         began = self._clock.monotonic()
         body = await request.read()
         pod = drawn()
@@ -116,7 +116,7 @@ class Forwarding:
         return answer
 
     def forget_others(self, running: Container[str]) -> None:
-        """Tell no more of pods that ended a while ago: there are more and more of them."""
+        """Drop metrics of pods that ended a while ago, whose number would grow."""
         over = self._clock.monotonic() - _KEPT
         for labels, (uid, at) in list(self._told.items()):
             if uid not in running and at < over:
@@ -137,7 +137,7 @@ class Forwarding:
                 response = web.Response(
                     status=answer.status, headers=_forwarded(answer.headers), body=content
                 )
-                # It has no host of its own to name itself by.
+                # A process has no hostname of its own.
                 response.headers[SERVED_BY] = pod.name[1]
                 return response
         except TimeoutError:
@@ -156,13 +156,13 @@ def _forwarded(headers: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _length(headers: Iterable[tuple[bytes, bytes]]) -> int:
-    """Bytes, with a colon, a space and the end of the line each."""
+    """Return the length with a colon, a space and the line end each."""
     return sum(len(name) + len(value) + 4 for name, value in headers)
 
 
-#: bytes of a request's body, at most
+#: size limit of a request body
 _BODY_LIMIT = 64 * 2**20
-#: seconds that requests under way are given when a proxy closes
+#: seconds for running requests when a proxy closes
 _GRACE = 1.0
 _HOST = "127.0.0.1"
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -171,7 +171,7 @@ ServiceName = tuple[str, str]
 
 
 class ServiceProxies:
-    """Within its context, and while `follow` runs. `noticed` is called when `urls` are others."""
+    """Proxies while the context is entered and `follow` runs; new `urls` call `noticed`."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class ServiceProxies:
             await runner.cleanup()
 
     def environment(self, uid: str) -> dict[str, str]:
-        """Of a pod's process."""
+        """Return the environment of a pod's process."""
         return {"http_proxy": str(self._for_pods_url.with_user(uid)), "no_proxy": ""}
 
     def _notice(self, change: ObjectChange) -> None:
@@ -218,7 +218,7 @@ class ServiceProxies:
             self._changed.set()
 
     async def follow(self) -> None:
-        """Have one proxy for each Service that there is, until cancelled."""
+        """Maintain one proxy per Service, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -238,7 +238,7 @@ class ServiceProxies:
         return ask
 
     async def _ask_by_name(self, request: web.Request) -> web.Response:
-        """The first word of an absolute URL's host is the Service, the second its namespace."""
+        """Resolve SERVICE.NAMESPACE of an absolute URL's host."""
         caller = self._pods.get(_user(request))
         service, _, rest = (URL(request.raw_path).host or "").partition(".")
         namespace = rest.partition(".")[0] or (caller.name[0] if caller else "default")
@@ -250,7 +250,7 @@ class ServiceProxies:
         )
 
     def _drawn(self, name: ServiceName) -> PodProcess | None:
-        """One of the Service's Ready pods that are processes, all with equal chances."""
+        """Draw one of the Service's Ready pods that are processes, uniformly."""
         endpoints = self._store.get(ENDPOINTS, *name) or {}
         found = [
             pod
@@ -267,7 +267,7 @@ def _name(metadata: Mapping[str, str]) -> ServiceName:
 
 
 def _user(request: web.Request) -> str:
-    """Of the proxy's URL."""
+    """Return the user in the proxy's URL."""
     try:
         auth = aiohttp.BasicAuth.decode(request.headers.get("Proxy-Authorization", ""))
     except ValueError:

@@ -30,7 +30,7 @@ PROC = Path("/proc")
 
 @attrs.frozen
 class Counters:
-    """What only grows: seconds of CPU, and bytes."""
+    """Monotonic counters: seconds of CPU, and bytes."""
 
     user: float = 0.0
     system: float = 0.0
@@ -49,12 +49,12 @@ class Counters:
 
 
 def used_by(pid: int, proc: Path = PROC) -> Counters | None:
-    """What a process used since it began; None if it is gone.
+    """Return the usage of a process since its start; None if it is gone.
 
-    What the kernel does not tell counts as nothing, here and for memory.
+    Values that the kernel does not provide count as 0, here and for memory.
     """
     try:
-        # The program's name may hold spaces and parentheses.
+        # The program's name may contain spaces and parentheses.
         stat = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
@@ -68,12 +68,12 @@ def used_by(pid: int, proc: Path = PROC) -> Counters | None:
 
 
 def held_by(pid: int, proc: Path = PROC) -> int:
-    """Bytes of memory: its own, and its part of what it shares."""
+    """Return the proportional set size in bytes."""
     return _amounts(proc / str(pid) / "smaps_rollup").get("Pss", 0) * _KIBI
 
 
 def _amounts(path: Path) -> Mapping[str, int]:
-    """Lines such as `Pss:  120 kB`."""
+    """Parse lines such as `Pss:  120 kB`."""
     found = {}
     with suppress(OSError):
         for line in path.read_text().splitlines():
@@ -85,7 +85,7 @@ def _amounts(path: Path) -> Mapping[str, int]:
 
 @attrs.frozen
 class Look:
-    """At a pod's process."""
+    """Measurement of a pod's process."""
 
     uid: str
     node: str
@@ -94,7 +94,7 @@ class Look:
 
 
 class Accounts:
-    """To be shown the processes again and again: what one used after the last time is lost."""
+    """Accounts of pods and nodes; usage between the last measurement and the end is lost."""
 
     def __init__(self) -> None:
         self.pods: defaultdict[str, Counters] = defaultdict(Counters)
@@ -102,7 +102,7 @@ class Accounts:
         self._last: dict[tuple[str, int], Counters] = {}
 
     def take(self, looks: Iterable[Look]) -> None:
-        """Take in a look at all that run; whoever is not among them runs no more."""
+        """Add a measurement of all running processes; others have ended."""
         last, self._last = self._last, {}
         for look in looks:
             process = look.uid, look.pid
@@ -119,13 +119,13 @@ class Accounts:
 @attrs.frozen
 class _CpuSample:
     pid: int
-    #: seconds, by the clock and of the process' CPU
+    #: seconds by the clock, and of CPU time
     at: float
     cpu: float
 
 
 class PodUsage:
-    """To be called as `metrics_server.Usage`; of pods that are no process nothing is known."""
+    """Source of `scaling_metrics.Usage`; pods without a process have no usage."""
 
     def __init__(self, pods: PodProcesses, clock: Clock, proc: Path = PROC) -> None:
         self._pods = pods
@@ -142,7 +142,7 @@ class PodUsage:
         return None
 
     def _cores(self, pod: PodProcess, pid: int) -> float | None:
-        """None at the first look at a process, which has nothing before it."""
+        """Return the mean since the last call; None at the first call for a process."""
         used = used_by(pid, self._proc)
         if used is None:
             return None
@@ -154,7 +154,7 @@ class PodUsage:
 
 
 _INTERFACE, _DEVICE = "eth0", "sda"
-#: by metric without its suffix `_bytes_total`: what it counts
+#: metric without its suffix `_bytes_total` → counter
 _OF_PODS = {
     "container_network_receive": "received",
     "container_network_transmit": "sent",
@@ -171,14 +171,14 @@ _OF_NODES = {
 
 @attrs.frozen
 class LabMetrics:
-    """A collector of a registry of prometheus_client."""
+    """Collector for a registry of prometheus_client."""
 
     store: Store
     pods: PodProcesses
     accounts: Accounts
 
     def look(self) -> None:
-        """At all processes that run now."""
+        """Measure all running processes."""
         self.accounts.take(
             Look(pod.uid, pod.node, process.pid, used)
             for pod, process in self.pods.running()
