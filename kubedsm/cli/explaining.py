@@ -6,18 +6,14 @@ from pathlib import Path
 
 import click
 
-from kubedsm.commands import offline
-from kubedsm.commands.console import log_to, print_json, remark, until_interrupted
-from kubedsm.commands.inputs import (
-    configuration_at,
-    read_dump,
-)
-from kubedsm.commands.on_cluster import (
+from kubedsm.cli.cluster import (
     describe_scheduler,
     find_scheduler,
     names_scheduler,
     read_snapshot,
 )
+from kubedsm.cli.console import log_to, print_json, remark, until_interrupted
+from kubedsm.cli.inputs import configuration_at, mirror_of, read_dump
 from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
 from kubedsm.explain.answers import Explainer, knows_tiers, pending
@@ -63,7 +59,7 @@ def explain(
 
     if dump_path is not None:
         dump = read_dump(dump_path)
-        snapshot = offline.mirror_of(dump, configuration).snapshot()
+        snapshot = mirror_of(dump, configuration).snapshot()
         explainer = _explainer(snapshot, configuration)
         pods = _pods(pod_name, snapshot, dump.malformed)
         show(explainer.explain(pod) for pod in pods)

@@ -1,14 +1,16 @@
-"""`kubedsm suggest`: what would be moved now, and why."""
+"""Migration advice for one snapshot: the suggestion, its JSON and its tables."""
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
 import attrs
-from rich.console import Group as Lines
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from kubedsm.commands.tables import shares_table, unproven_lines
+from kubedsm.cli.console import print_json, progress
+from kubedsm.cli.inputs import start_deadline
+from kubedsm.cli.tables import list_unproven, shares_table
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.entries import move_as_json
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
@@ -18,22 +20,24 @@ from kubedsm.objective.lasting import ASSUMED
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.suggestion import ClusterScore, Leg, Suggestion
 from kubedsm.planner.suggest_request import kept_by, migration_of, reason_to_stay
+from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import table
 
 
 @attrs.frozen(slots=True)
 class Advice:
-    """A suggestion, and in which order its moves would go."""
+    """Suggestion, with the order of its migrations."""
 
     snapshot: Snapshot
     suggestion: Suggestion
     configuration: Configuration
-    #: pods, in stages of what may go at once
+    #: pods, in stages of migrations that may run at once
     order: tuple[tuple[str, ...], ...]
     #: the search ended before the deadline
     complete: bool = True
 
     def as_json(self) -> dict[str, Any]:
+        """Return the document of `kubedsm suggest -o json`."""
         suggestion = self.suggestion
         return {
             "id": suggestion.id or None,
@@ -53,7 +57,7 @@ class Advice:
 
 
 def _limits(configuration: Configuration) -> dict[str, Any]:
-    """What `proven` is meant within."""
+    """Return the limits within which `proven` holds."""
     suggester = configuration.suggester
     return {
         "maxMoves": suggester.max_moves,
@@ -83,11 +87,26 @@ def advise(
         seen, lambda pod: kept(pod) or reason_to_stay(pod, configuration), deadline
     )
     complete = suggestion.proven or not deadline.passed
-    return Advice(snapshot, suggestion, configuration, stages(suggestion.legs), complete)
+    return Advice(snapshot, suggestion, configuration, list_stages(suggestion.legs), complete)
 
 
-def stages(legs: Iterable[Leg]) -> tuple[tuple[str, ...], ...]:
-    """The legs that may go at once, then those that need them, and so on."""
+def report_advice(
+    snapshot: Snapshot, configuration: Configuration, output: str, budget: float
+) -> Advice:
+    """Print the advice for this snapshot, and return it."""
+    started = time.perf_counter()
+    with progress("planning migrations", budget):
+        advice = advise(snapshot, configuration, start_deadline(budget))
+    elapsed = 1000 * (time.perf_counter() - started)
+    if output == "json":
+        print_json(advice.as_json() | {"elapsedMs": round(elapsed, 3)})
+    else:
+        Console().print(advice_tables(advice, elapsed))
+    return advice
+
+
+def list_stages(legs: Iterable[Leg]) -> tuple[tuple[str, ...], ...]:
+    """Return the legs in topological generations: each stage needs only earlier ones."""
     stage: dict[str, int] = {}
     found: list[list[Leg]] = []
     for leg in legs:
@@ -97,15 +116,16 @@ def stages(legs: Iterable[Leg]) -> tuple[tuple[str, ...], ...]:
         found[stage[leg.name]].append(leg)
     for each in found:
         each.sort(key=lambda leg: (leg.move.group, leg.name))
-    return tuple(tuple(map(_called, each)) for each in found)
+    return tuple(tuple(map(_describe_leg, each)) for each in found)
 
 
-def _called(leg: Leg) -> str:
+def _describe_leg(leg: Leg) -> str:
     pod = str(leg.move.pod)
     return pod if leg.move.stopover is None else f"{pod} to {leg.target}"
 
 
 def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
+    """Return migrations, edge shares, rejected migrations and the QoS score."""
     said, moves = advice.as_json(), advice.suggestion.moves
     parts: list[RenderableType] = []
     if said["moves"]:
@@ -115,20 +135,20 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
             for move in said["moves"]
         )
         parts.append(
-            table(headings, rows, title="moves", numbers=("gain",), least=("group", "mode", "kind"))
+            table(headings, rows, title="migrations", numbers=("gain",), least=("group", "mode", "kind"))
         )
-        parts += [Text(f"{m.pod} moves {m.purpose}") for m in moves if m.evens]
+        parts += [Text(f"{m.pod} migrates {m.purpose}") for m in moves if m.evens]
         steps = "; then ".join(", ".join(stage) for stage in advice.order)
         parts.append(Text(f"order: {steps}"))
         parts.append(Text(f"proposal {advice.suggestion.id}"))
     else:
-        parts.append(Text("Nothing is worth moving."))
+        parts.append(Text("No migration is worth its cost."))
     before, after = advice.suggestion.before, advice.suggestion.after
     if before.shares:
         parts.append(shares_table(before.shares, after.shares))
     if said["rejected"]:
         rejected = ((entry["pod"], entry["reason"]) for entry in said["rejected"])
-        parts.append(table(("pod", "why"), rejected, title="not taken"))
+        parts.append(table(("pod", "why"), rejected, title="rejected"))
     proven = f"{'proven' if advice.suggestion.proven else 'not proven'} optimal within the limits"
     parts.append(
         Text(
@@ -138,12 +158,12 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
     )
     if not advice.complete:
         parts.append(Text("Time limit reached: the best so far. A longer --budget may find more."))
-    parts += unproven_lines(advice.suggestion.certificates)
+    parts += list_unproven(advice.suggestion.certificates)
     if price := advice.configuration.migration.price:
         parts.append(
             Text(
-                f"A move has to gain more than {price:g} s of a pod at the edge; how long gains"
-                f" last is not known, and taken to be {ASSUMED:g} s."
+                f"A migration has to gain more than {price:g} s of a pod at the edge. Gains are"
+                f" assumed to last {ASSUMED:g} s."
             )
         )
-    return Lines(*parts)
+    return Group(*parts)

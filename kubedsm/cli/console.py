@@ -1,4 +1,4 @@
-"""What the commands share: what they print where, and how they stop."""
+"""Console of commands: JSON, remarks and logs, each on its stream, and an orderly end."""
 
 import asyncio
 import contextlib
@@ -18,11 +18,13 @@ PROGRESS_PERIOD = 3
 
 
 def print_json(value: object) -> None:
+    """Print the value on stdout as one line of JSON."""
     sys.stdout.buffer.write(escape_json(orjson.dumps(value)) + b"\n")
     sys.stdout.buffer.flush()
 
 
 def remark(text: str) -> None:
+    """Print one line on stderr."""
     echo(f"kubedsm: {' '.join(text.split())}", err=True)
 
 
@@ -47,22 +49,22 @@ def progress(doing: str, budget: float) -> Iterator[None]:
 
 
 def log_to(*, json: bool = False, level: str = "INFO", stdout: bool = False) -> None:
-    """Logs are for people, or one JSON object a line; on stderr, or the very output."""
-    processors: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        # Tracebacks without what was in the variables: a cluster does not fit on a screen.
-        structlog.processors.format_exc_info,
-        *([] if json else [_escape_values]),
-        structlog.processors.JSONRenderer()
-        if json
-        else structlog.dev.ConsoleRenderer(
+    """Configure logging: text or JSON lines, on stderr or stdout."""
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
+    if not json:
+        renderer = structlog.dev.ConsoleRenderer(
             colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-        ),
-    ]
+        )
     structlog.configure(
-        processors=processors,
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            # Tracebacks without the values of variables: a cluster does not fit on a screen.
+            structlog.processors.format_exc_info,
+            *([] if json else [_escape_values]),
+            renderer,
+        ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stdout if stdout else sys.stderr),
     )
@@ -79,32 +81,32 @@ def _escape_values(
 
 
 class Stop:
-    """What a first SIGINT or SIGTERM asks for: an end in good order, once somebody heeds it."""
+    """Request for an orderly end, made by the first SIGINT or SIGTERM."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
-        #: somebody waits for `asked`; until then a signal ends everything at once
+        #: a task waits for `asked`; before that a signal ends everything at once
         self.heeded = False
-        #: the first signal that came; 0 if none did
+        #: number of the first signal; 0 if none came
         self.by = 0
 
     @property
     def exit_code(self) -> int:
-        """As shells have it for a process that the signal ended."""
+        """Exit code that shells report for a process that the signal ended."""
         return 128 + self.by if self.by else 0
 
 
 def until_interrupted(serving: Coroutine[Any, Any, None], stop: Stop | None = None) -> None:
-    """Run until it ends, or SIGINT or SIGTERM comes; then let everything close in good order.
+    """Run the coroutine to its end, or cancel it at SIGINT or SIGTERM and wait for its cleanup.
 
-    With a `stop` that is heeded the first of them only asks for the end.
+    If `stop` is heeded, the first signal only sets `stop.asked`.
     """
 
     async def serve() -> None:
         task = asyncio.ensure_future(serving)
         loop = asyncio.get_running_loop()
 
-        def interrupted(number: int) -> None:
+        def interrupt(number: int) -> None:
             if stop is not None:
                 stop.by = stop.by or number
             if stop is not None and stop.heeded and not stop.asked.is_set():
@@ -113,7 +115,7 @@ def until_interrupted(serving: Coroutine[Any, Any, None], stop: Stop | None = No
                 task.cancel()
 
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, interrupted, number)
+            loop.add_signal_handler(number, interrupt, number)
         with contextlib.suppress(asyncio.CancelledError):
             await task
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from kubedsm.commands.options import (
+from kubedsm.cli.options import (
     config_file,
     kubeconfig_context,
     kubeconfig_file,
@@ -40,6 +40,6 @@ def explain(**given: Any) -> None:
     apart. Of another scheduler's pod it is said how it opts in. With --all -o json there is one
     object a line.
     """
-    from kubedsm.commands import explaining
+    from kubedsm.cli import explaining
 
     explaining.explain(**given)

@@ -1,4 +1,4 @@
-"""Command line of KubeDSM: the commands, and where each of them is."""
+"""The command group `kubedsm`: its commands, their modules, and the process's entry points."""
 
 import sys
 from importlib.metadata import entry_points
@@ -13,29 +13,17 @@ from kubedsm.terminal.problems import Problem
 from kubedsm.terminal.running import Commands, run
 
 PLUGIN = "kubectl kubedsm"
-#: Entry-point group under which other distributions register commands, such as kubedsm-lab.
+#: entry-point group under which other distributions register commands, such as kubedsm-lab
 ENTRY_POINTS = "kubedsm.commands"
-#: commands of the distribution kubedsm-lab, named here to say where they are when it is missing
+#: commands of the distribution kubedsm-lab, for the error message when it is not installed
 LAB_COMMANDS = ("bench", "chaos", "compare", "demo", "emulate", "record", "replay")
+_NAMES = ("approve", "config", "explain", "pack", "place", "rbac", "run", "suggest", "watch")
 #: module of each command, imported only when the command is requested
-MODULES = {
-    name: f"kubedsm.command_line.{name}"
-    for name in (
-        "approve",
-        "config",
-        "explain",
-        "pack",
-        "place",
-        "rbac",
-        "run",
-        "suggest",
-        "watch",
-    )
-}
+MODULES = {name: f"kubedsm.cli.{name}" for name in _NAMES}
 
 
 class KubeDSMCommands(Commands):
-    """Commands of this distribution, and those that installed distributions register."""
+    """Commands of this distribution, and commands that installed distributions register."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all installed commands, sorted."""
@@ -43,7 +31,7 @@ class KubeDSMCommands(Commands):
         return sorted({*super().list_commands(ctx), *registered})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command, imported now; raise ClickException for a missing lab command."""
+        """Return the command, imported now; None if no installed distribution has it."""
         found = super().get_command(ctx, cmd_name)
         if found is not None:
             return found
@@ -80,23 +68,23 @@ def commands() -> None:
 
 
 def main() -> NoReturn:
-    """Run the command line. Every error is one line on stderr: exit code 2 usage, 1 the rest."""
+    """Run the command line. Every error is one line on stderr; exit code 2 for usage, else 1."""
     run(commands, "kubedsm", (Problem,))
 
 
 def plugin() -> NoReturn:
-    """Run the same commands as a plugin of kubectl, which looks for `kubectl-kubedsm`."""
+    """Run the same commands as the kubectl plugin `kubectl-kubedsm`."""
     run(commands, PLUGIN, (Problem,))
 
 
 def complete_plugin() -> NoReturn:
-    """Print completions for kubectl, which asks `kubectl_complete-kubedsm`.
+    """Print completions for kubectl, which calls `kubectl_complete-kubedsm`.
 
-    One line each, with its meaning after a tab; at last a number, as Cobra has them: 4 for
-    nothing else, 0 for files too.
+    Each line is a completion and, after a tab, its description. The last line is Cobra's directive:
+    4 for no file completion, 0 for files as well.
     """
-    *given, begun = sys.argv[1:] or [""]
-    found = ShellComplete(commands, {}, PLUGIN, "").get_completions(given, begun)
+    *given, incomplete = sys.argv[1:] or [""]
+    found = ShellComplete(commands, {}, PLUGIN, "").get_completions(given, incomplete)
     for item in found:
         if item.type == "plain":
             echo(f"{item.value}\t{item.help}" if item.help else item.value)
