@@ -51,48 +51,53 @@ def ask_cluster(
     """
     code = INTERRUPTED
 
-    async def ask() -> int:
+    async def ask() -> None:
+        nonlocal code
         clock, rng = SystemClock(), random.Random()
         async with connect_cluster(options.kubeconfig_path, options.context) as cluster:
             await greet(cluster, timeout=TIMEOUT)
             scheduler = await find_scheduler(options.server, cluster)
             requests = Requests(cluster, options.config_map, clock)
             if options.wait and await requests.is_paused(options.wait):
-                return PAUSED
+                code = PAUSED
+                return
             errand = decide(await read_snapshot(cluster, configuration, clock, rng), scheduler)
             if errand is None:
-                return 0
-            if await requests.is_paused():
-                return PAUSED
-            if scheduler is not None and scheduler.dry_run:
+                code = 0
+            elif await requests.is_paused():
+                code = PAUSED
+            elif scheduler is not None and scheduler.dry_run:
                 raise click.ClickException(
                     "nothing was migrated: the scheduler that answers on its diagnostics port is a"
                     " dry run, which takes no requests; stop it, and try again"
                 )
-            leads = "one answers on its diagnostics port" if scheduler else ""
-            if not leads:
+            elif scheduler is not None:
+                leads = "one answers on its diagnostics port"
+                code = await _request(errand, requests, leads)
+            else:
                 elector, gate = options.election.join(cluster.cluster, clock)
                 try:
                     async with nullcontext() if elector is None else elector.held(remark):
                         ends = await carry_out(gate, configuration, errand.begin, clock, rng)
-                    return _report_ends(ends)
                 except NotLeadingError as error:
                     if elector is None or not elector.holder:
                         raise
-                    leads = str(error)
-            if errand.moves:
-                return await requests.send(errand.proposal, errand.moves)
-            raise click.ClickException(
-                f"nothing was migrated next to a running scheduler: {leads};"
-                " with optimiser.mode: apply it makes room by itself"
-            )
+                    code = await _request(errand, requests, str(error))
+                else:
+                    code = _report_ends(ends)
 
-    async def keep_code() -> None:
-        nonlocal code
-        code = await ask()
-
-    until_interrupted(keep_code())
+    until_interrupted(ask())
     return code
+
+
+async def _request(errand: Errand, requests: Requests, leads: str) -> int:
+    """Have the running scheduler execute the errand; `leads` says why this process may not."""
+    if not errand.moves:
+        raise click.ClickException(
+            f"nothing was migrated next to a running scheduler: {leads};"
+            " with optimiser.mode: apply it makes room by itself"
+        )
+    return await requests.send(errand.proposal, errand.moves)
 
 
 def _report_ends(ends: list[MoveOutcome]) -> int:

@@ -135,7 +135,13 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
             for move in said["moves"]
         )
         parts.append(
-            table(headings, rows, title="migrations", numbers=("gain",), least=("group", "mode", "kind"))
+            table(
+                headings,
+                rows,
+                title="migrations",
+                numbers=("gain",),
+                least=("group", "mode", "kind"),
+            )
         )
         parts += [Text(f"{m.pod} migrates {m.purpose}") for m in moves if m.evens]
         steps = "; then ".join(", ".join(stage) for stage in advice.order)

@@ -233,9 +233,7 @@ class Election:
 
 def _lease_option(name: str, default: str, text: str, kind: Any = str) -> Decorator:
     parameter = name.replace("-", "_")
-    return click.option(
-        f"--leader-elect-{name}", parameter, default=default, type=kind, help=text
-    )
+    return click.option(f"--leader-elect-{name}", parameter, default=default, type=kind, help=text)
 
 
 #: as kube-scheduler names them

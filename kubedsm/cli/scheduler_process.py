@@ -97,9 +97,7 @@ class SchedulerProcess:
             def find_leader() -> Leadership:
                 if elector is None:
                     return Leadership()
-                return Leadership(
-                    elector.leading, elector.holder, self.election.resource_namespace
-                )
+                return Leadership(elector.leading, elector.holder, self.election.resource_namespace)
 
             address = self.metrics_address
             async with (
@@ -115,7 +113,10 @@ class SchedulerProcess:
                 ) as diagnostics,
                 asyncio.TaskGroup() as tasks,
             ):
-                observers = [instruments.loop_lag.observe, *([scene.loop_late] if self.page else [])]
+                observers = [
+                    instruments.loop_lag.observe,
+                    *([scene.loop_late] if self.page else []),
+                ]
                 background = (
                     tasks.create_task(watch_the_loop(clock, *observers)),
                     tasks.create_task(server.keep_warm(clock)),

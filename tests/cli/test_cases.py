@@ -4,8 +4,8 @@ from collections import Counter
 
 import attrs
 import pytest
-
 from kubedsm.commands import advising, offline
+
 from kubedsm.config.settings import Configuration, load_file
 from kubedsm.kube.wire import dump as dumps
 from kubedsm.model.deadline import Deadline

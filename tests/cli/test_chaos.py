@@ -5,10 +5,10 @@ import json
 import attrs
 import pytest
 from click.testing import CliRunner
+from kubedsm_lab.command_line.chaos import chaos
 
 from kubedsm_lab.chaos import sweep
 from kubedsm_lab.chaos.stage import Placed
-from kubedsm_lab.command_line.chaos import chaos
 
 FAULT = "call:create-pods/binding:1:409"
 

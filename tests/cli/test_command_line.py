@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 import pytest
+from kubedsm.commands.options import DIAGNOSTICS_PORT, LOOPBACK, leader_election, page
 
 from kubedsm import command_line
 from kubedsm.app.leader_election import LeaseTimes
 from kubedsm.cli import commands
-from kubedsm.commands.options import DIAGNOSTICS_PORT, LOOPBACK, leader_election, page
 from kubedsm.explain import server
 from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.solvers.available import LIBRARIES

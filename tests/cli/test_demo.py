@@ -5,10 +5,10 @@ import signal
 import sys
 
 import pytest
-
 from kubedsm.commands import demo, lookers_on
-from kubedsm.terminal.running import PIPE_CLOSED
 from kubedsm_lab.commands.demo import beside
+
+from kubedsm.terminal.running import PIPE_CLOSED
 from support.command_line import kubedsm
 from support.processes import Process
 

@@ -6,8 +6,8 @@ import re
 import click
 import pytest
 import yaml
-
 from kubedsm.commands.handing_over import NOT_ALL, PAUSED, STALE, TAKEN_WITHIN, Scheduler
+
 from kubedsm.kube.client.port import Forbidden, Request
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.wire.move_request import RequestedMove

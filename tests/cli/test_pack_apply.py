@@ -4,9 +4,9 @@ import random
 
 import attrs
 import pytest
-
 from kubedsm.commands.on_cluster import carry_out, read_snapshot
 from kubedsm.commands.packing import advise
+
 from kubedsm.config.settings import load
 from kubedsm.explain.entries import Outcome
 from kubedsm_lab.emulator.front import EmulatedFront

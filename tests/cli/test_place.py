@@ -7,11 +7,11 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rich.console import Group
-
 from kubedsm.commands import offline
 from kubedsm.commands.tables import placement_tables
 from kubedsm.commands.unplaced import unplaced_lines
+from rich.console import Group
+
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, load
 from kubedsm.kube.wire import dump as dumps

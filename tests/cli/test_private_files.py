@@ -5,8 +5,8 @@ import os
 import stat
 
 import pytest
-
 from kubedsm.commands.private_files import token_in, written_kubeconfig
+
 from kubedsm.config.documents import DocumentError
 
 URL = "http://127.0.0.1:8001"

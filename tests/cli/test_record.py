@@ -6,8 +6,8 @@ import os
 import signal
 
 import pytest
-
 from kubedsm.commands import recording
+
 from loadgen.generators import normal
 from loadgen.scenario import dumps
 from support.command_line import kubedsm

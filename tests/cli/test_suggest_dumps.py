@@ -6,9 +6,9 @@ import attrs
 import orjson
 import pytest
 from click.testing import CliRunner
-
 from kubedsm.command_line.suggest import suggest
 from kubedsm.commands import advising, console, offline
+
 from kubedsm.config.settings import Configuration, load
 from kubedsm.kube.wire import dump as dumps
 from kubedsm.model.deadline import Deadline

@@ -2,7 +2,6 @@
 
 import click
 import pytest
-
 from kubedsm.commands.viewing import viewing_of
 
 

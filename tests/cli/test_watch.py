@@ -6,8 +6,8 @@ import re
 import sys
 
 import pytest
-
 from kubedsm.commands.private_files import written_kubeconfig
+
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm_lab.emulator.http.server import HttpFront

@@ -1,7 +1,7 @@
 import attrs
 import pytest
-
 from kubedsm.commands.advising import stages
+
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import Objective, Promise

@@ -1,18 +1,15 @@
-"""What `kubedsm replay` is called with."""
+"""The command `kubedsm replay`."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from kubedsm.commands.options import (
-    OneOf,
-    cluster_file,
-    output,
-    paced,
-    processes,
-    report_folder,
-)
+from kubedsm.cli.options import OneOf, output
+from kubedsm_lab.cli.options import cluster_file, paced, processes, report_folder
+
+if TYPE_CHECKING:
+    from kubedsm.solvers.available import SolverKind
 
 PRESETS = ("paper", "tuning", "packing", "load-aware", "hpa")
 POLICIES = (
@@ -46,10 +43,10 @@ SOLVERS = ("highs", "cp-sat", "off")
     "--preset",
     type=OneOf(PRESETS),
     help="`paper`: its ten scenarios, all policies. `tuning`: KubeDSM with each setting changed in"
-    " turn, on those, on 20 random clusters, and under loads that oscillate. `packing`: whole"
-    " clusters packed anew, beside kube-scheduler; no emulation. `load-aware`: placing by measured"
-    " load; response times are modelled. `hpa`: how long an autoscaled service takes to recover;"
-    " what its clients see is modelled.",
+    " turn, on the same scenarios, on 20 random clusters, and under loads that oscillate. `packing`:"
+    " whole clusters repacked, compared with kube-scheduler; no emulation. `load-aware`: placement"
+    " by measured load; response times are modelled. `hpa`: time for an autoscaled service to"
+    " recover; response times are modelled.",
 )
 @click.option(
     "--full",
@@ -61,18 +58,18 @@ SOLVERS = ("highs", "cp-sat", "off")
     "--solver",
     type=click.Choice(SOLVERS),
     show_default="highs, if it is installed",
-    help="With --preset packing: who is asked beside the heuristic.",
+    help="With --preset packing: solver to compare with the heuristic.",
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(0.01, 3600),
     multiple=True,
     show_default="1; with --full, 1, 10 and 20",
-    help="With --preset packing: how long to pack. Again for another limit.",
+    help="With --preset packing: time limit; repeatable.",
 )
 @click.option(
     "--policies",
-    help=f"With commas between, of: {', '.join(POLICIES)}; or settings of KubeDSM, such as"
+    help=f"Policies, separated by commas: {', '.join(POLICIES)}; or settings of KubeDSM, such as"
     " suggester.period=5s+migration.cooldown=0s.",
     show_default="the first six",
 )
@@ -93,7 +90,7 @@ SOLVERS = ("highs", "cp-sat", "off")
     "--seeds",
     type=click.IntRange(1, 1000),
     show_default="1; with --full, 5; packing: 2, 100; load-aware: 1, 10; hpa: 20, 50",
-    help="How many, from 1 on.",
+    help="Number of seeds, from 1 up.",
 )
 @paced
 @processes
@@ -101,16 +98,48 @@ SOLVERS = ("highs", "cp-sat", "off")
 @click.option(
     "--page",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="HTML file that plays the first scenario, seed 1, under the first two policies, side by"
-    " side. It needs nothing else, and can be mailed.",
+    help="Self-contained HTML file that plays the first scenario, seed 1, under the first two"
+    " policies, side by side.",
 )
 @output
-def replay(**given: Any) -> None:
-    """Play scenarios under several policies, in virtual time.
+def replay(
+    scenarios: tuple[str, ...],
+    preset: str | None,
+    full: bool,
+    solver: "SolverKind | None",
+    seconds: tuple[float, ...],
+    policies: str | None,
+    cluster_name: str,
+    services_path: str | None,
+    config_path: str | None,
+    seeds: int | None,
+    paced: bool,
+    jobs: int | None,
+    out: Path | None,
+    page: Path | None,
+    output: str,
+) -> None:
+    """Replay scenarios under several policies, in virtual time.
 
-    The cluster is emulated, and the policies' results stand side by side.
-    A SCENARIO is a DrStress file, or MEAN-SIGMA (such as 1.5-.4) for the paper's recipe.
+    The cluster is emulated, and the results of the policies stand side by side. A SCENARIO is a
+    DrStress file, or MEAN-SIGMA (such as 1.5-.4) for the paper's recipe.
     """
     from kubedsm_lab.replay import command
 
-    command.replay(**given)
+    command.replay(
+        scenarios,
+        preset=preset,
+        full=full,
+        solver=solver,
+        seconds=seconds,
+        policies=policies,
+        cluster_name=cluster_name,
+        services_path=services_path,
+        config_path=config_path,
+        seeds=seeds,
+        paced=paced,
+        jobs=jobs,
+        out=out,
+        page=page,
+        output=output,
+    )
