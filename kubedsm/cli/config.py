@@ -24,7 +24,7 @@ _FILE = click.Path(dir_okay=False, allow_dash=True)
 
 @click.group()
 def config() -> None:
-    """Check a configuration, or show its effective values and its schema."""
+    """Check a configuration, or show its values or its schema."""
 
 
 @config.command()

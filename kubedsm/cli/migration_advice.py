@@ -134,15 +134,8 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
             (*(str(move[heading]) for heading in headings[:-1]), f"{move['gain']:.3f}")
             for move in said["moves"]
         )
-        parts.append(
-            table(
-                headings,
-                rows,
-                title="migrations",
-                numbers=("gain",),
-                least=("group", "mode", "kind"),
-            )
-        )
+        least = ("group", "mode", "kind")
+        parts.append(table(headings, rows, title="migrations", numbers=("gain",), least=least))
         parts += [Text(f"{m.pod} migrates {m.purpose}") for m in moves if m.evens]
         steps = "; then ".join(", ".join(stage) for stage in advice.order)
         parts.append(Text(f"order: {steps}"))

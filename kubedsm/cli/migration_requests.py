@@ -60,8 +60,8 @@ class Requests:
             if self.clock.monotonic() >= until:
                 after = f" still, after {wait:g} s" if wait else ""
                 remark(
-                    f"migrations are paused{after}: ConfigMap {self.name} has {KEY} set; nothing was"
-                    " migrated; --wait waits for the end of the pause"
+                    f"migrations are paused{after}: ConfigMap {self.name} has {KEY} set;"
+                    " nothing was migrated; --wait waits for the end of the pause"
                 )
                 return True
             await self.clock.sleep(POLL)

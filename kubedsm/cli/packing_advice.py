@@ -149,11 +149,8 @@ def _packing_tables(advice: PackAdvice, milliseconds: float) -> RenderableType:
     if said["waiting"]:
         parts.append(table(("pod",), ([pod] for pod in said["waiting"]), title="still pending"))
     if said["scheduled"] and advice.waiting:
-        parts.append(
-            Text(
-                f"placed without migrations: {', '.join(each['pod'] for each in said['scheduled'])}"
-            )
-        )
+        pods = ", ".join(each["pod"] for each in said["scheduled"])
+        parts.append(Text(f"placed without migrations: {pods}"))
     if said["certificates"] and (advice.packed.better or advice.waiting):
         parts.append(_certificates_table(said["certificates"]))
     return Group(*parts, Text(f"{advice.words} Found in {milliseconds:.1f} ms."))

@@ -136,9 +136,10 @@ def _explain_nodes(
     for name, rejection in rejections.items():
         groups[rejection.rule, rejection.reasons].append(name)
     for (rule, reasons), names in sorted(groups.items(), key=lambda of: (-len(of[1]), of[0])):
+        listed = reasons
         if rule == NODE_RESOURCES_FIT.name:
-            reasons = tuple(_explain_shortages(pod, [free[name] for name in names]))
-        yield f"{', '.join(reasons)}: {named(sorted(names))}"
+            listed = tuple(_explain_shortages(pod, [free[name] for name in names]))
+        yield f"{', '.join(listed)}: {named(sorted(names))}"
 
 
 def _explain_shortages(pod: Pod, free: Sequence[Resources]) -> Iterator[str]:

@@ -39,7 +39,7 @@ _GROUP = "rbac.authorization.k8s.io"
 def rbac(
     config_path: str | None, without: tuple[str, ...], namespace: str, name: str, output: str
 ) -> None:
-    """Print the rights that each feature needs, or roles that grant them.
+    """Print the rights each feature needs, or roles that grant them.
 
     -o yaml prints the roles, bound to the scheduler's ServiceAccount, for `kubectl apply -f -`.
     """

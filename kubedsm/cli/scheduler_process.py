@@ -1,4 +1,4 @@
-"""Process of `kubedsm run`: the scheduler, its metrics, diagnostics and page, until it is stopped."""
+"""Process of `kubedsm run`: the scheduler, its metrics, its diagnostics and its page."""
 
 import asyncio
 import gc
@@ -113,12 +113,14 @@ class SchedulerProcess:
                 ) as diagnostics,
                 asyncio.TaskGroup() as tasks,
             ):
-                observers = [
-                    instruments.loop_lag.observe,
-                    *([scene.loop_late] if self.page else []),
-                ]
                 background = (
-                    tasks.create_task(watch_the_loop(clock, *observers)),
+                    tasks.create_task(
+                        watch_the_loop(
+                            clock,
+                            instruments.loop_lag.observe,
+                            *([scene.loop_late] if self.page else []),
+                        )
+                    ),
                     tasks.create_task(server.keep_warm(clock)),
                     tasks.create_task(_freeze_listed_objects(runtime.synced)),
                     tasks.create_task(_identify_cluster(explained, clock, diagnostics)),

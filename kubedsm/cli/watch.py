@@ -45,7 +45,7 @@ def watch(
     config_map: "ConfigMapName",
     output: str,
 ) -> None:
-    """Watch the cluster in the terminal, as the page of a running scheduler shows it.
+    """Watch a running scheduler's page, or a cluster, in a terminal.
 
     The scheduler must run with `kubedsm run --page`, or with --page-address, which --server then
     names. Without a terminal, and with -o json, each news is one line. With --kubeconfig or

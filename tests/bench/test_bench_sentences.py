@@ -5,7 +5,6 @@ import re
 from collections import Counter
 
 import pytest
-from kubedsm.commands.tables import solve_table
 
 from kubedsm_lab.bench.footprint import IdleResult, StartResult
 from kubedsm_lab.bench.ingest import IngestResult
@@ -24,6 +23,7 @@ from kubedsm_lab.bench.solve.verdict import Moved, Moves, Placed, SolveResult, S
 from kubedsm_lab.bench.suggest import Comparison, Large, SuggestResult
 from kubedsm_lab.bench.telling import figure, many, span
 from kubedsm_lab.bench.viewing import Part, ViewingResult
+from kubedsm_lab.commands.tables import solve_table
 from support.command_line import kubedsm
 from support.printed import printed
 

@@ -5,10 +5,10 @@ import json
 import attrs
 import pytest
 from click.testing import CliRunner
-from kubedsm_lab.command_line.chaos import chaos
 
 from kubedsm_lab.chaos import sweep
 from kubedsm_lab.chaos.stage import Placed
+from kubedsm_lab.cli.chaos import chaos
 
 FAULT = "call:create-pods/binding:1:409"
 
@@ -41,7 +41,7 @@ def test_a_sweep_counts_what_it_has_done_and_which_cells_that_covers():
 
 def test_a_broken_promise_is_shown_with_the_command_that_tells_of_it(monkeypatch):
     found = [i for i in sweep.injections(["burst"], 0) if str(i.fault) == FAULT]
-    monkeypatch.setattr("kubedsm_lab.commands.chaos.injections", lambda *_, **__: found)
+    monkeypatch.setattr("kubedsm_lab.chaos.sweep.injections", lambda *_, **__: found)
     broken_at(monkeypatch, FAULT)
     done = ran("--injections", 1, "--workload", "burst", "--jobs", 1)
     assert done.exit_code == 1
@@ -62,7 +62,7 @@ def test_of_what_went_wrong_only_what_is_about_it_is_told(monkeypatch):
     usual = sweep.reference("scaling", 0)
     ends = {**usual.end, "shop": Placed(cloud=1)}
     monkeypatch.setattr(
-        "kubedsm_lab.commands.chaos.reference", lambda *_, **__: attrs.evolve(usual, end=ends)
+        "kubedsm_lab.chaos.sweep.reference", lambda *_, **__: attrs.evolve(usual, end=ends)
     )
     done = ran("--workload", "scaling", "--fault", "call:create-events:2:409")
     assert done.exit_code == 1

@@ -1,20 +1,22 @@
-"""What commands are called with is told apart from what they do: both must be of one mind."""
+"""Commands of both distributions: their options, their functions, and how they end."""
 
-import ast
 import inspect
 import os
 import subprocess
 import sys
-from importlib import import_module
-from pathlib import Path
 
 import click
 import pytest
-from kubedsm.commands.options import DIAGNOSTICS_PORT, LOOPBACK, leader_election, page
 
-from kubedsm import command_line
 from kubedsm.app.leader_election import LeaseTimes
-from kubedsm.cli import commands
+from kubedsm.cli.main import LAB_COMMANDS, MODULES, commands
+from kubedsm.cli.options import (
+    DIAGNOSTICS_PORT,
+    LOOPBACK,
+    leader_election,
+    migration_options,
+    page,
+)
 from kubedsm.explain import server
 from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.solvers.available import LIBRARIES
@@ -24,46 +26,47 @@ from kubedsm_lab.bench.burst.policy_process import BATCHED
 from kubedsm_lab.bench.soak.oddities import ODDITIES
 from kubedsm_lab.bench.soak.run import ODD_PODS
 from kubedsm_lab.chaos.workloads import WORKLOADS
-from kubedsm_lab.command_line import bench, chaos, compare, replay
+from kubedsm_lab.cli import chaos, compare, replay
+from kubedsm_lab.command_line import bench
 from kubedsm_lab.command_line.benching import bursts, processes, soaking
 from kubedsm_lab.comparison.experiments import EXPERIMENTS
 from kubedsm_lab.replay.variants import CONTENDERS
 from support.command_line import kubedsm
 
-ROOT = Path(command_line.__path__[0])
-THIN = sorted(ROOT.glob("[a-z]*.py"))
-BENCHING = sorted(ROOT.glob("benching/[a-z]*.py"))
+
+def leaves(group, path):
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        if isinstance(command, click.Group):
+            yield from leaves(command, f"{path} {name}")
+        elif not path.endswith("bench") and name != "explain":
+            yield f"{path} {name}", command
 
 
-def carried_out():
-    """Each command with the function that it passes its options on to."""
-    for path in [*THIN, *BENCHING]:
-        within = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        module = import_module(f"kubedsm.command_line.{within}")
-        for function in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(function, ast.FunctionDef) and len(function.body) > 2:
-                _, brought, *_, called = function.body
-                command = getattr(module, function.name)
-                if isinstance(brought, ast.ImportFrom) and isinstance(command, click.Command):
-                    does = import_module(f"{brought.module}.{brought.names[0].name}")
-                    yield command, getattr(does, called.value.func.attr)
+LEAVES = dict(leaves(commands, "kubedsm"))
 
 
-def test_what_is_done_takes_what_can_be_said():
-    together = {
-        name: {option.name for option in click.command()(options(lambda: None)).params}
-        for name, options in (("elect", leader_election), ("page", page("")))
+def parameters_of(group):
+    return {option.name for option in click.command()(group(lambda: None)).params}
+
+
+@pytest.mark.parametrize("command", LEAVES)
+def test_a_function_has_a_typed_parameter_for_each_of_its_options(command):
+    """Groups of options count as the one parameter that they are collected in."""
+    given = {option.name for option in LEAVES[command].params}
+    function = inspect.unwrap(LEAVES[command].callback)
+    groups = {
+        "options": parameters_of(migration_options("", "")),
+        "election": parameters_of(leader_election),
+        "page": parameters_of(page("")),
     }
-    found = list(carried_out())
-    assert len(found) > len(THIN) + len(BENCHING)
-    for command, function in found:
-        said = {option.name for option in command.params}
-        taken = inspect.signature(function).parameters.values()
-        named = {each.name for each in taken if each.kind is not each.VAR_KEYWORD}
-        for each in taken:
-            if each.kind is each.VAR_KEYWORD:
-                named |= together[each.name]
-        assert said - {"short"} == named, command.name
+    for name, collected in groups.items():
+        if name in function.__annotations__ and collected <= given:
+            given = given - collected | {name}
+    taken = inspect.signature(function).parameters.values()
+    assert {each.name for each in taken} == given
+    assert all(each.annotation is not each.empty for each in taken)
+    assert {each.kind for each in taken} <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}
 
 
 def test_names_and_defaults_are_those_of_what_they_are_of():
@@ -98,7 +101,7 @@ def test_the_summaries_of_bench_are_those_of_its_commands():
 
 
 def test_every_command_is_listed():
-    assert [path.stem for path in THIN] == commands.list_commands(None)
+    assert commands.list_commands(None) == sorted([*MODULES, *LAB_COMMANDS])
 
 
 @pytest.mark.parametrize(

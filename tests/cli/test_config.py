@@ -7,8 +7,8 @@ import orjson
 import pytest
 import yaml
 from click.testing import CliRunner
-from kubedsm.command_line.config import config
 
+from kubedsm.cli.config import config
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, load
 from support.dumps import dump_of, node, pod

@@ -5,10 +5,9 @@ import signal
 import sys
 
 import pytest
-from kubedsm.commands import demo, lookers_on
-from kubedsm_lab.commands.demo import beside
 
 from kubedsm.terminal.running import PIPE_CLOSED
+from kubedsm_lab.cli import demo_session
 from support.command_line import kubedsm
 from support.processes import Process
 
@@ -39,8 +38,8 @@ def test_a_picture_that_could_not_be_saved_is_refused_before_the_run(
 
 
 def test_how_to_look_at_it_can_be_copied_at_any_width():
-    command = beside("/var/kubedsm-12345678/kubeconfig", 80)
-    narrow = beside("/var/kubedsm-12345678/kubeconfig", 50)
+    command = demo_session.show_command("/var/kubedsm-12345678/kubeconfig", 80)
+    narrow = demo_session.show_command("/var/kubedsm-12345678/kubeconfig", 50)
     assert len(command) <= 80
     assert max(map(len, narrow.splitlines())) <= 50
     assert narrow.replace("\\\n", "").split() == command.split()
@@ -67,10 +66,10 @@ def test_a_page_that_there_is_not_cannot_be_left_unopened():
 def test_a_page_is_opened_where_somebody_sees_it(
     monkeypatch, somebody, platform, environment, there
 ):
-    monkeypatch.setattr(lookers_on, "at_terminal", lambda: somebody)
+    monkeypatch.setattr(demo_session, "is_at_terminal", lambda: somebody)
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(os, "environ", environment)
-    assert lookers_on.can_open() is there
+    assert demo_session.can_open_browser() is there
 
 
 @pytest.mark.http
@@ -92,5 +91,5 @@ def test_a_demo_that_is_ended_says_how_it_went_and_leaves_nothing(tmp_path, monk
 def test_a_demo_that_nobody_reads_on_ends_as_all_else_does(monkeypatch):
     monkeypatch.setattr(os, "dup2", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
-        demo._console(stderr=False).on_broken_pipe()
+        demo_session.make_console(stderr=False).on_broken_pipe()
     assert ended.value.code == PIPE_CLOSED

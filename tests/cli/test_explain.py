@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from kubedsm.cli import commands
+from kubedsm.cli.main import commands
 from support.recorded import KUBE_SCHEDULER, recorded
 
 TIER = "kubedsm.io/tier"

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from kubedsm.cli import commands
+from kubedsm.cli.main import commands
 
 
 def all_commands(command, path):

@@ -11,9 +11,9 @@ from importlib import import_module
 import msgspec
 import pytest
 import structlog
-from kubedsm.commands.console import log_to, print_json, remark
 
-from kubedsm.cli import MODULES
+from kubedsm.cli.main import MODULES
+from kubedsm.cli.console import log_to, print_json, remark
 from kubedsm.dashboard.answers import asking
 from kubedsm.dashboard.answers.answer import Answer
 from kubedsm.dashboard.messages import Snapshot, decoded, encoded

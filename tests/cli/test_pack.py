@@ -53,7 +53,7 @@ def test_it_says_what_moves_who_gets_a_node_and_how_sure_that_is(said_of):
     assert said["proven"] is said["placedProven"] is True
     assert [each["goal"] for each in said["certificates"]] == ["placed", "staying"]
     told = said_of(*IN_PIECES, waiting("large"), output="text")
-    assert "get a node: 1, left waiting: 0, moved: 1, evicted: 0." in told
+    assert "Pods placed: 1, still pending: 0, migrated: 1, evicted: 0." in told
 
 
 def test_it_says_that_nothing_makes_room_and_whether_that_is_proven(said_of):
@@ -62,8 +62,8 @@ def test_it_says_that_nothing_makes_room_and_whether_that_is_proven(said_of):
     assert (said["moves"], said["awaited"], said["placedProven"]) == ([], [], True)
     assert said["waiting"] == ["shop/large"]
     told = said_of(*IN_PIECES, waiting("large", memory="5Gi"), output="text")
-    assert "Moving pods makes room for none of those that wait: proven." in told
-    assert "No pod waits for a node." in said_of(*IN_PIECES, output="text")
+    assert "No migration makes room for a pending pod: proven." in told
+    assert "No pod is pending." in said_of(*IN_PIECES, output="text")
 
 
 def test_pods_that_are_scheduled_as_they_are_need_no_packing(said_of):
@@ -71,7 +71,7 @@ def test_pods_that_are_scheduled_as_they_are_need_no_packing(said_of):
     assert [each["pod"] for each in said["scheduled"]] == ["shop/small"]
     assert [each["pod"] for each in said["awaited"]] == ["shop/large"]
     told = said_of(*TWO, waiting("large"), output="text")
-    assert "Nothing has to be moved: the nodes take all pods that wait (1)." in told
+    assert "No migration is needed: all pending pods fit (1)." in told
 
 
 def test_pods_of_lower_priority_go_only_if_that_is_allowed(said_of):

@@ -4,9 +4,10 @@ import random
 
 import attrs
 import pytest
-from kubedsm.commands.on_cluster import carry_out, read_snapshot
-from kubedsm.commands.packing import advise
 
+from kubedsm.cli.cluster import read_snapshot
+from kubedsm.cli.execution import carry_out
+from kubedsm.cli.packing_advice import advise
 from kubedsm.config.settings import load
 from kubedsm.explain.entries import Outcome
 from kubedsm_lab.emulator.front import EmulatedFront

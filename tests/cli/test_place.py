@@ -7,11 +7,9 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kubedsm.commands import offline
-from kubedsm.commands.tables import placement_tables
-from kubedsm.commands.unplaced import unplaced_lines
 from rich.console import Group
 
+from kubedsm.cli.placement import explain_unplaced, place_pods, placement_tables
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, load
 from kubedsm.kube.wire import dump as dumps
@@ -24,7 +22,7 @@ from support.printed import printed
 
 
 def place(*items, configuration=None):
-    return offline.place(
+    return place_pods(
         dumps.read(dump_of(*items), "dump"), configuration or Configuration()
     ).as_json()
 
@@ -92,7 +90,7 @@ def test_why_a_pod_fits_nowhere_is_told_for_nodes_that_refuse_it_alike():
         ),
         "dump",
     )
-    told = printed(Group(*unplaced_lines(offline.place(read, Configuration()))))
+    told = printed(Group(*explain_unplaced(place_pods(read, Configuration()))))
     message, *nodes, bad = (line.rstrip() for line in told.splitlines())
     assert message == (
         "shop/web-1, shop/web-2, shop/web-3 and 1 more: 0/7 nodes are available:"
@@ -118,7 +116,7 @@ def test_every_pod_counts_whatever_scheduled_it_and_only_ours_are_placed():
         ),
         "dump",
     )
-    placed = offline.place(read, Configuration())
+    placed = place_pods(read, Configuration())
     assert placed.as_json()["bindings"] == []
     assert placed.foreign == 1
     assert [u["pod"] for u in placed.as_json()["unplaced"]] == ["shop/ours"]
@@ -288,7 +286,7 @@ def test_nothing_in_a_dump_makes_it_crash(data):
         read = dumps.read(text, "dump")
     except DocumentError:
         return
-    placed = offline.place(read, Configuration()).as_json()
+    placed = place_pods(read, Configuration()).as_json()
     orjson.dumps(placed)
     known = {str(event.pod) for event in read.events if hasattr(event, "pod")}
     assert {binding["pod"] for binding in placed["bindings"]} <= known
@@ -296,7 +294,7 @@ def test_nothing_in_a_dump_makes_it_crash(data):
 
 def test_what_is_not_proven_is_told_with_the_most_there_could_be():
     dump = dumps.read(dump_of(node("e1", "edge", cpu="2"), pod("web-1")), "dump")
-    placement = offline.place(dump, Configuration())
+    placement = place_pods(dump, Configuration())
     placed = Certificate("pods placed", Status.FEASIBLE, 188, 203)
     less_sure = attrs.evolve(placement.decision, proof=NO_PROOF, certificates=(placed,))
     placement = attrs.evolve(placement, decision=less_sure)

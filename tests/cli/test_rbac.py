@@ -5,8 +5,8 @@ import json
 import pytest
 import yaml
 from click.testing import CliRunner
-from kubedsm.command_line.rbac import rbac
 
+from kubedsm.cli.rbac import rbac
 from kubedsm.kube.calls.permissions import FEATURES
 from support.manifests import BASE, MANIFESTS
 

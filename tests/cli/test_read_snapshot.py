@@ -4,8 +4,8 @@ import random
 
 import attrs
 import pytest
-from kubedsm.commands.on_cluster import read_snapshot
 
+from kubedsm.cli.cluster import read_snapshot
 from kubedsm.config.settings import Configuration
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.client.port import ClusterError, OutcomeUnknown, Response

@@ -6,8 +6,8 @@ import os
 import signal
 
 import pytest
-from kubedsm.commands import recording
 
+from kubedsm_lab.cli import recording_session
 from loadgen.generators import normal
 from loadgen.scenario import dumps
 from support.command_line import kubedsm
@@ -57,7 +57,7 @@ def test_a_signal_before_anything_is_known_is_no_recording(scenario, tmp_path, m
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.sleep(60)
 
-    monkeypatch.setattr(recording, "greet", greet)
+    monkeypatch.setattr(recording_session, "greet", greet)
     on = ("--kubeconfig", unreachable(tmp_path), "--scenario", scenario)
     done = kubedsm("record", *on, "--out", tmp_path / "out")
     assert (done.returncode, done.stdout) == (130, "")

@@ -6,9 +6,11 @@ import attrs
 import orjson
 import pytest
 from click.testing import CliRunner
-from kubedsm.command_line.suggest import suggest
-from kubedsm.commands import advising, console, offline
 
+from kubedsm.cli import console, migration_advice
+from kubedsm.cli.inputs import mirror_of
+from kubedsm.cli.migration_advice import advice_tables, advise
+from kubedsm.cli.suggest import suggest
 from kubedsm.config.settings import Configuration, load
 from kubedsm.kube.wire import dump as dumps
 from kubedsm.model.deadline import Deadline
@@ -36,8 +38,8 @@ def running(name, on, workload="web", kind="ReplicaSet", **changes):
 
 def said_of(*items, configuration=None):
     configuration = configuration or Configuration()
-    mirror = offline.mirror_of(dumps.read(dump_of(*items), "dump"), configuration)
-    said = advising.advise(mirror.snapshot(), configuration).as_json()
+    mirror = mirror_of(dumps.read(dump_of(*items), "dump"), configuration)
+    said = advise(mirror.snapshot(), configuration).as_json()
     orjson.dumps(said)
     return said
 
@@ -113,12 +115,12 @@ def test_of_those_on_one_node_one_goes_elsewhere_and_it_is_said_what_for():
     purpose = "so that no single node holds all of shop/web"
     other = node("e2", "edge", cpu="2")
     dump = dump_of(EDGE, other, CLOUD, running("web-1", "e1"), running("web-2", "e1"))
-    mirror = offline.mirror_of(dumps.read(dump, "dump"), Configuration())
-    advice = advising.advise(mirror.snapshot(), Configuration())
+    mirror = mirror_of(dumps.read(dump, "dump"), Configuration())
+    advice = advise(mirror.snapshot(), Configuration())
     [move] = advice.as_json()["moves"]
     assert (move["to"], move["kind"], move["purpose"]) == ("e2", "edge-to-edge", purpose)
-    told = printed(advising.advice_tables(advice, 1.0))
-    assert f"shop/{move['pod'][5:]} moves {purpose}" in told
+    told = printed(advice_tables(advice, 1.0))
+    assert f"shop/{move['pod'][5:]} migrates {purpose}" in told
 
 
 def test_a_stateful_pod_would_be_recreated():
@@ -128,12 +130,12 @@ def test_a_stateful_pod_would_be_recreated():
 
 def test_what_is_not_proven_is_told_with_the_most_there_could_be():
     dump = dumps.read(dump_of(EDGE, CLOUD, running("web-1", "c1")), "dump")
-    mirror = offline.mirror_of(dump, Configuration())
-    advice = advising.advise(mirror.snapshot(), Configuration())
+    mirror = mirror_of(dump, Configuration())
+    advice = advise(mirror.snapshot(), Configuration())
     worth = Certificate("worth", Status.FEASIBLE, 3_000_000_000, 4_000_000_000, unit=10**9)
     less_sure = attrs.evolve(advice.suggestion, proven=False, certificate=worth)
     advice = attrs.evolve(advice, suggestion=less_sure)
-    told = printed(advising.advice_tables(advice, 1.0))
+    told = printed(advice_tables(advice, 1.0))
     assert "not proven optimal within the limits" in told
     assert "worth: 3 of at most 4 (gap 25.0 %)" in told
     assert advice.as_json()["certificates"] == [worth.as_json()]
@@ -142,11 +144,11 @@ def test_what_is_not_proven_is_told_with_the_most_there_could_be():
 def test_a_pod_is_left_in_the_cloud_for_an_edge_that_is_slower():
     """As the running scheduler says."""
     items = node("e1", "edge"), node("c1", "cloud"), running("web-0", "c1")
-    mirror = offline.mirror_of(dumps.read(dump_of(*items), "dump"), Configuration())
+    mirror = mirror_of(dumps.read(dump_of(*items), "dump"), Configuration())
     snapshot = mirror.snapshot()
-    assert advising.advise(snapshot, Configuration()).suggestion.moves
+    assert advise(snapshot, Configuration()).suggestion.moves
     measured = attrs.evolve(snapshot.measured, slower=frozenset(snapshot.shares()))
-    advice = advising.advise(attrs.evolve(snapshot, measured=measured), Configuration())
+    advice = advise(attrs.evolve(snapshot, measured=measured), Configuration())
     assert not advice.suggestion.moves
     why = "the edge answers its workload's requests more slowly than the cloud"
     assert advice.as_json()["rejected"] == [{"pod": "shop/web-0", "reason": why}]
@@ -154,14 +156,14 @@ def test_a_pod_is_left_in_the_cloud_for_an_edge_that_is_slower():
 
 def test_at_the_time_limit_the_best_so_far_is_the_result_and_says_so():
     items = [EDGE, CLOUD, running("web-1", "c1")]
-    mirror = offline.mirror_of(dumps.read(dump_of(*items), "dump"), Configuration())
-    advice = advising.advise(mirror.snapshot(), Configuration(), Deadline(lambda: 1.0, 0.0))
+    mirror = mirror_of(dumps.read(dump_of(*items), "dump"), Configuration())
+    advice = advise(mirror.snapshot(), Configuration(), Deadline(lambda: 1.0, 0.0))
     assert not advice.complete
     assert advice.as_json()["complete"] is advice.as_json()["proven"] is False
-    assert "Time limit reached" in printed(advising.advice_tables(advice, 1.0))
-    advice = advising.advise(mirror.snapshot(), Configuration())
+    assert "Time limit reached" in printed(advice_tables(advice, 1.0))
+    advice = advise(mirror.snapshot(), Configuration())
     assert advice.complete
-    assert "Time limit reached" not in printed(advising.advice_tables(advice, 1.0))
+    assert "Time limit reached" not in printed(advice_tables(advice, 1.0))
 
 
 def test_the_budget_option_is_the_deadline_and_progress_is_not_on_stdout(monkeypatch, tmp_path):
@@ -176,8 +178,8 @@ def test_the_budget_option_is_the_deadline_and_progress_is_not_on_stdout(monkeyp
         seen.append(text)
         reported.set()
 
-    advise, reported = advising.advise, threading.Event()
-    monkeypatch.setattr(advising, "advise", slow)
+    reported = threading.Event()
+    monkeypatch.setattr(migration_advice, "advise", slow)
     monkeypatch.setattr(console, "PROGRESS_PERIOD", 0.01)
     monkeypatch.setattr(console, "remark", remark)
     dump = tmp_path / "dump.json"

@@ -6,9 +6,9 @@ import re
 import sys
 
 import pytest
-from kubedsm.commands.private_files import written_kubeconfig
 
 from kubedsm.process.clock import SystemClock
+from kubedsm_lab.cli.credentials import written_kubeconfig
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm_lab.emulator.http.server import HttpFront
 from support.command_line import kubedsm

@@ -5,9 +5,9 @@ from collections import Counter
 
 import attrs
 import pytest
-from kubedsm.commands.advising import advise
 from structlog.testing import capture_logs
 
+from kubedsm.cli.migration_advice import advise
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import BatchSettings, MigrationSettings, SiteSettings
 from kubedsm.config.services import Service

@@ -1,4 +1,4 @@
-"""Session of `kubedsm demo`: the emulated cluster, the scheduler, and what the user sees of them."""
+"""Session of `kubedsm demo`: the emulated cluster, the scheduler, and the picture of both."""
 
 import asyncio
 import contextlib

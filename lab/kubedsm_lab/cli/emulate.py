@@ -86,7 +86,7 @@ def _check_url(_: click.Context, __: click.Parameter, url: str | None) -> str | 
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Run each pod of `loadgen serve` as a process; DIR gets the addresses of pods and Services.",
+    help="Run each pod of `loadgen serve` as a process; DIR gets addresses of pods and Services.",
 )
 @click.option(
     "--network",

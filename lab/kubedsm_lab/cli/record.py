@@ -103,9 +103,16 @@ def record(
     async def record_cluster() -> None:
         nonlocal reported
         async with connect_cluster(kubeconfig_path, context) as cluster:
-            services = ", ".join(scenario.services)
-            remark(f"recording {services} in namespace {namespace}")
-            report = await record_load(cluster, scenario_path, policy, recorder, plan, stop, server)
+            report = await record_load(
+                cluster,
+                scenario_path.stem,
+                scenario.services,
+                policy,
+                recorder,
+                plan,
+                stop,
+                server,
+            )
         # No await from here on: a signal does not interrupt the report.
         print_report(report, out, output)
         reported = True

@@ -1,6 +1,7 @@
 """Session of `kubedsm record`: a cluster under load, and the measures of a replay."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 from kubedsm.cli.cluster import find_scheduler
@@ -26,7 +27,8 @@ _DEFAULT_SCHEDULER = "default-scheduler"
 
 async def record_load(
     cluster: ExplainedCluster,
-    scenario: Path,
+    scenario: str,
+    services: Sequence[str],
     policy: str | None,
     recorder: TimelineRecorder,
     plan: Plan,
@@ -41,6 +43,7 @@ async def record_load(
     version = await greet(cluster, timeout=TIMEOUT)
     async with followed(cluster, recorder, clock, rng, remark):
         stop.heeded = True
+        remark(f"recording {', '.join(services)} in namespace {recorder.namespace}")
         began = clock.wall()
         seen, answers = await recorded(recorder, plan, stop.asked, clock, remark)
     effects = None
@@ -51,7 +54,7 @@ async def record_load(
         known = "which are known by their label app, or their workload"
         remark(f"no pods seen of {', '.join(sorted(unseen))}, {known}")
     run = Outcome(
-        scenario.stem,
+        scenario,
         policy or _name_schedulers(recorder),
         1,
         measures_of(seen, answers),

@@ -43,8 +43,8 @@ SOLVERS = ("highs", "cp-sat", "off")
     "--preset",
     type=OneOf(PRESETS),
     help="`paper`: its ten scenarios, all policies. `tuning`: KubeDSM with each setting changed in"
-    " turn, on the same scenarios, on 20 random clusters, and under loads that oscillate. `packing`:"
-    " whole clusters repacked, compared with kube-scheduler; no emulation. `load-aware`: placement"
+    " turn, on the same scenarios, 20 random clusters, and loads that oscillate. `packing`: whole"
+    " clusters repacked, compared with kube-scheduler; no emulation. `load-aware`: placement"
     " by measured load; response times are modelled. `hpa`: time for an autoscaled service to"
     " recover; response times are modelled.",
 )

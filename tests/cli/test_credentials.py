@@ -5,9 +5,9 @@ import os
 import stat
 
 import pytest
-from kubedsm.commands.private_files import token_in, written_kubeconfig
 
 from kubedsm.config.documents import DocumentError
+from kubedsm_lab.cli.credentials import ensure_token, written_kubeconfig
 
 URL = "http://127.0.0.1:8001"
 
@@ -25,24 +25,24 @@ def mode(path):
 
 
 def test_a_missing_token_file_is_made_with_a_token_that_nobody_guesses(tmp_path, capsys):
-    token = token_in(tmp_path / "token")
+    token = ensure_token(tmp_path / "token")
     assert len(token) >= 40
     assert mode(tmp_path / "token") == 0o600
-    assert token_in(tmp_path / "token") == token
-    assert token_in(tmp_path / "other") != token
+    assert ensure_token(tmp_path / "token") == token
+    assert ensure_token(tmp_path / "other") != token
     assert capsys.readouterr().err == ""
 
 
 def test_the_token_is_what_the_file_says(tmp_path):
     (tmp_path / "token").write_text("  let-me-in\n")
-    assert token_in(tmp_path / "token") == "let-me-in"
+    assert ensure_token(tmp_path / "token") == "let-me-in"
 
 
 def test_a_token_file_that_others_can_read_gets_a_line_and_is_left_as_it_is(tmp_path, capsys):
     path = tmp_path / "token"
     path.write_text("let-me-in")
     path.chmod(0o640)
-    assert token_in(path) == "let-me-in"
+    assert ensure_token(path) == "let-me-in"
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
         f"kubedsm: {path} holds a token and is open to others (mode 0640); chmod 600 {path}"
@@ -57,7 +57,7 @@ def test_what_is_no_token_is_refused_in_one_line(content, tmp_path):
     path = tmp_path / "token"
     path.write_bytes(content)
     with pytest.raises(DocumentError, match=f"^{path}: not a token: .+$"):
-        token_in(path)
+        ensure_token(path)
     assert path.read_bytes() == content
 
 

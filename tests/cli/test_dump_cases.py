@@ -4,8 +4,10 @@ from collections import Counter
 
 import attrs
 import pytest
-from kubedsm.commands import advising, offline
 
+from kubedsm.cli.inputs import mirror_of
+from kubedsm.cli.migration_advice import advise
+from kubedsm.cli.placement import place_pods
 from kubedsm.config.settings import Configuration, load_file
 from kubedsm.kube.wire import dump as dumps
 from kubedsm.model.deadline import Deadline
@@ -29,8 +31,8 @@ def suggested(name, **migration):
     dump, configuration = read(name)
     settings = attrs.evolve(configuration.migration, **({"price": 0.0} | migration))
     configuration = attrs.evolve(configuration, migration=settings)
-    snapshot = offline.mirror_of(dump, configuration).snapshot()
-    return advising.advise(snapshot, configuration).suggestion
+    snapshot = mirror_of(dump, configuration).snapshot()
+    return advise(snapshot, configuration).suggestion
 
 
 def moved(suggestion):
@@ -110,7 +112,7 @@ def test_room_that_a_move_leaves_in_the_cloud_is_counted():
 )
 def test_all_are_placed_that_kube_scheduler_might_place_one_by_one(name, number):
     dump, configuration = read(name)
-    decision = offline.place(dump, configuration).decision
+    decision = place_pods(dump, configuration).decision
     assert (len(decision.bindings), len(decision.unplaced)) == (number, 0)
 
 
@@ -120,7 +122,7 @@ def test_all_are_placed_that_kube_scheduler_might_place_one_by_one(name, number)
 @pytest.mark.parametrize("solver", [None, Highs(nodes=1)], ids=["without", "highs"])
 def test_all_are_placed_beyond_the_bounds(name, number, qos, solver):
     dump, configuration = read(name)
-    snapshot = offline.mirror_of(dump, configuration).snapshot()
+    snapshot = mirror_of(dump, configuration).snapshot()
     policy = attrs.evolve(configuration.policy, solver=solver)
     decision = policy.decide(snapshot, snapshot.schedulable(snapshot.pods.values()))
     assert (len(decision.bindings), decision.proof.placed) == (number, True)
@@ -130,13 +132,13 @@ def test_all_are_placed_beyond_the_bounds(name, number, qos, solver):
 
 
 def test_a_dump_is_thought_about_no_longer_than_it_may():
-    found = offline.place(*read("place-big-7"), Deadline(lambda: 1.0, 1.0))
+    found = place_pods(*read("place-big-7"), Deadline(lambda: 1.0, 1.0))
     assert not found.decision.proof.placed
 
 
 def test_pods_of_a_higher_priority_leave_the_zones_as_even_as_others_need_them():
     dump, configuration = read("place-mixed-110")
-    decision = offline.place(dump, configuration).decision
+    decision = place_pods(dump, configuration).decision
     assert Counter(binding.pod.pod_class.priority for binding in decision.bindings) == {
         100: 7,
         10: 5,
@@ -148,16 +150,16 @@ def test_pods_of_a_higher_priority_leave_the_zones_as_even_as_others_need_them()
 
 def test_the_old_large_pods_do_not_wait_for_newer_ones():
     dump, configuration = read("h01-old-large-starved")
-    decision = offline.place(dump, configuration).decision
+    decision = place_pods(dump, configuration).decision
     assert {binding.pod.name for binding in decision.bindings} == {"big-t0-0", "big2-t0-0"}
 
 
 def after_all_rounds(name):
     """The shares, edge and total, once nothing more is suggested; and how many moves it took."""
     dump, configuration = read(name)
-    snapshot, number = offline.mirror_of(dump, configuration).snapshot(), 0
+    snapshot, number = mirror_of(dump, configuration).snapshot(), 0
     for _ in range(10):
-        moves = advising.advise(snapshot, configuration).suggestion.moves
+        moves = advise(snapshot, configuration).suggestion.moves
         number += len(moves)
         snapshot = snapshot.with_placed({move.pod.uid: move.target for move in moves})
         if not moves:
@@ -178,11 +180,11 @@ def solved(name):
         migration=attrs.evolve(configuration.migration, price=0.0),
         solver=attrs.evolve(configuration.solver, kind="highs", budget=60.0),
     )
-    return offline.mirror_of(dump, configuration).snapshot(), configuration
+    return mirror_of(dump, configuration).snapshot(), configuration
 
 
 def test_with_many_workloads_the_best_moves_are_found():
-    found = advising.advise(*solved("suggest-manyw-7")).suggestion
+    found = advise(*solved("suggest-manyw-7")).suggestion
     assert (qos_after(found), round(found.before.qos / NANO, 3)) == (86.862, 24.8)
     assert found.proven
     assert found.certificate.bound == found.after.qos - found.before.qos
@@ -193,7 +195,7 @@ def test_with_many_workloads_nearly_all_is_reached_in_the_end():
     snapshot, configuration = solved("suggest-manyw-11")
     gains = []
     while sum(gains) <= 0.985 * 88.232:
-        found = advising.advise(snapshot, configuration).suggestion
+        found = advise(snapshot, configuration).suggestion
         assert found.moves
         gains.append((found.after.qos - found.before.qos) / NANO)
         snapshot = snapshot.with_placed({move.pod.uid: move.target for move in found.moves})
@@ -214,7 +216,7 @@ def test_pods_that_are_to_be_together_are_not_taken_down_to_be_put_elsewhere():
     """They could only move all at once, and none would be left to serve."""
     name = "h07-colocation-after"
     dump, configuration = read(name)
-    decision = offline.place(dump, configuration).decision
+    decision = place_pods(dump, configuration).decision
     assert not decision.bindings
     for refused in decision.unplaced.values():
         assert {node: why.rule for node, why in refused.items()} == {
@@ -227,6 +229,6 @@ def test_pods_that_are_to_be_together_are_not_taken_down_to_be_put_elsewhere():
 @pytest.mark.parametrize(("configured", "checkout"), [(True, 32), (False, 0)])
 def test_the_busiest_is_served_first_where_rates_are_told(configured, checkout):
     dump, configuration = read("h02-busiest-starved")
-    decision = offline.place(dump, configuration if configured else Configuration()).decision
+    decision = place_pods(dump, configuration if configured else Configuration()).decision
     edge = Counter(b.pod.workload.name for b in decision.bindings if b.tier is Tier.EDGE)
     assert edge["checkout"] == checkout

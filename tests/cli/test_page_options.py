@@ -2,11 +2,12 @@
 
 import click
 import pytest
-from kubedsm.commands.viewing import viewing_of
+
+from kubedsm.cli.options import read_page_options
 
 
 def viewing(page=False, address=None, token_file=None, hosts=()):
-    return viewing_of(page=page, page_address=address, page_token_file=token_file, page_hosts=hosts)
+    return read_page_options(page, address, token_file, hosts)
 
 
 def test_no_page_is_shown_unless_it_is_asked_for():

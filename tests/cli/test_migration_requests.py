@@ -6,8 +6,8 @@ import re
 import click
 import pytest
 import yaml
-from kubedsm.commands.handing_over import NOT_ALL, PAUSED, STALE, TAKEN_WITHIN, Scheduler
 
+from kubedsm.cli.migration_requests import NOT_ALL, PAUSED, STALE, TAKEN_WITHIN, Requests
 from kubedsm.kube.client.port import Forbidden, Request
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.wire.move_request import RequestedMove
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 def beside(world):
     """The scheduler, as another process sees it."""
     front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
-    return Scheduler(front, ConfigMapName(OWN, OWN), world.clock)
+    return Requests(front, ConfigMapName(OWN, OWN), world.clock)
 
 
 def standing(world):
@@ -44,7 +44,7 @@ def standing(world):
 async def test_what_is_approved_is_done_and_said(capsys):
     async with proposing() as scene:
         suggestion = await scene.until_proposed()
-        assert await beside(scene.world).asked(suggestion.id) == 0
+        assert await beside(scene.world).send(suggestion.id) == 0
         assert scene.world.placed("web") == {"e1": 2}
         assert not standing(scene.world)
     said = capsys.readouterr().err
@@ -64,44 +64,44 @@ async def test_a_move_that_is_taken_back_is_told_and_has_its_exit_code(capsys):
                 )
 
         scene.world.api.store.subscribe(spoil)
-        assert await beside(scene.world).asked("", moves) == NOT_ALL
+        assert await beside(scene.world).send("", moves) == NOT_ALL
     assert " to e1 taken back: " in capsys.readouterr().err
 
 
 async def test_what_does_not_hold_any_more_has_an_exit_code_of_its_own(capsys):
     async with proposing() as scene:
         await scene.until_proposed()
-        assert await beside(scene.world).asked("0badf00d") == STALE
+        assert await beside(scene.world).send("0badf00d") == STALE
     assert "it does not hold any more; what is proposed now is " in capsys.readouterr().err
 
 
 async def test_beside_a_paused_scheduler_nobody_waits_who_does_not_want_to(capsys):
     async with proposing() as scene:
         scheduler, clock = beside(scene.world), scene.world.clock
-        assert not await scheduler.paused()
+        assert not await scheduler.is_paused()
         scene.paused("true")
         before = clock.monotonic()
-        assert await scheduler.paused()
+        assert await scheduler.is_paused()
         assert clock.monotonic() - before < 1
-        assert "moving is paused: ConfigMap kubedsm/kubedsm" in capsys.readouterr().err
-        assert await scheduler.paused(10.0)
+        assert "migrations are paused: ConfigMap kubedsm/kubedsm" in capsys.readouterr().err
+        assert await scheduler.is_paused(10.0)
         assert 10 <= clock.monotonic() - before < 12
         asyncio.get_running_loop().call_later(5, scene.paused, "false")
-        assert not await scheduler.paused(60.0)
+        assert not await scheduler.is_paused(60.0)
 
 
 async def test_the_scheduler_has_the_last_word_on_the_pause():
     async with proposing() as scene:
         suggestion = await scene.until_proposed()
         scene.paused("true")
-        assert await beside(scene.world).asked(suggestion.id) == PAUSED
+        assert await beside(scene.world).send(suggestion.id) == PAUSED
 
 
 async def test_a_request_that_nobody_takes_is_withdrawn():
     async with emulated(LARGE_CLOUD) as world:
         config_map(world)
         with pytest.raises(click.ClickException, match="no scheduler took the request within 30 s"):
-            await beside(world).asked("0badf00d")
+            await beside(world).send("0badf00d")
         assert world.clock.monotonic() < TAKEN_WITHIN + 5
         assert not standing(world)
 
@@ -110,20 +110,22 @@ async def test_more_than_a_request_may_say_is_not_asked_for():
     many = [RequestedMove("default/web", "u" * 36, "c1", "e1") for _ in range(2000)]
     async with emulated(LARGE_CLOUD) as world:
         config_map(world)
-        with pytest.raises(click.ClickException, match="2000 moves are more than a request"):
-            await beside(world).asked("", tuple(many))
+        with pytest.raises(
+            click.ClickException, match="2000 migrations are too many"
+        ):
+            await beside(world).send("", tuple(many))
         assert not standing(world)
 
 
 async def test_a_request_that_is_being_dealt_with_is_left_where_it_is():
     async with emulated(LARGE_CLOUD) as world, asyncio.TaskGroup() as tasks:
         config_map(world)
-        first = tasks.create_task(beside(world).asked("0badf00d"))
+        first = tasks.create_task(beside(world).send("0badf00d"))
         await asyncio.sleep(5)
         there = standing(world)
         assert there
-        with pytest.raises(click.ClickException, match=r"request \w+, of 5 s ago, is being dealt"):
-            await beside(world).asked("0badf00d")
+        with pytest.raises(click.ClickException, match=r"request \w+, of 5 s ago, is in progress"):
+            await beside(world).send("0badf00d")
         assert standing(world) == there
         first.cancel()
         await asyncio.wait([first])
@@ -165,9 +167,9 @@ async def test_who_has_the_right_to_approve_can_approve_and_do_nothing_else():
             open_edge(world)
             await world.until(lambda: world.runtime.suggester.proposed, 20)
             proposed = world.runtime.suggester.proposed
-            approver = Scheduler(let_approve(world), ConfigMapName(OWN, OWN), world.clock)
+            approver = Requests(let_approve(world), ConfigMapName(OWN, OWN), world.clock)
             with pytest.raises(Forbidden):
-                await approver.asked("", asked_by(proposed))
+                await approver.send("", asked_by(proposed))
             found = await approver.cluster.request(
                 Request("GET", f"/api/v1/namespaces/{OWN}/configmaps/{OWN}"), timeout=5
             )
@@ -177,5 +179,5 @@ async def test_who_has_the_right_to_approve_can_approve_and_do_nothing_else():
                 patch = Request("PATCH", path, {}, body, MERGE)
                 assert (await approver.cluster.request(patch, timeout=5)).status == 403
             assert not world.witness.of("detach")
-            assert await approver.asked(proposed.id) == 0
+            assert await approver.send(proposed.id) == 0
             assert world.placed("web") == {"e1": 1}
