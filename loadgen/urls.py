@@ -1,10 +1,10 @@
-"""Where requests can be sent."""
+"""Validation of the URLs that requests go to."""
 
 from yarl import URL
 
 
 def url_problem(url: str) -> str | None:
-    """What keeps requests from being sent there, or None."""
+    """Return the reason why no request can be sent to the URL; None if one can."""
     try:
         parsed = URL(url)
         host, port = parsed.raw_host or "", parsed.port

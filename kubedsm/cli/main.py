@@ -9,7 +9,6 @@ from click.shell_completion import ShellComplete
 
 from kubedsm import __version__
 from kubedsm.terminal.echo import echo
-from kubedsm.terminal.problems import Problem
 from kubedsm.terminal.running import Commands, run
 
 PLUGIN = "kubectl kubedsm"
@@ -69,12 +68,12 @@ def commands() -> None:
 
 def main() -> NoReturn:
     """Run the command line. Every error is one line on stderr; exit code 2 for usage, else 1."""
-    run(commands, "kubedsm", (Problem,))
+    run(commands, "kubedsm")
 
 
 def plugin() -> NoReturn:
     """Run the same commands as the kubectl plugin `kubectl-kubedsm`."""
-    run(commands, PLUGIN, (Problem,))
+    run(commands, PLUGIN)
 
 
 def complete_plugin() -> NoReturn:

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 import structlog
 
-from kubedsm.cli.main import MODULES
 from kubedsm.cli.console import log_to, print_json, remark
+from kubedsm.cli.main import MODULES
 from kubedsm.dashboard.answers import asking
 from kubedsm.dashboard.answers.answer import Answer
 from kubedsm.dashboard.messages import Snapshot, decoded, encoded

@@ -110,9 +110,7 @@ async def test_more_than_a_request_may_say_is_not_asked_for():
     many = [RequestedMove("default/web", "u" * 36, "c1", "e1") for _ in range(2000)]
     async with emulated(LARGE_CLOUD) as world:
         config_map(world)
-        with pytest.raises(
-            click.ClickException, match="2000 migrations are too many"
-        ):
+        with pytest.raises(click.ClickException, match="2000 migrations are too many"):
             await beside(world).send("", tuple(many))
         assert not standing(world)
 

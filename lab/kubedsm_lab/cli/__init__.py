@@ -1,1 +1,1 @@
-"""Commands of the laboratory, registered as entry points of the group `kubedsm.commands`."""
+"""Commands of the laboratory: demo, emulate, replay, record, compare and chaos."""
