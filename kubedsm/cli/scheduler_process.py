@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-import attrs
 import structlog
 from aiohttp import web
 
@@ -20,7 +19,10 @@ from kubedsm.app.configuration_source import said_in
 from kubedsm.app.leader_election import NotLeadingError
 from kubedsm.app.prometheus import InAThread
 from kubedsm.cli.console import Stop
-from kubedsm.cli.options import Election, PageOptions
+from kubedsm.cli.inputs import configuration_at
+from kubedsm.cli.options import PageOptions
+from kubedsm.cli.run import RunOptions
+from kubedsm.config.documents import STDIN
 from kubedsm.config.settings import Configuration, load
 from kubedsm.dashboard.server.opening import app_of, page_of
 from kubedsm.dashboard.state.scene import Scene
@@ -43,154 +45,147 @@ from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.solvers.available import lacking
 
 
-@attrs.frozen(kw_only=True)
-class SchedulerProcess:
-    """Settings of the process, from the options of `kubedsm run`."""
+async def serve(options: RunOptions, stop: Stop) -> None:
+    """Connect, schedule, and end in good order once `stop` is asked for."""
+    configuration = configuration_at(options.config_path)
+    source: Path | ConfigMapName | None = options.config_map
+    if options.config_path not in {None, STDIN}:  # a configuration on stdin does not change
+        source = Path(options.config_path)
+    if options.dry_run:
+        structlog.contextvars.bind_contextvars(dry_run=True)
+    log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
+    async with await KubernetesCluster.connect(options.kubeconfig_path, options.context) as server:
+        async with probes_answered(options.metrics_address):
+            explained = ExplainedCluster(server, server.server)
+            version = await join(explained, clock, rng, log.warning, in_pod=server.in_pod)
+            if options.config_map is not None:
+                configuration = await _read_config_map(server, options.config_map, configuration)
+        instruments = Instruments(clock, configuration.scheduler_name, server.host)
+        cluster: Cluster = MeasuredCluster(server, clock, instruments.answered)
+        if options.dry_run:
+            cluster = DryRun(cluster)
+        elector, cluster = options.election.join(cluster, clock)
+        scene = Scene(clock)
+        runtime = Runtime(
+            cluster,
+            configuration,
+            clock,
+            rng,
+            instance=socket.gethostname(),
+            namespace=options.namespace,
+            source=source,
+            # Without a page no client reads the scene.
+            listener=Listeners(instruments, scene) if options.page else instruments,
+            apart=True,
+            prometheus=InAThread(options.prometheus_credentials),
+            dry_run=options.dry_run,
+        )
 
-    kubeconfig: Path | None
-    context: str | None
-    #: in effect unless the source is a ConfigMap
-    configuration: Configuration
-    source: Path | ConfigMapName | None
-    namespace: str
-    election: Election
-    diagnostics_port: int
-    metrics_address: tuple[str, int] | None
-    grace_period: float
-    stop: Stop
-    dry_run: bool
-    #: None for no page
-    page: PageOptions | None
-    prometheus_credentials: Path
+        def find_leader() -> Leadership:
+            if elector is None:
+                return Leadership()
+            return Leadership(elector.leading, elector.holder, options.election.resource_namespace)
 
-    async def serve(self) -> None:
-        """Connect, schedule, and end in good order once `stop` is asked for."""
-        if self.dry_run:
-            structlog.contextvars.bind_contextvars(dry_run=True)
-        log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
-        async with await KubernetesCluster.connect(self.kubeconfig, self.context) as server:
-            async with probes_answered(self.metrics_address):
-                explained = ExplainedCluster(server, server.server)
-                version = await join(explained, clock, rng, log.warning, in_pod=server.in_pod)
-                configuration = await self._read_configuration(server)
-            instruments = Instruments(clock, configuration.scheduler_name, server.host)
-            cluster: Cluster = MeasuredCluster(server, clock, instruments.answered)
-            if self.dry_run:
-                cluster = DryRun(cluster)
-            elector, cluster = self.election.join(cluster, clock)
-            scene = Scene(clock)
-            runtime = Runtime(
-                cluster,
-                configuration,
-                clock,
-                rng,
-                instance=socket.gethostname(),
-                namespace=self.namespace,
-                source=self.source,
-                # Without a page no client reads the scene.
-                listener=Listeners(instruments, scene) if self.page else instruments,
-                apart=True,
-                prometheus=InAThread(self.prometheus_credentials),
-                dry_run=self.dry_run,
+        address = options.metrics_address
+        async with (
+            Monitoring(runtime, instruments, clock, address, find_leader) as monitoring,
+            _serve_page(options.page, runtime, scene, clock, find_leader) as (page_url, page_app),
+            Diagnostics(
+                runtime.decisions,
+                runtime.thinker,
+                options.diagnostics_port,
+                dry_run=options.dry_run,
+                leader=lambda: None if find_leader().leading else find_leader().leader,
+                beside=page_app,
+            ) as diagnostics,
+            asyncio.TaskGroup() as tasks,
+        ):
+            background = (
+                tasks.create_task(
+                    watch_the_loop(
+                        clock,
+                        instruments.loop_lag.observe,
+                        *([scene.loop_late] if options.page else []),
+                    )
+                ),
+                tasks.create_task(server.keep_warm(clock)),
+                tasks.create_task(_freeze_listed_objects(runtime.synced)),
+                tasks.create_task(_identify_cluster(explained, clock, diagnostics)),
             )
+            log.info(
+                "connected",
+                version=version,
+                kubedsm=__version__,
+                diagnostics=diagnostics.url or "none",
+                metrics=monitoring.url or f"none: {monitoring.unavailable}",
+                **({"page": page_url or diagnostics.url} if options.page else {}),
+            )
+            if options.dry_run:
+                log.warning("dry run: decisions are logged, nothing is written")
+            if missing := lacking(configuration.solver.kind):
+                log.warning(missing)
+            stop.heeded = True
+            with _log_end(runtime, clock, stop):
+                await leadership.serve(runtime, elector, stop.asked, options.grace_period)
+            for task in background:
+                task.cancel()
 
-            def find_leader() -> Leadership:
-                if elector is None:
-                    return Leadership()
-                return Leadership(elector.leading, elector.holder, self.election.resource_namespace)
 
-            address = self.metrics_address
-            async with (
-                Monitoring(runtime, instruments, clock, address, find_leader) as monitoring,
-                self._serve_page(runtime, scene, clock, find_leader) as (page_url, page_app),
-                Diagnostics(
-                    runtime.decisions,
-                    runtime.thinker,
-                    self.diagnostics_port,
-                    dry_run=self.dry_run,
-                    leader=lambda: None if find_leader().leading else find_leader().leader,
-                    beside=page_app,
-                ) as diagnostics,
-                asyncio.TaskGroup() as tasks,
-            ):
-                background = (
-                    tasks.create_task(
-                        watch_the_loop(
-                            clock,
-                            instruments.loop_lag.observe,
-                            *([scene.loop_late] if self.page else []),
-                        )
-                    ),
-                    tasks.create_task(server.keep_warm(clock)),
-                    tasks.create_task(_freeze_listed_objects(runtime.synced)),
-                    tasks.create_task(_identify_cluster(explained, clock, diagnostics)),
-                )
-                log.info(
-                    "connected",
-                    version=version,
-                    kubedsm=__version__,
-                    diagnostics=diagnostics.url or "none",
-                    metrics=monitoring.url or f"none: {monitoring.unavailable}",
-                    **({"page": page_url or diagnostics.url} if self.page else {}),
-                )
-                if self.dry_run:
-                    log.warning("dry run: decisions are logged, nothing is written")
-                if missing := lacking(configuration.solver.kind):
-                    log.warning(missing)
-                self.stop.heeded = True
-                with self._log_end(runtime, clock):
-                    await leadership.serve(runtime, elector, self.stop.asked, self.grace_period)
-                for task in background:
-                    task.cancel()
+@asynccontextmanager
+async def _serve_page(
+    page: PageOptions | None,
+    runtime: Runtime,
+    scene: Scene,
+    clock: Clock,
+    find_leader: Callable[[], Leadership],
+) -> AsyncIterator[tuple[str, web.Application | None]]:
+    """Serve the page at its own address, and yield its URL; or yield its application.
 
-    @asynccontextmanager
-    async def _serve_page(
-        self, runtime: Runtime, scene: Scene, clock: Clock, find_leader: Callable[[], Leadership]
-    ) -> AsyncIterator[tuple[str, web.Application | None]]:
-        """Serve the page at its own address, and yield its URL; or yield its application.
+    Raises AddressUnavailableError.
+    """
+    if page is None:
+        yield "", None
+    elif page.address is None:
+        async with app_of(runtime, scene, clock, page.access, find_leader) as app:
+            yield "", app
+    else:
+        served = page_of(runtime, scene, clock, page.address, page.access, find_leader)
+        async with served as url:
+            yield url, None
 
-        Raises AddressUnavailableError.
-        """
-        if self.page is None:
-            yield "", None
-        elif self.page.address is None:
-            async with app_of(runtime, scene, clock, self.page.access, find_leader) as app:
-                yield "", app
-        else:
-            access, address = self.page.access, self.page.address
-            async with page_of(runtime, scene, clock, address, access, find_leader) as url:
-                yield url, None
 
-    @contextmanager
-    def _log_end(self, runtime: Runtime, clock: Clock) -> Iterator[None]:
-        """Log the end of the block: its cause, the uptime, and the work that was done."""
-        began, why = clock.monotonic(), "an error"
-        try:
-            yield
-            why = "stop requested"
-        except asyncio.CancelledError:
-            why = "immediate stop requested"
-            raise
-        except BaseExceptionGroup as errors:
-            if errors.subgroup(NotLeadingError) is not None:
-                why = "another process leads"
-            raise
-        finally:
-            by = {"signal": signal.Signals(self.stop.by).name} if self.stop.by else {}
-            uptime = round(clock.monotonic() - began, 1)
-            done = runtime.work_done.summary()
-            structlog.get_logger().info("stopped", why=why, **by, uptime_seconds=uptime, **done)
+@contextmanager
+def _log_end(runtime: Runtime, clock: Clock, stop: Stop) -> Iterator[None]:
+    """Log the end of the block: its cause, the uptime, and the work that was done."""
+    began, why = clock.monotonic(), "an error"
+    try:
+        yield
+        why = "stop requested"
+    except asyncio.CancelledError:
+        why = "immediate stop requested"
+        raise
+    except BaseExceptionGroup as errors:
+        if errors.subgroup(NotLeadingError) is not None:
+            why = "another process leads"
+        raise
+    finally:
+        by = {"signal": signal.Signals(stop.by).name} if stop.by else {}
+        uptime = round(clock.monotonic() - began, 1)
+        done = runtime.work_done.summary()
+        structlog.get_logger().info("stopped", why=why, **by, uptime_seconds=uptime, **done)
 
-    async def _read_configuration(self, cluster: Cluster) -> Configuration:
-        if not isinstance(self.source, ConfigMapName):
-            return self.configuration
-        try:
-            text, source = await said_in(cluster, self.source)
-        except Forbidden as error:
-            # No migration begins meanwhile: an unreadable pause switch counts as set.
-            structlog.get_logger().warning("no configuration, the defaults hold", error=str(error))
-            return self.configuration
-        return load(text, source)
+
+async def _read_config_map(
+    cluster: Cluster, name: ConfigMapName, default: Configuration
+) -> Configuration:
+    """Return the configuration in the ConfigMap, or the default without the right to read it."""
+    try:
+        text, source = await said_in(cluster, name)
+    except Forbidden as error:
+        # No migration begins meanwhile: an unreadable pause switch counts as set.
+        structlog.get_logger().warning("no configuration, the defaults hold", error=str(error))
+        return default
+    return load(text, source)
 
 
 async def _freeze_listed_objects(synced: asyncio.Event) -> None:
