@@ -13,10 +13,13 @@ from kubedsm.cli.main import LAB_COMMANDS, MODULES, commands
 from kubedsm.cli.options import (
     DIAGNOSTICS_PORT,
     LOOPBACK,
+    Election,
+    MigrationOptions,
+    PageOptions,
     leader_election,
-    migration_options,
-    page,
+    read_page_options,
 )
+from kubedsm.cli.run import RunOptions
 from kubedsm.explain import server
 from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.solvers.available import LIBRARIES
@@ -27,6 +30,7 @@ from kubedsm_lab.bench.soak.oddities import ODDITIES
 from kubedsm_lab.bench.soak.run import ODD_PODS
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.cli import chaos, compare, replay
+from kubedsm_lab.cli.emulate import EmulateOptions
 from kubedsm_lab.command_line.benching import bursts, processes, soaking
 from kubedsm_lab.comparison.experiments import EXPERIMENTS
 from kubedsm_lab.replay.variants import CONTENDERS
@@ -45,27 +49,31 @@ def leaves(group, path):
 LEAVES = dict(leaves(commands, "kubedsm"))
 
 
-def parameters_of(group):
-    return {option.name for option in click.command()(group(lambda: None)).params}
+#: types that groups of options are collected in, and their makers
+COLLECTED = {
+    Election: Election,
+    PageOptions | None: read_page_options,
+    MigrationOptions: MigrationOptions,
+    RunOptions: RunOptions,
+    EmulateOptions: EmulateOptions,
+}
+
+
+def options_of(function):
+    """Return the names of its typed parameters, and of all options that they are made of."""
+    found = set()
+    for name, parameter in inspect.signature(function).parameters.items():
+        assert parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        assert parameter.annotation is not parameter.empty
+        made_by = COLLECTED.get(parameter.annotation)
+        found |= {name} if made_by is None else options_of(made_by)
+    return found
 
 
 @pytest.mark.parametrize("command", LEAVES)
-def test_a_function_has_a_typed_parameter_for_each_of_its_options(command):
-    """Groups of options count as the one parameter that they are collected in."""
+def test_a_function_takes_each_of_its_options(command):
     given = {option.name for option in LEAVES[command].params}
-    function = inspect.unwrap(LEAVES[command].callback)
-    groups = {
-        "options": parameters_of(migration_options("", "")),
-        "election": parameters_of(leader_election),
-        "page": parameters_of(page("")),
-    }
-    for name, collected in groups.items():
-        if name in function.__annotations__ and collected <= given:
-            given = given - collected | {name}
-    taken = inspect.signature(function).parameters.values()
-    assert {each.name for each in taken} == given
-    assert all(each.annotation is not each.empty for each in taken)
-    assert {each.kind for each in taken} <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    assert options_of(inspect.unwrap(LEAVES[command].callback)) == given
 
 
 def test_names_and_defaults_are_those_of_what_they_are_of():

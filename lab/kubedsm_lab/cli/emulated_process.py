@@ -4,13 +4,12 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from typing import Self
 
 import attrs
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.cli.console import print_json
-from kubedsm.cli.options import PageOptions
 from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.server.opening import LOOPBACK, page_of
 from kubedsm.dashboard.state.scene import Scene
@@ -18,12 +17,15 @@ from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.model.model import Tier
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.echo import echo
-from kubedsm_lab.cli.credentials import written_kubeconfig
+from kubedsm_lab.cli.credentials import ensure_token, make_token, written_kubeconfig
+from kubedsm_lab.cli.emulate import EmulateOptions
 from kubedsm_lab.emulator.api.resources import NAMESPACES
+from kubedsm_lab.emulator.cluster_file import load
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
-from kubedsm_lab.emulator.http.certificates import server_tls
+from kubedsm_lab.emulator.http.certificates import ServerTls, server_tls
 from kubedsm_lab.emulator.http.server import HttpFront
+from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.emulator.processes.lab import Lab, pod_processes, reachable
 from kubedsm_lab.emulator.processes.pod_usage import PodUsage
 from kubedsm_lab.emulator.processes.request_rates import request_rates
@@ -36,37 +38,39 @@ PAGE = (LOOPBACK, 10272)
 NETWORK = {Tier.EDGE: 0.02, Tier.CLOUD: 0.08}
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class EmulatedProcess:
-    """Settings of the process, from the options of `kubedsm emulate`."""
+    """Cluster to serve, and the options that say where."""
 
+    options: EmulateOptions
     spec: ClusterSpec
-    host: str
-    port: int
+    #: the administrator's; None if every client is admitted
     token: str | None
-    #: additional names in the certificate; None for plain HTTP
-    tls_names: tuple[str, ...] | None
-    seed: int | None
-    kubeconfig: Path | None
-    lab: Lab | None
-    prometheus: str | None
-    paced: bool
-    page: PageOptions | None
-    output: str
+    #: None for plain HTTP
+    tls: ServerTls | None
+
+    @classmethod
+    def prepare(cls, options: EmulateOptions) -> Self:
+        """Read the cluster, and make credentials. Raises DocumentError, CertificateError."""
+        name, path = options.cluster_name, options.token_path
+        spec = paper_cluster() if name == "paper" else load(name)
+        timing = attrs.evolve(spec.timing, start_delay=options.start_delay)
+        token = ensure_token(path) if path is not None else make_token() if options.tls else None
+        names = (*_OWN_NAMES, options.host, *options.tls_names)
+        tls = server_tls(names) if options.tls else None
+        return cls(options, attrs.evolve(spec, timing=timing), token, tls)
 
     async def serve(self) -> None:
         """Serve the cluster until cancelled."""
-        secured = None
-        if self.tls_names is not None:
-            secured = server_tls((*_OWN_NAMES, self.host, *self.tls_names))
-        context, ca = (secured.context, secured.ca) if secured is not None else (None, None)
+        options = self.options
+        context, ca = (None, None) if self.tls is None else (self.tls.context, self.tls.ca)
         async with (
             self._emulate() as (cluster, metrics),
-            HttpFront(cluster.routes, self.host, self.port, context) as front,
+            HttpFront(cluster.routes, options.host, options.port, context) as front,
             self._serve_page(cluster) as page,
         ):
-            with written_kubeconfig(front.url, self.token, self.kubeconfig, ca) as path:
-                if self.output == "json":
+            with written_kubeconfig(front.url, self.token, options.kubeconfig_path, ca) as path:
+                if options.output == "json":
                     urls = {"server": front.url, "metrics": metrics, "page": page}
                     found = {name: url for name, url in urls.items() if url}
                     print_json(found | {"kubeconfig": str(path)})
@@ -81,14 +85,15 @@ class EmulatedProcess:
     @asynccontextmanager
     async def _serve_page(self, cluster: EmulatedCluster) -> AsyncIterator[str]:
         """Yield the URL of the page; empty without one. The page shows no scheduler."""
-        if self.page is None:
+        page = self.options.page
+        if page is None:
             yield ""
             return
         clock = SystemClock()
         scene = Scene(clock)
         front = EmulatedFront(cluster.routes, clock, token=self.token)
         runtime = Runtime(front, Configuration(), clock, random.Random(), listener=scene)
-        address, access = self.page.address or PAGE, self.page.access
+        address, access = page.address or PAGE, page.access
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(runtime.follow())
             async with page_of(runtime, scene, clock, address, access, lambda: None) as url:
@@ -98,32 +103,33 @@ class EmulatedProcess:
     @asynccontextmanager
     async def _emulate(self) -> AsyncIterator[tuple[EmulatedCluster, str]]:
         """Yield the cluster, and the URL of its metrics; empty without them."""
-        clock, lab = SystemClock(), self.lab
+        options, clock = self.options, SystemClock()
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context
             rates = pods = usage = None
-            if self.prometheus is not None:
-                rates = await enter(request_rates(self.prometheus, clock))
-            if lab is not None:
-                pods = await enter(pod_processes(lab.folder, clock))
+            if options.prometheus is not None:
+                rates = await enter(request_rates(options.prometheus, clock))
+            if options.folder is not None:
+                pods = await enter(pod_processes(options.folder, clock))
                 usage = PodUsage(pods, clock)
             cluster = await enter(
                 EmulatedCluster(
                     self.spec,
                     clock,
-                    random.Random(self.seed),
+                    random.Random(options.seed),
                     rates,
                     self.token,
                     pods,
                     usage,
                     default_scheduler=True,
-                    paced=self.paced,
+                    paced=options.paced,
                 )
             )
             # Namespace of the Lease that `kubedsm run` takes by default.
             cluster.api.create(NAMESPACES, {"metadata": {"name": LeaseName().namespace}})
             url = ""
-            if lab is not None and pods is not None:
-                rng = random.Random(self.seed)
+            if options.folder is not None and pods is not None:
+                lab = Lab(options.folder, options.network, options.metrics_address)
+                rng = random.Random(options.seed)
                 url = await enter(reachable(cluster.api.store, pods, clock, rng, lab))
             yield cluster, url
