@@ -18,26 +18,19 @@ from kubedsm.commands.options import DIAGNOSTICS_PORT, LOOPBACK, leader_election
 from kubedsm.explain import server
 from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.solvers.available import LIBRARIES
-from kubedsm_lab.bench import footprint
-from kubedsm_lab.bench.burst import bare_loop, contenders
-from kubedsm_lab.bench.burst.policy_process import BATCHED
-from kubedsm_lab.bench.soak.oddities import ODDITIES
-from kubedsm_lab.bench.soak.run import ODD_PODS
 from kubedsm_lab.chaos.workloads import WORKLOADS
-from kubedsm_lab.command_line import bench, chaos, compare, replay
-from kubedsm_lab.command_line.benching import bursts, processes, soaking
+from kubedsm_lab.command_line import chaos, compare, replay
 from kubedsm_lab.comparison.experiments import EXPERIMENTS
 from kubedsm_lab.replay.variants import CONTENDERS
 from support.command_line import kubedsm
 
 ROOT = Path(command_line.__path__[0])
 THIN = sorted(ROOT.glob("[a-z]*.py"))
-BENCHING = sorted(ROOT.glob("benching/[a-z]*.py"))
 
 
 def carried_out():
     """Each command with the function that it passes its options on to."""
-    for path in [*THIN, *BENCHING]:
+    for path in THIN:
         within = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         module = import_module(f"kubedsm.command_line.{within}")
         for function in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -55,7 +48,7 @@ def test_what_is_done_takes_what_can_be_said():
         for name, options in (("elect", leader_election), ("page", page("")))
     }
     found = list(carried_out())
-    assert len(found) > len(THIN) + len(BENCHING)
+    assert len(found) > len(THIN)
     for command, function in found:
         said = {option.name for option in command.params}
         taken = inspect.signature(function).parameters.values()
@@ -71,12 +64,6 @@ def test_names_and_defaults_are_those_of_what_they_are_of():
     assert tuple(each.name for each in EXPERIMENTS) == compare.EXPERIMENTS
     assert tuple(CONTENDERS) == replay.POLICIES
     assert (*LIBRARIES, "off") == replay.SOLVERS
-    assert tuple(ODDITIES) == soaking.ODDITIES
-    without = (name for name in contenders.NAMES if not name.endswith(BATCHED))
-    assert tuple(without) == bursts.POLICIES
-    assert (BATCHED, bare_loop.FOREVER) == (bursts.BATCHED, bursts.FOREVER)
-    defaults = {each.name: each.default for each in (*soaking.soak.params, *processes.idle.params)}
-    assert (defaults["odd_pods"], defaults["heartbeat"]) == (ODD_PODS, footprint.HEARTBEAT)
     assert (LOOPBACK, DIAGNOSTICS_PORT) == (server.LOOPBACK, server.PORT)
     context = click.command()(leader_election(lambda: None)).make_context("", [])
     times, lease = LeaseTimes(), LeaseName()
@@ -88,13 +75,6 @@ def test_names_and_defaults_are_those_of_what_they_are_of():
         "resource_namespace": lease.namespace,
         "resource_name": lease.name,
     }
-
-
-def test_the_summaries_of_bench_are_those_of_its_commands():
-    context = click.Context(bench.bench)
-    for name in bench.bench.list_commands(context):
-        found = bench.bench.get_command(context, name)
-        assert bench._COMMANDS[name][1] == found.get_short_help_str(100)
 
 
 def test_every_command_is_listed():

@@ -11,10 +11,8 @@ import msgspec
 import pytest
 
 from kubedsm.commands import comparing
-from kubedsm_lab.bench.burst import tables as burst_tables
-from kubedsm_lab.bench.burst.result import BurstResult
-from kubedsm_lab.bench.nodes import tables as nodes_tables
-from kubedsm_lab.bench.nodes.result import NodesResult
+from kubedsm_lab.bench.burst import result as burst_result
+from kubedsm_lab.bench.nodes import result as nodes_result
 from kubedsm_lab.comparison import burst, hpa, load_aware, nodes, packing, paper
 from kubedsm_lab.comparison.experiment import Experiment, Found, Part, of_titles
 from kubedsm_lab.comparison.experiments import EXPERIMENTS
@@ -295,9 +293,12 @@ def test_kubedsm_that_is_told_the_load_is_compared_with_the_others():
 @pytest.mark.parametrize(
     ("sections", "shown"),
     [
-        (burst_tables.sections(BurstResult(1, 1, emulated=True, sides=())), burst.SHOWN),
+        (
+            burst_result.sections(burst_result.BurstResult(1, 1, emulated=True, sides=())),
+            burst.SHOWN,
+        ),
         (hpa_tables.SECTIONS, hpa.SHOWN),
-        (nodes_tables.sections(NodesResult(1, 1, sides=())), nodes.SHOWN),
+        (nodes_result.sections(nodes_result.NodesResult(1, 1, sides=())), nodes.SHOWN),
         (evaluation.SECTIONS, paper.SHOWN),
         (load_aware_tables.SECTIONS, load_aware.SHOWN),
         (packing_tables.SECTIONS, packing.SHOWN),
