@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kubedsm.command_line.run import run
+from kubedsm.cli.run import run
 from kubedsm.kube.client.port import CredentialsError
 from kubedsm.kube.watching.config_map import ConfigMapName
-from kubedsm_lab.command_line.replay import replay
+from kubedsm_lab.cli.replay import replay
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 from loadgen.generators import normal
@@ -32,8 +32,8 @@ TEXT = DOCUMENT.read_text()
 DOCUMENTS = "\n".join(
     path.read_text() for path in [ROOT / "README.md", *DOCUMENT.parent.rglob("*.md")]
 )
-NAMES = re.compile(r"`((?:kubedsm|plans|loadgen)(?:\.\w+)+)`")
-PATHS = re.compile(r"`((?:kubedsm|plans|loadgen|docs|tests|manifests)/[\w./-]+)`")
+NAMES = re.compile(r"`((?:kubedsm|kubedsm_lab|plans|loadgen)(?:\.\w+)+)`")
+PATHS = re.compile(r"`((?:kubedsm|lab|plans|loadgen|docs|tests|manifests)/[\w./-]+)`")
 WALKS = TEXT.partition("\n## Walks\n")[2].partition("\n## ")[0]
 
 

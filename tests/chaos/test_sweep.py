@@ -8,7 +8,7 @@ from kubedsm_lab.chaos.faults import Fault
 from kubedsm_lab.chaos.sweep import Report, Verdict, chosen, injections, judge
 from kubedsm_lab.chaos.trace import Injection
 from kubedsm_lab.chaos.workloads import WORKLOADS
-from kubedsm_lab.command_line.chaos import SHORT
+from kubedsm_lab.cli.chaos import SHORT
 
 PARTS = 8
 SHARE = 6
