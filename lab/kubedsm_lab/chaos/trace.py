@@ -30,13 +30,13 @@ from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 
 BYSTANDER_NAMESPACE = "beside"
-#: its own node, where there is no room for others
+#: node for the bystander only
 BYSTANDER_NODE = node("b1", "cloud", "100m", "200Mi")
-#: seconds after the fault
+#: seconds from the fault to the arrival of the bystander
 COMES_AFTER = 0.1
-#: seconds in which whoever is heard of is served, also by a scheduler that was just started anew
+#: seconds within which a pod is bound, even by a scheduler that has just started
 USUAL = 3.0
-#: seconds that it may take after a lasting fault until all is tried again
+#: longest back-off after a lasting fault in seconds
 _BACK_OFF = 45.0
 
 
@@ -44,7 +44,7 @@ class Bystander:
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         self._came: float | None = None
-        #: seconds until it was bound
+        #: seconds until bound
         self.waited: float | None = None
         api.create(NAMESPACES, {"metadata": {"name": BYSTANDER_NAMESPACE}})
         api.store.subscribe(self._notice)
@@ -54,7 +54,7 @@ class Bystander:
         return self._came is not None and self.waited is None
 
     def come(self) -> None:
-        """To be called when something has gone wrong."""
+        """Create the bystander soon."""
         asyncio.get_running_loop().call_later(COMES_AFTER, self._come)
 
     def _come(self) -> None:
@@ -78,10 +78,10 @@ class Bystander:
 
 
 def longest_wait(fault: Fault, handover: float, slowest: float) -> float:
-    """Seconds that it may wait: not longer than the scheduler cannot hear of it, or not bind it.
+    """Return the longest acceptable wait of the bystander: the outage of the scheduler.
 
-    `handover`: seconds until another one leads; 0 if there is none. `slowest`: the rate of the
-    slowest clock.
+    `handover`: seconds of a failover; 0 without another replica. `slowest`: rate of the slowest
+    clock.
     """
     if fault.family == PROCESS:
         interruption = INTERRUPTIONS[fault.what]
@@ -97,31 +97,30 @@ def _unserved(fault: Fault) -> float:
         return SILENT_AFTER + USUAL
     if fault.what == "delay":
         return LATE + USUAL
-    if fault.what.startswith("timeout") and fault.site.startswith(
+    if fault.what.startswith("timeout") and fault.point.startswith(
         ("list-", "watch-", "get-version")
     ):
         return LIST_TIMEOUT + USUAL
     return USUAL
 
 
-#: seconds from one scheduler's start to the next, so that the first leads
+#: seconds between the starts of schedulers, so that the first one leads
 _APART = 0.5
 _TIMING = Timing(start_delay=0.5, stop_delay=0.5, orphan_delay=10.0)
-#: how often all that is moved may be moved more on account of a fault: back, while others rest
-#: after a move that failed, and there again; and of one that lasts, for it is tried ever again
+#: factors of extra migrations: back and forth after a failure; retries of a lasting fault
 _BACK_AND_FORTH, _IN_A_MINUTE = 2, 8
-#: I9: times its usual time that a migration may be delayed by another tenant
+#: I9: longest delay by another tenant, as a multiple of the usual time
 MOST_DELAYS = 2
 
 
 @attrs.frozen(order=True)
 class Injection:
-    """What is run. The `seed` draws in which order tasks that are ready go on; 0: as they came."""
+    """One run. `seed` draws the order of ready tasks; 0: first in, first out."""
 
     workload: str
     fault: Fault | None = None
     seed: int = 0
-    #: with the latencies of a real control plane, as `EmulatedCluster` draws them
+    #: whether with the latencies of a real control plane, drawn by `EmulatedCluster`
     paced: bool = False
 
     @property
@@ -137,7 +136,7 @@ class Outcome:
     end: End
     created: int
     deleted: int
-    #: by workload: how many of the pods that it wants were not Ready at once, when all had been
+    #: by workload: most pods not Ready at once, after all had been
     missed: Mapping[str, int]
     struck: bool
     history: tuple[Moment, ...]
@@ -145,7 +144,7 @@ class Outcome:
 
 
 def play(injection: Injection, reference: Outcome | None = None) -> Outcome:
-    """Run it; what it comes to is compared with the same without a fault, if there is one."""
+    """Play a run, and compare it with its reference, if any."""
     order = random.Random(injection.seed) if injection.seed else None
     return run_in_virtual_time(_play(injection, reference), order)
 
@@ -223,14 +222,14 @@ def _unfinished(stage: Stage) -> bool:
 
 
 def _judged_by_itself(stage: Stage) -> bool:
-    """Of what becomes of the world nobody else tells what is right."""
+    """Return whether the outcome may differ from the reference: after an incident."""
     return stage.seam.fault is not None and stage.seam.fault.family == WORLD
 
 
 def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
     fault = stage.seam.fault
-    # A bind that was looked up and not found may still come, when its room was given away: no
-    # precondition keeps it out, and the kubelet refuses one of both.
+    # A late bind may arrive after its reservation was released: no precondition prevents that,
+    # and the kubelet rejects one of the two pods.
     late = fault is not None and fault.what == APPLIED_LATE
     yield from (what for what in stage.invariants.wrong if not (late and what.startswith("I2")))
     yield from (f"I3: {what}" for what in stage.witness.wrong)
@@ -254,23 +253,23 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
 
 
 def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
-    """Whether a tenant brought the fault about, with a pod of its own."""
+    """Return whether a tenant caused the fault, with a pod of that tenant."""
     incident = INCIDENTS.get(fault.what)
     tenant = incident is not None and incident.by_tenant
     return tenant and stage.struck_pod.rpartition("/")[2].startswith("web-")
 
 
 def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:
-    """What ended otherwise than without a fault, or took more pods."""
+    """Yield differences from the reference: placement, missing pods, extra pods."""
     fault = stage.seam.fault
     lasting = fault is not None and (fault.lasting or fault.family == PROCESS)
     allowed = reference.deleted * (_IN_A_MINUTE if lasting else _BACK_AND_FORTH)
     if stage.paced:
-        # Pods are decided on one after the other: one may be in the cloud because another held
-        # room that its failed bind then gave back, and is migrated there once.
+        # Pods are scheduled one by one: a failed bind may send another pod to the cloud, and then
+        # that pod is migrated once.
         allowed += reference.created
     yield from _differences(stage.end(), reference.end, "usually")
-    # Whose pods are on a node that is lost, may depend on when they were placed.
+    # The node of a pod, and so the number of pods lost with a node, depends on timing.
     usually = max(reference.missed.values(), default=0)
     for app, missed in stage.invariants.missed.items():
         if missed > usually:
@@ -287,7 +286,7 @@ def _waited(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
     fault = seam.fault
     if seam.struck is None or fault is None:
         return
-    if any(moment.site == NOT_STARTED for moment in seam.history):
+    if any(moment.point == NOT_STARTED for moment in seam.history):
         return  # the configuration was wrong meanwhile: nobody can serve anybody
     longest = longest_wait(fault, workload.handover, min(workload.rates))
     if fault.family == WORLD and workload.handover:
@@ -299,7 +298,7 @@ def _waited(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
 
 
 async def _done_anew(stage: Stage) -> list[str]:
-    """Whether who knows nothing of what has happened would have the pods elsewhere."""
+    """Yield differences from the placement by new schedulers without memory."""
     if not _judged_by_itself(stage):
         return []
     before = stage.end()
@@ -315,7 +314,7 @@ def _differences(end: End, other: End, whose: str) -> Iterator[str]:
 
 @contextmanager
 def _heard(seam: Seam) -> Iterator[list[str]]:
-    """Have what schedulers log told in the history; errors come into the list."""
+    """Record the log of the schedulers in the history; collect errors."""
     errors: list[str] = []
     before = structlog.get_config()
 
@@ -336,19 +335,19 @@ def _heard(seam: Seam) -> Iterator[list[str]]:
 
 
 _NAME = re.compile(r"[\w.-]+")
-#: what differs between two failures of the same sort: numbers, ends of names, who it was
+#: parts that differ between similar violations: numbers, suffixes of names, replicas
 _PARTICULAR = re.compile(r"\bkubedsm-[\d-]+|-[0-9a-z]{8,10}-[0-9a-z]{5}\b|[0-9a-f-]{36}|[\d.]+")
 
 
 def told(outcome: Outcome) -> list[str]:
-    """The shortest history: from where the fault struck, and of whom something is wrong with."""
+    """Return the trace: the history from the fault on, of objects named in violations."""
     lines = [str(moment) for moment in _concerning(outcome)]
     lines += [f"{app}: {placed}" for app, placed in outcome.end.items()]
     return lines + [f"BROKEN {violation}" for violation in outcome.violations]
 
 
 def alike(violations: Iterable[str]) -> frozenset[str]:
-    """What the same goes wrong by has in common, whoever and whenever it was."""
+    """Return the violations without the particulars of the run."""
     return frozenset(_PARTICULAR.sub("#", violation) for violation in violations)
 
 
@@ -369,6 +368,6 @@ def _name_parts(moment: Moment) -> set[str]:
 
 
 def _is_of(part: str, named: set[str]) -> bool:
-    """Whether it is one of these, or a pod or ReplicaSet of one of these workloads."""
+    """Return whether a part of a name is named, or belongs to a named workload."""
     pieces = part.split("-")
     return any("-".join(pieces[:count]) in named for count in range(1, len(pieces) + 1))
