@@ -170,7 +170,7 @@ class Process:
             await asyncio.sleep(timeout / self.clock.rate)
             await self._running.wait()
             raise Unreachable(f"{request.path}: cut off")
-        answer = await self._sent(request, timeout / self.clock.rate)
+        answer = await self._send_request(request, timeout / self.clock.rate)
         await self._running.wait()
         if self._cut:
             await asyncio.sleep(timeout / self.clock.rate)
@@ -179,7 +179,7 @@ class Process:
         self.at_answer(request)
         return answer
 
-    async def _sent(self, request: Request, timeout: float) -> Response:
+    async def _send_request(self, request: Request, timeout: float) -> Response:
         """Send a request that is delivered even if the caller is cancelled."""
         sending = self._network.create_task(self._outcome(request, timeout))
         outcome = await asyncio.shield(sending)
@@ -205,9 +205,11 @@ class Process:
             raise Unreachable(f"{request.path}: cut off")
         async with self._front.stream(request, timeout=timeout / self.clock.rate) as lines:
             self.at_answer(request)
-            yield self._heard(lines, of_pods=request.path.endswith("/pods"))
+            yield self._deliver_lines(lines, of_pods=request.path.endswith("/pods"))
 
-    async def _heard(self, lines: AsyncIterator[bytes], *, of_pods: bool) -> AsyncIterator[bytes]:
+    async def _deliver_lines(
+        self, lines: AsyncIterator[bytes], *, of_pods: bool
+    ) -> AsyncIterator[bytes]:
         async for line in lines:
             if self.late and of_pods:
                 await asyncio.sleep(self.late)
@@ -247,7 +249,7 @@ def _lose_nothing(process: Process) -> None:
     process.hangs = lambda _: False
 
 
-def _step(seconds: float) -> Act:
+def _step_clock(seconds: float) -> Act:
     def step(process: Process) -> None:
         process.clock.wrong += seconds
 
@@ -267,6 +269,6 @@ INTERRUPTIONS = {
     "leases-lost": Interruption("before", _lose_leases, _lose_nothing),
     "terminated-before": Interruption("before", _terminate, lasts=ENDING),
     "terminated-after": Interruption("after", _terminate, lasts=ENDING),
-    "hour-forth": Interruption("before", _step(HOUR), lasts=0.0),
-    "hour-back": Interruption("before", _step(-HOUR), lasts=0.0),
+    "hour-forth": Interruption("before", _step_clock(HOUR), lasts=0.0),
+    "hour-back": Interruption("before", _step_clock(-HOUR), lasts=0.0),
 }

@@ -86,7 +86,7 @@ class Seam:
         moment = Moment(_now(), who, family, point, number, about)
         self.history.append(moment)
         fault = self.fault
-        if fault is None or fault.point != point or family not in _seen_at(fault.family):
+        if fault is None or fault.point != point or family not in _families_of(fault.family):
             return None
         if self.struck is None:
             strikes = number == fault.at
@@ -108,7 +108,7 @@ class Seam:
         """Record an entry that is no injection point."""
         self.history.append(Moment(_now(), who, "", what, -1, about))
 
-    def listed_at(self, request: Request, revision: int) -> Response:
+    def list_at(self, request: Request, revision: int) -> Response:
         """List as of an earlier revision, like an API server that is behind."""
         query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact"}
         answer = self._routes.handle(
@@ -151,10 +151,10 @@ class ProcessSeam(Faults):
         """Return the virtual time in seconds."""
         return _now()
 
-    def listed_at(self, request: Request, revision: int) -> Response:
-        """See `Surroundings.listed_at`."""
+    def list_at(self, request: Request, revision: int) -> Response:
+        """See `Surroundings.list_at`."""
         self._seam.tell(self._who, f"listed as of revision {revision}", request.path)
-        return self._seam.listed_at(request, revision)
+        return self._seam.list_at(request, revision)
 
     def at_send(self, request: Request) -> None:
         """Count a request before it is sent."""
@@ -176,15 +176,15 @@ class ProcessSeam(Faults):
 
     def on_request(self, request: Request) -> RequestFault | None:
         """See `Faults.on_request`."""
-        self._do("left", request)
+        self._run_action("left", request)
         for due, fault in self._due:
             if due is request:
                 self._due.remove((due, fault))
-                return self._outcome(fault.what, request)
+                return self._begin_outcome(fault.what, request)
         going_on = self._going_on
         return None if going_on is None else going_on.on_request(request)
 
-    def _outcome(self, what: str, request: Request) -> RequestFault | None:
+    def _begin_outcome(self, what: str, request: Request) -> RequestFault | None:
         if what in OUTCOMES:
             return OUTCOMES[what]
         if what == "crash-after":
@@ -195,9 +195,9 @@ class ProcessSeam(Faults):
 
     def at_answer(self, request: Request) -> None:
         """Run the action that follows the response."""
-        self._do("after", request)
+        self._run_action("after", request)
 
-    def _do(self, moment: str, request: Request) -> None:
+    def _run_action(self, moment: str, request: Request) -> None:
         awaited, action = self._then.get(moment, (None, None))
         if awaited is request and action is not None:
             del self._then[moment]
@@ -225,6 +225,6 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _seen_at(family: str) -> tuple[str, ...]:
+def _families_of(family: str) -> tuple[str, ...]:
     """Return the families of injection points for a family of faults."""
     return {PROCESS: (CALL,), WORLD: (CALL, WATCH)}.get(family, (family,))

@@ -81,7 +81,7 @@ class Stage:
         self.clock = VirtualClock()
         self.prometheus = LyingPrometheus(self.hands, self.clock)
         self.seam = seam
-        seam.on_incident = self._happen
+        seam.on_incident = self._begin_incident
         self.invariants = Invariants(self.api)
         self.witness = Witness(self.api)
         #: every incarnation of a scheduler by name
@@ -102,13 +102,13 @@ class Stage:
         self.ledger = None if times is None else Ledger(self.api, times.duration)
         self._last_write = 0.0
         self._kept: list[asyncio.Task[None]] = []
-        self.api.store.subscribe(self._notice)
+        self.api.store.subscribe(self._on_change)
 
     # Schedulers.
 
     def start(self, replica: str, rate: float = 1.0) -> None:
         """Run a scheduler, and restart it with back-off like the kubelet."""
-        self._kept.append(self._tasks.create_task(self._keep(replica, rate)))
+        self._kept.append(self._tasks.create_task(self._keep_running(replica, rate)))
 
     def close(self) -> None:
         """Kill all schedulers for good."""
@@ -117,11 +117,11 @@ class Stage:
         for process in self.running:
             process.kill()
 
-    async def _keep(self, replica: str, rate: float) -> None:
+    async def _keep_running(self, replica: str, rate: float) -> None:
         for incarnation in itertools.count(1):
             name = f"{replica}-{incarnation}"
             try:
-                process = self._process(name, rate)
+                process = self._create_process(name, rate)
             except DocumentError as error:
                 self.seam.tell(name, NOT_STARTED, str(error))
             else:
@@ -130,27 +130,27 @@ class Stage:
                 self.seam.tell(process.name, "ended")
             await self.clock.sleep(RESTART.after(incarnation - 1))
 
-    def _process(self, name: str, rate: float) -> Process:
+    def _create_process(self, name: str, rate: float) -> Process:
         """Create a process. Raises DocumentError if its configuration is invalid."""
         seam: ProcessSeam = self.seam.of(name)
         front = EmulatedFront(self.cluster.routes, self.clock, faults=seam, latency=LATENCY)
         process = Process(
             name,
-            self._judged(front, name),
+            self._put_under_oracles(front, name),
             self._tasks,
-            _configured(self.hands.configuration()),
+            _parse_configuration(self.hands.configuration()),
             CONFIGURED_BY,
             rate=rate,
             times=self._times,
             rng=random.Random(f"{self._seed} {name}"),
-            listener=_PlansTold(partial(self.seam.tell, name)),
+            listener=_PlanRecorder(partial(self.seam.tell, name)),
             prometheus=self.prometheus,
         )
         seam.attach(process)
         self.processes[name] = process
         return process
 
-    def _judged(self, cluster: Cluster, name: str) -> Cluster:
+    def _put_under_oracles(self, cluster: Cluster, name: str) -> Cluster:
         witnessed = self.witness.before(cluster, lambda: self.processes[name].runtime)
         return witnessed if self.ledger is None else self.ledger.before(witnessed, name)
 
@@ -165,9 +165,9 @@ class Stage:
 
     # Incidents.
 
-    def _happen(self, fault: Fault, pod: str, node: str) -> None:
+    def _begin_incident(self, fault: Fault, pod: str, node: str) -> None:
         self.struck_pod = pod
-        self._excuse()
+        self._excuse_requests()
         try:
             end = strike(self.hands, fault.what, pod, node)
         except ApiError as error:
@@ -175,22 +175,22 @@ class Stage:
             return
         if end is not None and fault.lasting:
             self.seam.ended += LASTING
-            asyncio.get_running_loop().call_later(LASTING, self._end, end)
+            asyncio.get_running_loop().call_later(LASTING, self._end_incident, end)
 
-    def _end(self, end: Callable[[], object]) -> None:
+    def _end_incident(self, end: Callable[[], object]) -> None:
         self.seam.tell("", "it is over")
         try:
             end()
         except ApiError as error:
             self.seam.tell("", "it was over", error.message)
-        self._excuse()
+        self._excuse_requests()
 
-    def _excuse(self) -> None:
+    def _excuse_requests(self) -> None:
         """Excuse requests that were sent before their sender could observe the incident."""
         until = self.clock.monotonic() + self._on_its_way
         self.invariants.excused_until = self.witness.excused_until = until
 
-    async def begin_anew(self) -> None:
+    async def replace_schedulers(self) -> None:
         """Replace all schedulers by new ones, without their memory."""
         for process in self.running:
             process.kill()
@@ -208,7 +208,7 @@ class Stage:
             counted[labels_of(pod).get("app", "")][where] += 1
         return {app: Placed(**counts) for app, counts in sorted(counted.items())}
 
-    def left_behind(self) -> list[str]:
+    def orphans(self) -> list[str]:
         """Return orphaned plans, reservations, claims and migration labels.
 
         A nomination is no orphan while its victims terminate.
@@ -227,7 +227,7 @@ class Stage:
                 found.append(f"I5: {process.name} has a plan")
         return found
 
-    def misunderstood(self) -> Iterator[str]:
+    def contradictions(self) -> Iterator[str]:
         """Yield contradictions within a mirror, and between a mirror and the cluster."""
         there = {p["metadata"]["uid"]: node_of(p) or None for p in self.api.list(PODS)}
         for process in self.running:
@@ -268,7 +268,7 @@ class Stage:
             await self.clock.sleep(0.1)
         return True
 
-    def _notice(self, change: ObjectChange) -> None:
+    def _on_change(self, change: ObjectChange) -> None:
         if change.resource is LEASES:
             return
         self._last_write = self.clock.monotonic()
@@ -279,12 +279,12 @@ class Stage:
 
 
 @cache
-def _configured(text: str) -> Configuration:
+def _parse_configuration(text: str) -> Configuration:
     """Parse a configuration. Raises DocumentError. Cached: thousands of runs share a few."""
     return load(text, "the ConfigMap")
 
 
-class _PlansTold(Listener):
+class _PlanRecorder(Listener):
     """Records the results of plans."""
 
     def __init__(self, tell: Callable[[str, str], None]) -> None:

@@ -19,7 +19,7 @@ from kubedsm_lab.chaos.incidents import STEPS, incidents
 from kubedsm_lab.chaos.perturbations import PERTURBATIONS
 from kubedsm_lab.chaos.process import INTERRUPTIONS, PROCESS
 from kubedsm_lab.chaos.seam import CALL, WATCH, Moment
-from kubedsm_lab.chaos.trace import Injection, Outcome, alike, play, told
+from kubedsm_lab.chaos.trace import Injection, Outcome, play, trace_lines, without_particulars
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.replay.runner import spread
 
@@ -57,25 +57,25 @@ def injections(workloads: Iterable[str], seed: int, *, paced: bool = False) -> l
     return [
         Injection(workload, fault, seed, paced)
         for workload in workloads
-        for fault in _faults(reference(workload, seed, paced=paced).history)
+        for fault in _list_faults(reference(workload, seed, paced=paced).history)
         if fault.family != PROCESS or WORKLOADS[workload].unhurried
     ]
 
 
-def _faults(history: Sequence[Moment]) -> Iterator[Fault]:
+def _list_faults(history: Sequence[Moment]) -> Iterator[Fault]:
     for index, moment in enumerate(history):
         if moment.point in STEPS:
             for what, passing in incidents(moment.point):
                 yield Fault(WORLD, moment.point, moment.number, what, passing)
         if moment.family == CALL:
-            yield from _of_call(moment)
+            yield from _faults_of_request(moment)
             for what in INTERRUPTIONS:
                 yield Fault(PROCESS, moment.point, moment.number, what)
         elif moment.family == WATCH:
-            yield from _of_event(moment, history[index + 1 :])
+            yield from _faults_of_event(moment, history[index + 1 :])
 
 
-def _of_call(moment: Moment) -> Iterator[Fault]:
+def _faults_of_request(moment: Moment) -> Iterator[Fault]:
     for what in (*OUTCOMES, *CRASHES):
         if what == _OF_EVICTIONS and "eviction" not in moment.point:
             continue
@@ -83,7 +83,7 @@ def _of_call(moment: Moment) -> Iterator[Fault]:
             yield Fault(CALL, moment.point, moment.number, what, lasting)
 
 
-def _of_event(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
+def _faults_of_event(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
     plural, _, kind = moment.point.partition(".")
     following = [m for m in later if m.family == WATCH and m.point.startswith(f"{plural}.")]
     next_one = following[0] if following else None
@@ -96,7 +96,7 @@ def _of_event(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
         yield Fault(WATCH, moment.point, moment.number, what)
 
 
-def chosen(found: Sequence[Injection], number: int, seed: int) -> list[Injection]:
+def draw_sample(found: Sequence[Injection], number: int, seed: int) -> list[Injection]:
     """Draw a sorted sample, balanced over cells and, within each cell, over workloads."""
     rng = random.Random(seed)
     cells: defaultdict[Cell, list[tuple[int, float, Injection]]] = defaultdict(list)
@@ -121,7 +121,7 @@ def judge(injection: Injection) -> Verdict:
     """Play an injection and compare the outcome with its reference run."""
     usual = reference(injection.workload, injection.seed, paced=injection.paced)
     outcome = play(injection, usual)
-    length = len(told(outcome)) if outcome.violations else 0
+    length = len(trace_lines(outcome)) if outcome.violations else 0
     return Verdict(injection, outcome.struck, outcome.violations, length)
 
 
@@ -153,7 +153,7 @@ class Report:
         """Return runs with violations, grouped by similar violations."""
         sorts: defaultdict[frozenset[str], list[Verdict]] = defaultdict(list)
         for verdict in self.broken:
-            sorts[alike(verdict.violations)].append(verdict)
+            sorts[without_particulars(verdict.violations)].append(verdict)
         return list(sorts.values())
 
     @property

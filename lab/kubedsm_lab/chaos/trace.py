@@ -87,10 +87,10 @@ def longest_wait(fault: Fault, handover: float, slowest: float) -> float:
         interruption = INTERRUPTIONS[fault.what]
         replaced = handover and interruption.end is not None
         return USUAL + handover + (0.0 if replaced else interruption.lasts)
-    return handover + _unserved(fault) / slowest
+    return handover + _measure_outage(fault) / slowest
 
 
-def _unserved(fault: Fault) -> float:
+def _measure_outage(fault: Fault) -> float:
     if fault.lasting and fault.family != WORLD:
         return LASTING + _BACK_OFF
     if fault.what == "silence":
@@ -160,19 +160,19 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
         beside = Bystander(cluster.api)
         seam = Seam(cluster.routes, injection.fault)
         seam.on_strike = beside.come
-        with _heard(seam) as errors:
+        with _record_logs(seam) as errors:
             async with asyncio.TaskGroup() as tasks:
                 stage = Stage(
                     cluster, seam, tasks, injection.seed, workload.times, paced=injection.paced
                 )
-                await _carry_out(workload, stage, beside, reference)
+                await _run_workload(workload, stage, beside, reference)
                 violations = [
-                    *_violations(stage, reference),
-                    *_waited(beside, seam, workload),
+                    *_list_violations(stage, reference),
+                    *_check_bystander(beside, seam, workload),
                     *errors,
                 ]
                 stage.tell_plans()
-                violations += await _done_anew(stage)
+                violations += await _compare_with_new_schedulers(stage)
                 stage.close()
     left = asyncio.all_tasks() - {asyncio.current_task()}
     violations += [f"leaked: {task.get_name()}" for task in left]
@@ -190,7 +190,7 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
     )
 
 
-async def _carry_out(
+async def _run_workload(
     workload: Workload, stage: Stage, beside: Bystander, reference: Outcome | None
 ) -> None:
     for number, rate in enumerate(workload.rates):
@@ -202,31 +202,31 @@ async def _carry_out(
     while now < unsettled + SOON and now <= max(course_ended, stage.seam.ended) + PATIENCE:
         await stage.clock.sleep(1.0)
         now = stage.clock.monotonic()
-        if beside.waits or not _settled(stage, reference):
+        if beside.waits or not _is_settled(stage, reference):
             unsettled = now
 
 
-def _settled(stage: Stage, reference: Outcome | None) -> bool:
+def _is_settled(stage: Stage, reference: Outcome | None) -> bool:
     due = reference is None or stage.clock.monotonic() >= stage.seam.ended + QUIET
-    if _judged_by_itself(stage):
+    if _is_after_incident(stage):
         as_usual = not stage.resting and not any(
             out_of_place(stage.api, stage.hands.pods(), NAMESPACE)
         )
     else:
         as_usual = not stage.resting if reference is None else stage.end() == reference.end
-    return due and as_usual and stage.quiet_for >= QUIET and not _unfinished(stage)
+    return due and as_usual and stage.quiet_for >= QUIET and not _has_orphans(stage)
 
 
-def _unfinished(stage: Stage) -> bool:
-    return bool(stage.left_behind()) or any(stage.misunderstood())
+def _has_orphans(stage: Stage) -> bool:
+    return bool(stage.orphans()) or any(stage.contradictions())
 
 
-def _judged_by_itself(stage: Stage) -> bool:
+def _is_after_incident(stage: Stage) -> bool:
     """Return whether the outcome may differ from the reference: after an incident."""
     return stage.seam.fault is not None and stage.seam.fault.family == WORLD
 
 
-def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
+def _list_violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
     fault = stage.seam.fault
     # A late bind may arrive after its reservation was released: no precondition prevents that,
     # and the kubelet rejects one of the two pods.
@@ -238,18 +238,18 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
     usual, beside = stage.neighbour_took
     if beside > (1 + MOST_DELAYS) * usual and (fault is None or _is_of_tenant(stage, fault)):
         yield f"I9: a neighbour's migration took {beside:.1f} s, and usually {usual:.1f} s"
-    yield from stage.left_behind()
-    yield from stage.misunderstood()
+    yield from stage.orphans()
+    yield from stage.contradictions()
     if stage.quiet_for < QUIET:
         yield "I6: it does not come to rest"
     for process in stage.processes.values():
         yield from (f"{process.name} caught {what}" for what in process.runtime.supervisor.caught)
         if process.failure is not None:
             yield f"{process.name} ended by {process.failure!r}"
-    if _judged_by_itself(stage):
+    if _is_after_incident(stage):
         yield from out_of_place(stage.api, stage.hands.pods(), NAMESPACE)
     elif reference is not None:
-        yield from _beside(stage, reference)
+        yield from _compare_with_reference(stage, reference)
 
 
 def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
@@ -259,7 +259,7 @@ def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
     return tenant and stage.struck_pod.rpartition("/")[2].startswith("web-")
 
 
-def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:
+def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
     """Yield differences from the reference: placement, missing pods, extra pods."""
     fault = stage.seam.fault
     lasting = fault is not None and (fault.lasting or fault.family == PROCESS)
@@ -268,7 +268,7 @@ def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:
         # Pods are scheduled one by one: a failed bind may send another pod to the cloud, and then
         # that pod is migrated once.
         allowed += reference.created
-    yield from _differences(stage.end(), reference.end, "usually")
+    yield from _compare_placements(stage.end(), reference.end, "usually")
     # The node of a pod, and so the number of pods lost with a node, depends on timing.
     usually = max(reference.missed.values(), default=0)
     for app, missed in stage.invariants.missed.items():
@@ -282,7 +282,7 @@ def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:
             yield f"{here} pods were {what}, and usually {usual}"
 
 
-def _waited(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
+def _check_bystander(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
     fault = seam.fault
     if seam.struck is None or fault is None:
         return
@@ -297,23 +297,23 @@ def _waited(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
         yield f"the bystander waited for {beside.waited:.1f} s, {longest:.1f} at most"
 
 
-async def _done_anew(stage: Stage) -> list[str]:
+async def _compare_with_new_schedulers(stage: Stage) -> list[str]:
     """Yield differences from the placement by new schedulers without memory."""
-    if not _judged_by_itself(stage):
+    if not _is_after_incident(stage):
         return []
     before = stage.end()
-    await stage.begin_anew()
-    return list(_differences(before, stage.end(), "from a scheduler started anew"))
+    await stage.replace_schedulers()
+    return list(_compare_placements(before, stage.end(), "from a scheduler started anew"))
 
 
-def _differences(end: End, other: End, whose: str) -> Iterator[str]:
+def _compare_placements(end: End, other: End, whose: str) -> Iterator[str]:
     for app in sorted({*end, *other}):
         if end.get(app) != other.get(app):
             yield f"I7: {app} has {end.get(app)}, and {whose} {other.get(app)}"
 
 
 @contextmanager
-def _heard(seam: Seam) -> Iterator[list[str]]:
+def _record_logs(seam: Seam) -> Iterator[list[str]]:
     """Record the log of the schedulers in the history; collect errors."""
     errors: list[str] = []
     before = structlog.get_config()
@@ -339,19 +339,19 @@ _NAME = re.compile(r"[\w.-]+")
 _PARTICULAR = re.compile(r"\bkubedsm-[\d-]+|-[0-9a-z]{8,10}-[0-9a-z]{5}\b|[0-9a-f-]{36}|[\d.]+")
 
 
-def told(outcome: Outcome) -> list[str]:
+def trace_lines(outcome: Outcome) -> list[str]:
     """Return the trace: the history from the fault on, of objects named in violations."""
-    lines = [str(moment) for moment in _concerning(outcome)]
+    lines = [str(moment) for moment in _select_moments(outcome)]
     lines += [f"{app}: {placed}" for app, placed in outcome.end.items()]
     return lines + [f"BROKEN {violation}" for violation in outcome.violations]
 
 
-def alike(violations: Iterable[str]) -> frozenset[str]:
+def without_particulars(violations: Iterable[str]) -> frozenset[str]:
     """Return the violations without the particulars of the run."""
     return frozenset(_PARTICULAR.sub("#", violation) for violation in violations)
 
 
-def _concerning(outcome: Outcome) -> Iterator[Moment]:
+def _select_moments(outcome: Outcome) -> Iterator[Moment]:
     history = outcome.history
     struck = next((n for n, moment in enumerate(history) if moment.is_fault), 0)
     since = history[max(0, struck - 1) :]

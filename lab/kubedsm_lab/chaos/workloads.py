@@ -73,10 +73,10 @@ async def _scaling(stage: Stage) -> None:
 async def _cloud_to_edge(stage: Stage) -> None:
     """Add an edge node after all pods were bound in the cloud."""
     stage.hands.deploy("web", 2)
-    await _edge_opens(stage)
+    await _add_edge(stage)
 
 
-async def _asked_to_move(stage: Stage) -> None:
+async def _request_migration(stage: Stage) -> None:
     """Request the migration that would be suggested, once there is an edge node."""
     await _cloud_to_edge(stage)
     stage.hands.ask_to_move("web", "e1", stage.clock.wall())
@@ -95,26 +95,26 @@ async def _swap(stage: Stage) -> None:
     await stage.clock.sleep(2.0)
     stage.hands.deploy("shop", 1)
     await stage.clock.sleep(4.0)
-    stage.hands.configure(_promising(web=0, shop=1))
+    stage.hands.configure(_qos_targets(web=0, shop=1))
 
 
 async def _single_replica(stage: Stage) -> None:
     """Migrate the only replica, which must stay available."""
     stage.hands.deploy("web", 1)
-    await _edge_opens(stage)
+    await _add_edge(stage)
 
 
 async def _stateful_set(stage: Stage) -> None:
     """Migrate StatefulSet pods, whose names allow only delete-then-create."""
     stage.hands.deploy("db", 2, resource=STATEFUL_SETS)
-    await _edge_opens(stage)
+    await _add_edge(stage)
 
 
 async def _rollout(stage: Stage) -> None:
     """Change the pod template while a pod is detached."""
     stage.hands.deploy("web", 2)
-    await _edge_opens(stage)
-    await stage.until(lambda: _detached(stage), _BEGUN)
+    await _add_edge(stage)
+    await stage.until(lambda: _list_detached(stage), _BEGUN)
     stage.hands.roll_out("web")
 
 
@@ -122,12 +122,12 @@ async def _owner_deleted(stage: Stage) -> None:
     """Delete the Deployment while one of its pods is detached."""
     stage.hands.deploy("web", 2)
     stage.hands.deploy("shop", 1)
-    await _edge_opens(stage)
-    await stage.until(lambda: "web" in _detached(stage), _BEGUN)
+    await _add_edge(stage)
+    await stage.until(lambda: "web" in _list_detached(stage), _BEGUN)
     stage.hands.undeploy("web")
 
 
-async def _budgeted(stage: Stage) -> None:
+async def _migrate_with_budgets(stage: Stage) -> None:
     """Migrate three Deployments with disruption budgets; delete one meanwhile.
 
     The incident `undeployed` deletes them at every other step of their migrations.
@@ -139,8 +139,8 @@ async def _budgeted(stage: Stage) -> None:
     ):
         stage.hands.deploy(name, 2, cpu="500m")
         stage.hands.budget(name, name, **limit)
-    await _edge_opens(stage)
-    await stage.until(lambda: "bank" in _detached(stage), _BEGUN)
+    await _add_edge(stage)
+    await stage.until(lambda: "bank" in _list_detached(stage), _BEGUN)
     stage.hands.undeploy("bank")
 
 
@@ -149,7 +149,7 @@ async def _finalizer(stage: Stage) -> None:
     _deploy_tenant(stage)
     await stage.clock.sleep(1.0)
     _hold_pods(stage)
-    await _neighbour_migrates_meanwhile(stage)
+    await _measure_neighbour(stage)
 
 
 async def _slow_termination(stage: Stage) -> None:
@@ -157,7 +157,7 @@ async def _slow_termination(stage: Stage) -> None:
     _deploy_tenant(stage, terminationGracePeriodSeconds=600)
     await stage.clock.sleep(1.0)
     _hold_pods(stage)
-    await _neighbour_migrates_meanwhile(stage)
+    await _measure_neighbour(stage)
 
 
 async def _namespace_deleted(stage: Stage) -> None:
@@ -177,7 +177,7 @@ async def _namespace_deleted(stage: Stage) -> None:
             asyncio.get_running_loop().call_later(0.1, stage.hands.start_controllers)
 
     api.store.subscribe(notice)
-    await _neighbour_migrates_meanwhile(stage)
+    await _measure_neighbour(stage)
 
 
 def _deploy_tenant(stage: Stage, namespace: str = NAMESPACE, **spec: Any) -> None:
@@ -191,7 +191,7 @@ def _hold_pods(stage: Stage, *, held: bool = True) -> None:
             stage.hands.hold_pod(pod["metadata"]["name"], held=held)
 
 
-async def _neighbour_migrates_meanwhile(stage: Stage) -> None:
+async def _measure_neighbour(stage: Stage) -> None:
     """Measure I9: another tenant's migration before the tenant's migration, and during it."""
     for name in ("before", "beside"):
         reach = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["c1", name]}]}
@@ -199,21 +199,21 @@ async def _neighbour_migrates_meanwhile(stage: Stage) -> None:
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
         stage.hands.deploy(name, 1, cpu="5m", affinity=affinity)
     await stage.clock.sleep(4.0)
-    usual = await _migrates(stage, "before")
+    usual = await _time_migration(stage, "before")
     stage.hands.add_node(EDGE)
-    await stage.until(partial(_leaving, stage), _BEGUN)
-    stage.neighbour_took = (usual, await _migrates(stage, "beside"))
+    await stage.until(partial(_has_begun, stage), _BEGUN)
+    stage.neighbour_took = (usual, await _time_migration(stage, "beside"))
     await stage.clock.sleep(LASTING)
     _hold_pods(stage, held=False)
 
 
-def _leaving(stage: Stage) -> bool:
+def _has_begun(stage: Stage) -> bool:
     """Return whether the tenant's migration has reached its wait."""
     pods = stage.hands.api.list(PODS, labels="app=web")
     return any(map(is_terminating, pods)) or not pods
 
 
-async def _migrates(stage: Stage, name: str) -> float:
+async def _time_migration(stage: Stage, name: str) -> float:
     """Return the duration of a migration to a node that is added for the workload."""
     began = stage.clock.monotonic()
     stage.hands.add_node(node(name, "edge", "10m", "200Mi"))
@@ -250,13 +250,13 @@ async def _site_loss(stage: Stage) -> None:
 
 async def _configuration_change(stage: Stage) -> None:
     """Give the QoS target to one workload, then to another; in between the document is invalid."""
-    stage.hands.configure(_promising(web=0))
+    stage.hands.configure(_qos_targets(web=0))
     stage.hands.deploy("web", 2)
     stage.hands.deploy("shop", 4)
     await stage.clock.sleep(5.0)
     stage.hands.configure({"apiVersion": "kubedsm.io/v2"})
     await stage.clock.sleep(5.0)
-    stage.hands.configure(_promising(shop=0))
+    stage.hands.configure(_qos_targets(shop=0))
 
 
 async def _preemption(stage: Stage) -> None:
@@ -275,18 +275,18 @@ async def _packing(stage: Stage) -> None:
     stage.hands.deploy("large", 1, cpu="2")
 
 
-async def _edge_opens(stage: Stage) -> None:
+async def _add_edge(stage: Stage) -> None:
     await stage.clock.sleep(4.0)
     stage.hands.add_node(EDGE)
 
 
-def _detached(stage: Stage) -> set[str]:
+def _list_detached(stage: Stage) -> set[str]:
     """Return the workloads with a detached pod."""
     marked = [pod for pod in stage.hands.pods() if MIGRATING_LABEL in labels_of(pod)]
     return {labels_of(pod)["app"] for pod in marked if not is_terminating(pod)}
 
 
-def _promising(**shares: float) -> Object:
+def _qos_targets(**shares: float) -> Object:
     """Return a configuration with these QoS targets."""
     return {"services": {f"default/{name}": {"qos": share} for name, share in shares.items()}}
 
@@ -306,8 +306,8 @@ async def _leader_change(stage: Stage) -> None:
     for replicas in (3, 1, 3, 1, 3, 1):
         await stage.clock.sleep(3.5)
         stage.hands.scale("shop", replicas)
-    await _edge_opens(stage)
-    await stage.until(lambda: _detached(stage), _BEGUN)
+    await _add_edge(stage)
+    await stage.until(lambda: _list_detached(stage), _BEGUN)
     if stage.leader is not None:
         stage.leader.stopping.set()
 
@@ -336,14 +336,14 @@ WORKLOADS = {
         Workload("burst", _burst),
         Workload("scaling", _scaling),
         Workload("cloud-to-edge", _cloud_to_edge, nodes=(CLOUD,)),
-        Workload("asked-to-move", _asked_to_move, nodes=(CLOUD,)),
+        Workload("asked-to-move", _request_migration, nodes=(CLOUD,)),
         Workload("edge-to-cloud", _edge_to_cloud),
         Workload("swap", _swap, nodes=(ONE_PLACE, CLOUD)),
         Workload("single-replica", _single_replica, nodes=(CLOUD,)),
         Workload("stateful-set", _stateful_set, nodes=(CLOUD,)),
         Workload("rollout", _rollout, nodes=(CLOUD,)),
         Workload("owner-deleted", _owner_deleted, nodes=(CLOUD,)),
-        Workload("budgeted", _budgeted, nodes=(CLOUD,)),
+        Workload("budgeted", _migrate_with_budgets, nodes=(CLOUD,)),
         Workload("finalizer", _finalizer, nodes=(CLOUD,)),
         Workload("slow-termination", _slow_termination, nodes=(CLOUD,)),
         Workload("namespace-deleted", _namespace_deleted, nodes=(CLOUD,)),

@@ -160,9 +160,9 @@ def _of_document(document: Any) -> Iterator[tuple[Place, Object]]:
             raise DocumentError("not a list", ("items",))
         for index, item in enumerate(items):
             with at(f"items[{index}]"):
-                yield (f"items[{index}]",), _checked(item)
+                yield (f"items[{index}]",), _check_node(item)
     else:
-        yield (), _checked(document)
+        yield (), _check_node(document)
 
 
 def _long(entry: _ShortNode) -> Object:
@@ -177,7 +177,7 @@ def _long(entry: _ShortNode) -> Object:
     return made
 
 
-def _checked(item: Any) -> Object:
+def _check_node(item: Any) -> Object:
     """Return a Node that can be created: without metadata of a server, with mandatory fields."""
     if isinstance(item, dict) and item.get("kind", "Node") != "Node":
         raise DocumentError(f"kind {item['kind']!r} is not a Node")

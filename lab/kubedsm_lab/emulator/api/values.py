@@ -12,11 +12,11 @@ from kubedsm_lab.emulator.api.resources import Object
 
 
 def rfc3339(wall: float) -> str:
-    return _rendered(int(wall))
+    return _format_timestamp(int(wall))
 
 
 @lru_cache(maxsize=1024)
-def _rendered(second: int) -> str:
+def _format_timestamp(second: int) -> str:
     moment = dt.datetime.fromtimestamp(second, dt.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -39,7 +39,7 @@ def _thousandths(quantity: str) -> int:
     return -millis(quantity[1:]) if quantity.startswith("-") else millis(quantity)
 
 
-def shown_quantity(name: str, amount: int) -> str:
+def format_quantity(name: str, amount: int) -> str:
     """Format thousandths of a resource as quotas do: 500m, 64Mi, 4."""
     whole = Fraction(amount, 1000)
     if whole.denominator != 1:

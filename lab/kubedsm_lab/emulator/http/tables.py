@@ -76,7 +76,7 @@ def as_table(
             {
                 "cells": [column.cell(obj, now) for column in columns],
                 **_completion(resource, obj),
-                **_included(resource, obj, include),
+                **_select_included(resource, obj, include),
             }
             for obj in objects
         ],
@@ -91,7 +91,7 @@ def _completion(resource: Resource, obj: Object) -> Object:
     return {"conditions": [{"type": "Completed", "status": "True", "reason": phase}]}
 
 
-def _included(resource: Resource, obj: Object, include: Include) -> Object:
+def _select_included(resource: Resource, obj: Object, include: Include) -> Object:
     if include == "None":
         return {}
     if include == "Object":
@@ -120,7 +120,7 @@ def _age(timestamp: str | None, now: float) -> str:
     return human_duration(now - seconds(timestamp)) if timestamp else UNKNOWN
 
 
-def _joined(words: Sequence[str], limit: int | None = None) -> str:
+def _join_values(words: Sequence[str], limit: int | None = None) -> str:
     """Join with commas; above `limit` words, show the number of the others."""
     if limit is not None and len(words) > limit:
         return ",".join(words[:limit]) + f" + {len(words) - limit} more..."
@@ -128,7 +128,7 @@ def _joined(words: Sequence[str], limit: int | None = None) -> str:
 
 
 def _equalities(labels: Mapping[str, str] | None) -> str:
-    return _joined([f"{key}={value}" for key, value in sorted((labels or {}).items())])
+    return _join_values([f"{key}={value}" for key, value in sorted((labels or {}).items())])
 
 
 def _field(path: str, default: object = "") -> Cell:
@@ -144,7 +144,7 @@ def _field(path: str, default: object = "") -> Cell:
     return cell
 
 
-def _untimed(content: Callable[[Object], Any]) -> Cell:
+def _ignore_clock(content: Callable[[Object], Any]) -> Cell:
     return lambda obj, _now: content(obj)
 
 
@@ -269,7 +269,7 @@ def _template(field: str) -> Cell:
 
     def cell(obj: Object, _now: float) -> str:
         containers = obj["spec"].get("template", {}).get("spec", {}).get("containers", ())
-        return _joined([container.get(field, "") for container in containers])
+        return _join_values([container.get(field, "") for container in containers])
 
     return cell
 
@@ -343,7 +343,7 @@ def _node_status(node: Object) -> str:
 def _node_roles(node: Object) -> str:
     labels, prefix = node["metadata"].get("labels", {}), "node-role.kubernetes.io/"
     roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix)}
-    return _joined(sorted(filter(None, {*roles, labels.get("kubernetes.io/role")})))
+    return _join_values(sorted(filter(None, {*roles, labels.get("kubernetes.io/role")})))
 
 
 def _node_address(kind: str) -> Cell:
@@ -359,7 +359,7 @@ def _external_addresses(service: Object) -> str:
     if spec.get("type") == "ExternalName":
         return str(spec.get("externalName", NONE))
     if spec.get("type") != "LoadBalancer":
-        return _joined(spec.get("externalIPs", []))
+        return _join_values(spec.get("externalIPs", []))
     ingress = service.get("status", {}).get("loadBalancer", {}).get("ingress", ())
     addresses = [i.get("ip") or i.get("hostname", "") for i in ingress]
     return ",".join([*addresses, *spec.get("externalIPs", [])]) or "<pending>"
@@ -370,7 +370,7 @@ def _ports(service: Object) -> str:
         node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
         return f"{port['port']}{node_port}/{port.get('protocol', 'TCP')}"
 
-    return _joined([port_of(port) for port in service["spec"].get("ports", ())])
+    return _join_values([port_of(port) for port in service["spec"].get("ports", ())])
 
 
 def _endpoints(endpoints: Object) -> str:
@@ -380,7 +380,7 @@ def _endpoints(endpoints: Object) -> str:
         for port in subset.get("ports", ())
         for address in subset.get("addresses", ())
     ]
-    return _joined(addresses, _ENDPOINTS_SHOWN)
+    return _join_values(addresses, _ENDPOINTS_SHOWN)
 
 
 def _first_of(event: Object, *fields: str) -> Any:
@@ -447,11 +447,11 @@ _TEMPLATE = (
     Column("Containers", _template("name"), wide=True),
     Column("Images", _template("image"), wide=True),
 )
-_SELECTOR = Column("Selector", _untimed(_selector), wide=True)
+_SELECTOR = Column("Selector", _ignore_clock(_selector), wide=True)
 _ROLE = (_NAME, Column("Created At", _field("metadata.creationTimestamp", UNKNOWN)))
 _BINDING = (
     _NAME,
-    Column("Role", _untimed(_role_of)),
+    Column("Role", _ignore_clock(_role_of)),
     _AGE,
     Column("Users", _subjects("User"), wide=True),
     Column("Groups", _subjects("Group"), wide=True),
@@ -461,18 +461,18 @@ _BINDING = (
 _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "Pod": (
         _NAME,
-        Column("Ready", _untimed(_ready_containers)),
-        Column("Status", _untimed(pod_status)),
+        Column("Ready", _ignore_clock(_ready_containers)),
+        Column("Status", _ignore_clock(pod_status)),
         Column("Restarts", _restarts),
         _AGE,
         Column("IP", _field("status.podIP", NONE), wide=True),
         Column("Node", _field("spec.nodeName", NONE), wide=True),
         Column("Nominated Node", _field("status.nominatedNodeName", NONE), wide=True),
-        Column("Readiness Gates", _untimed(_readiness_gates), wide=True),
+        Column("Readiness Gates", _ignore_clock(_readiness_gates), wide=True),
     ),
     "Deployment": (
         _NAME,
-        Column("Ready", _untimed(_ready_replicas)),
+        Column("Ready", _ignore_clock(_ready_replicas)),
         Column("Up-to-date", _field("status.updatedReplicas", 0), "integer"),
         Column("Available", _field("status.availableReplicas", 0), "integer"),
         _AGE,
@@ -488,11 +488,11 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         *_TEMPLATE,
         _SELECTOR,
     ),
-    "StatefulSet": (_NAME, Column("Ready", _untimed(_ready_replicas)), _AGE, *_TEMPLATE),
+    "StatefulSet": (_NAME, Column("Ready", _ignore_clock(_ready_replicas)), _AGE, *_TEMPLATE),
     "Job": (
         _NAME,
-        Column("Status", _untimed(_job_status)),
-        Column("Completions", _untimed(_completions)),
+        Column("Status", _ignore_clock(_job_status)),
+        Column("Completions", _ignore_clock(_completions)),
         Column("Duration", _job_duration),
         _AGE,
         *_TEMPLATE,
@@ -500,8 +500,8 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     ),
     "HorizontalPodAutoscaler": (
         _NAME,
-        Column("Reference", _untimed(_scale_target)),
-        Column("Targets", _untimed(_metric_targets)),
+        Column("Reference", _ignore_clock(_scale_target)),
+        Column("Targets", _ignore_clock(_metric_targets)),
         Column("MinPods", lambda obj, _: str(obj["spec"].get("minReplicas", "<unset>"))),
         Column("MaxPods", _field("spec.maxReplicas"), "integer"),
         Column("Replicas", _field("status.currentReplicas", 0), "integer"),
@@ -516,8 +516,8 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     ),
     "Node": (
         _NAME,
-        Column("Status", _untimed(_node_status)),
-        Column("Roles", _untimed(_node_roles)),
+        Column("Status", _ignore_clock(_node_status)),
+        Column("Roles", _ignore_clock(_node_roles)),
         _AGE,
         Column("Version", _field("status.nodeInfo.kubeletVersion")),
         Column("Internal-IP", _node_address("InternalIP"), wide=True),
@@ -534,12 +534,12 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         _NAME,
         Column("Type", _field("spec.type", "ClusterIP")),
         Column("Cluster-IP", _field("spec.clusterIP", NONE)),
-        Column("External-IP", _untimed(_external_addresses)),
-        Column("Port(s)", _untimed(_ports)),
+        Column("External-IP", _ignore_clock(_external_addresses)),
+        Column("Port(s)", _ignore_clock(_ports)),
         _AGE,
         Column("Selector", lambda obj, _: _equalities(obj["spec"].get("selector")), wide=True),
     ),
-    "Endpoints": (_NAME, Column("Endpoints", _untimed(_endpoints)), _AGE),
+    "Endpoints": (_NAME, Column("Endpoints", _ignore_clock(_endpoints)), _AGE),
     "Event": (
         Column("Last Seen", _last_seen),
         Column("Type", _field("type")),
@@ -552,10 +552,10 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
             ),
         ),
         Column("Subobject", lambda obj, _: _event_object(obj).get("fieldPath", ""), wide=True),
-        Column("Source", _untimed(_event_source), wide=True),
+        Column("Source", _ignore_clock(_event_source), wide=True),
         Column("Message", lambda obj, _: (_first_of(obj, "message", "note") or "").strip()),
         Column("First Seen", _first_seen, wide=True),
-        Column("Count", _untimed(_event_count), "integer", wide=True),
+        Column("Count", _ignore_clock(_event_count), "integer", wide=True),
         Column("Name", _field("metadata.name"), wide=True),
     ),
     "ConfigMap": (

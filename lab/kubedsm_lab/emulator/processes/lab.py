@@ -118,7 +118,7 @@ async def reachable(
     async with (
         Forwarding(clock, accounts, lab.network, tier_of, registry) as forwarding,
         ServiceProxies(store, pods, forwarding, rng, changed.set) as proxies,
-        _served(registry, lab.address) as url,
+        _serve(registry, lab.address) as url,
         asyncio.TaskGroup() as tasks,
     ):
         pods.environment = proxies.environment
@@ -131,7 +131,7 @@ async def reachable(
 
 
 @asynccontextmanager
-async def _served(
+async def _serve(
     registry: CollectorRegistry, address: tuple[str, int] | None
 ) -> AsyncIterator[str]:
     if address is None:

@@ -48,7 +48,7 @@ class Counters:
         return Counters(*(a - b for a, b in zip(mine, others, strict=True)))
 
 
-def used_by(pid: int, proc: Path = PROC) -> Counters | None:
+def measure_usage(pid: int, proc: Path = PROC) -> Counters | None:
     """Return the usage of a process since its start; None if it is gone.
 
     Values that the kernel does not provide count as 0, here and for memory.
@@ -143,7 +143,7 @@ class PodUsage:
 
     def _cores(self, pod: PodProcess, pid: int) -> float | None:
         """Return the mean since the last call; None at the first call for a process."""
-        used = used_by(pid, self._proc)
+        used = measure_usage(pid, self._proc)
         if used is None:
             return None
         before = self._last.get(pod)
@@ -182,7 +182,7 @@ class LabMetrics:
         self.accounts.take(
             Look(pod.uid, pod.node, process.pid, used)
             for pod, process in self.pods.running()
-            if (used := used_by(process.pid)) is not None
+            if (used := measure_usage(process.pid)) is not None
         )
 
     def collect(self) -> Iterator[Metric]:
