@@ -19,13 +19,13 @@ from kubedsm_lab.emulator.api.errors import (
 from kubedsm_lab.emulator.api.pod_validation import (
     NOT_NEGATIVE,
     RFC1123_LABEL,
+    check_choice,
     missing_fields,
     negative_fields,
     pod_change_errors,
     pod_resize_errors,
     pod_spec_errors,
     port_errors,
-    check_choice,
 )
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import LabelSelector, SelectorError, label_selector_of

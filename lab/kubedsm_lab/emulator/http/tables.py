@@ -155,7 +155,7 @@ def pod_status(pod: Object) -> str:
     """Return the word that `kubectl get pods` shows, by the rules of kube-apiserver's printer.
 
     It is the phase, overruled in turn by the status's reason, by the waiting or terminated state of
-    containers, and by a deletion.
+    containers, and by a deletion. Emulated kubelets report no state of init containers.
     """
     status = pod.get("status", {})
     conditions = {c["type"]: c for c in status.get("conditions", ())}
@@ -163,18 +163,13 @@ def pod_status(pod: Object) -> str:
     word: str = status.get("reason") or phase
     if conditions.get("PodScheduled", {}).get("reason") == "SchedulingGated":
         word = "SchedulingGated"
-    initializing = _initialization(pod)
-    if initializing and conditions.get("Initialized", {}).get("status") != "True":
-        word = initializing
-    else:
-        word = _container_word(status.get("containerStatuses", ()), word)
-        running = any(
-            container.get("ready") and "running" in container.get("state", {})
-            for container in status.get("containerStatuses", ())
-        )
-        if word == "Completed" and running:
-            is_ready = conditions.get("Ready", {}).get("status") == "True"
-            word = "Running" if is_ready else "NotReady"
+    # the first container overrules the others
+    for container in reversed(status.get("containerStatuses", ())):
+        state = container.get("state", {})
+        if reason := state.get("waiting", {}).get("reason"):
+            word = reason
+        elif terminated := state.get("terminated"):
+            word = terminated.get("reason") or f"ExitCode:{terminated.get('exitCode', 0)}"
     if "deletionTimestamp" in pod["metadata"]:
         if status.get("reason") == "NodeLost":
             return "Unknown"
@@ -183,63 +178,14 @@ def pod_status(pod: Object) -> str:
     return word
 
 
-def _container_word(statuses: Any, word: str) -> str:
-    # the first container overrules the others
-    for container in reversed(statuses):
-        state = container.get("state", {})
-        if reason := state.get("waiting", {}).get("reason"):
-            word = reason
-        elif "terminated" in state:
-            word = _termination(state["terminated"])
-    return word
-
-
-def _termination(terminated: Object) -> str:
-    if reason := terminated.get("reason"):
-        return str(reason)
-    if signal := terminated.get("signal"):
-        return f"Signal:{signal}"
-    return f"ExitCode:{terminated.get('exitCode', 0)}"
-
-
-def _initialization(pod: Object) -> str:
-    """Return the state of the first unfinished init container; empty if all have finished."""
-    containers = {c["name"]: c for c in pod["spec"].get("initContainers", ())}
-    statuses = pod.get("status", {}).get("initContainerStatuses", ())
-    for index, container in enumerate(statuses):
-        state = container.get("state", {})
-        sidecar = containers.get(container["name"], {}).get("restartPolicy") == "Always"
-        succeeded = state.get("terminated", {}).get("exitCode") == 0
-        if succeeded or (sidecar and container.get("started")):
-            continue
-        if "terminated" in state:
-            return f"Init:{_termination(state['terminated'])}"
-        reason = state.get("waiting", {}).get("reason")
-        if reason and reason != "PodInitializing":
-            return f"Init:{reason}"
-        return f"Init:{index}/{len(containers)}"
-    return ""
-
-
-def _sidecars(pod: Object) -> set[str]:
-    """Return names of restartable init containers, which count as containers."""
-    inits = pod["spec"].get("initContainers", ())
-    return {c["name"] for c in inits if c.get("restartPolicy") == "Always"}
-
-
-def _container_statuses(pod: Object) -> list[Object]:
-    status, sidecars = pod.get("status", {}), _sidecars(pod)
-    inits = status.get("initContainerStatuses", ())
-    return [*status.get("containerStatuses", ()), *(c for c in inits if c["name"] in sidecars)]
-
-
 def _ready_containers(pod: Object) -> str:
-    ready = sum(bool(container.get("ready")) for container in _container_statuses(pod))
-    return f"{ready}/{len(pod['spec'].get('containers', ())) + len(_sidecars(pod))}"
+    statuses = pod.get("status", {}).get("containerStatuses", ())
+    ready = sum(bool(container.get("ready")) for container in statuses)
+    return f"{ready}/{len(pod['spec'].get('containers', ()))}"
 
 
 def _restarts(pod: Object, now: float) -> str:
-    statuses = _container_statuses(pod)
+    statuses = pod.get("status", {}).get("containerStatuses", ())
     count = sum(container.get("restartCount", 0) for container in statuses)
     ends = [
         finished
@@ -358,11 +304,9 @@ def _external_addresses(service: Object) -> str:
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
         return str(spec.get("externalName", NONE))
-    if spec.get("type") != "LoadBalancer":
-        return _join_values(spec.get("externalIPs", []))
-    ingress = service.get("status", {}).get("loadBalancer", {}).get("ingress", ())
-    addresses = [i.get("ip") or i.get("hostname", "") for i in ingress]
-    return ",".join([*addresses, *spec.get("externalIPs", [])]) or "<pending>"
+    # no load balancer is emulated
+    addresses = ",".join(spec.get("externalIPs", ()))
+    return addresses or ("<pending>" if spec.get("type") == "LoadBalancer" else NONE)
 
 
 def _ports(service: Object) -> str:
