@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from kubedsm_lab.comparison.experiment import Experiment, Found, Part, of_titles
+from kubedsm_lab.replay.sections import Made
 
 from kubedsm.commands import comparing
 from kubedsm_lab.bench.burst import tables as burst_tables
@@ -16,7 +18,6 @@ from kubedsm_lab.bench.burst.result import BurstResult
 from kubedsm_lab.bench.nodes import tables as nodes_tables
 from kubedsm_lab.bench.nodes.result import NodesResult
 from kubedsm_lab.comparison import burst, hpa, load_aware, nodes, packing, paper
-from kubedsm_lab.comparison.experiment import Experiment, Found, Part, of_titles
 from kubedsm_lab.comparison.experiments import EXPERIMENTS
 from kubedsm_lab.replay import evaluation, presets
 from kubedsm_lab.replay.hpa import tables as hpa_tables
@@ -25,7 +26,6 @@ from kubedsm_lab.replay.load_aware.trial import Outcome, Trial
 from kubedsm_lab.replay.packing import tables as packing_tables
 from kubedsm_lab.replay.packing.attempts import Attempt, Call, Category
 from kubedsm_lab.replay.packing.instances import Shape
-from kubedsm_lab.replay.sections import Made
 from kubedsm_lab.replay.standings import Place, Standing
 from support import command_line
 

@@ -12,7 +12,8 @@ from kubedsm.optimizer.packing.pack import Packed
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
 from kubedsm.solvers.highs import Highs
-from kubedsm_lab.replay.packing import command, sweep
+from kubedsm_lab.replay.command import EXPERIMENTS
+from kubedsm_lab.replay.packing import experiment
 from kubedsm_lab.replay.packing.attempts import (
     Attempt,
     Call,
@@ -24,10 +25,10 @@ from kubedsm_lab.replay.packing.attempts import (
     holds,
     placed_proven,
 )
+from kubedsm_lab.replay.packing.experiment import PRESET, Plan, attempts
 from kubedsm_lab.replay.packing.instances import PRIORITIES, Shape, instance, seeds, shapes
-from kubedsm_lab.replay.packing.sweep import Plan, attempts
-from kubedsm_lab.replay.packing.tables import SECTIONS
-from kubedsm_lab.replay.sections import as_markdown
+from kubedsm_lab.replay.packing.tables import sections
+from kubedsm_lab.replay.tables import as_markdown
 from support.command_line import kubedsm
 from support.policy_clusters import MI, node, pod, snapshot
 
@@ -204,7 +205,7 @@ def test_what_was_done_is_not_done_again(tmp_path):
 
 
 def test_a_plan_has_the_same_seeds_for_all_priorities(monkeypatch):
-    monkeypatch.setattr(sweep, "shapes", lambda _: [Shape(4, 4, 1, 90), Shape(4, 4, 1, 105)])
+    monkeypatch.setattr(experiment, "shapes", lambda _: [Shape(4, 4, 1, 90), Shape(4, 4, 1, 105)])
     assert Plan(2, (1, 4), (1.0,)).cases(1) == [
         (Shape(4, 4, priorities, usage), seed)
         for seed in (1, 2)
@@ -226,7 +227,7 @@ def of(shape, *calls, seed=1, paper=None):
 def lines_of(title, *made):
     (found,) = [
         part
-        for part in as_markdown(SECTIONS, made, "by hand").split("## ")
+        for part in as_markdown(sections(made), "by hand").split("## ")
         if part.startswith(f"{title}\n")
     ]
     return [line for line in found.splitlines() if line.startswith("| ") and "---" not in line]
@@ -258,7 +259,7 @@ def test_tables_have_ours_beside_what_was_published():
     ]
     titles = [
         line
-        for line in as_markdown(SECTIONS, made, "by hand").splitlines()
+        for line in as_markdown(sections(made), "by hand").splitlines()
         if line.startswith("## ")
     ]
     assert "## Figure 4: better, and proven the best" not in titles
@@ -311,9 +312,10 @@ def test_wrong_usage_is_told_in_one_line(arguments, complaint):
 @pytest.fixture
 def tiny(monkeypatch):
     """A short form of two instances, of which no result depends on the machine."""
-    monkeypatch.setattr(sweep, "shapes", lambda _: [Shape(4, 4, 1, 95), Shape(4, 4, 1, 105)])
-    monkeypatch.setattr(sweep, "solver_of", lambda *_: Highs(nodes=50))
-    monkeypatch.setattr(command, "SHORT", Plan(1, (4,), (PLENTY,)))
+    monkeypatch.setattr(experiment, "shapes", lambda _: [Shape(4, 4, 1, 95), Shape(4, 4, 1, 105)])
+    monkeypatch.setattr(experiment, "solver_of", lambda *_: Highs(nodes=50))
+    short = attrs.evolve(PRESET, short=Plan(1, (4,), (PLENTY,)))
+    monkeypatch.setitem(EXPERIMENTS, "packing", short)
 
 
 def packed(*arguments):

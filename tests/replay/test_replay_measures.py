@@ -61,7 +61,7 @@ def test_edge_ratio_is_the_time_mean_of_the_mean_over_services():
     result = measured(found)
     assert result.edge_ratio == pytest.approx(0.6)
     assert result.shares == {"a": 1.0, "b": pytest.approx(0.2)}
-    assert result.deviation == pytest.approx(0.4)
+    assert result.std == pytest.approx(0.4)
 
 
 def test_optimum_share_is_integral_over_integral():
@@ -97,7 +97,7 @@ def test_pods_that_were_ready_before_the_scenario_began_are_counted_from_its_beg
 def test_without_a_ready_pod_of_each_service_there_is_no_ratio():
     found = timeline(life("a", Tier.EDGE, (0.0, 10.0)), b=((0.0, 1),))
     result = measured(found)
-    assert (result.edge_ratio, result.optimum_share, result.deviation) == (None, None, None)
+    assert (result.edge_ratio, result.optimum_share, result.std) == (None, None, None)
 
 
 def test_pending_time_ends_with_the_binding_the_pod_or_the_run():

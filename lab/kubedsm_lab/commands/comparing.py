@@ -12,11 +12,8 @@ from kubedsm.commands.console import log_to, remark
 from kubedsm.commands.options import require_extra
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
-from kubedsm_lab.comparison.burst import BURST
-from kubedsm_lab.comparison.experiment import Asked
-from kubedsm_lab.comparison.experiments import EXPERIMENTS
-from kubedsm_lab.comparison.kept import Kept
-from kubedsm_lab.comparison.run import UnknownNameError, chosen
+from kubedsm_lab.comparison.experiments import BURST, EXPERIMENTS, Asked
+from kubedsm_lab.comparison.run import Kept, UnknownNameError, chosen
 from kubedsm_lab.comparison.run import compare as compare_all
 from kubedsm_lab.comparison.text import answer
 from kubedsm_lab.replay.runner import processors

@@ -30,8 +30,8 @@ from kubedsm.terminal.running import PIPE_CLOSED
 from kubedsm.terminal.whole_files import write_whole
 from kubedsm_lab.commands.kubeconfigs import written_kubeconfig
 from kubedsm_lab.demo.baseline import Baseline, baseline
-from kubedsm_lab.demo.document import as_json
 from kubedsm_lab.demo.frame import Frame
+from kubedsm_lab.demo.results import as_json
 from kubedsm_lab.demo.run import World, create_services, demo_world, watch_demo
 from kubedsm_lab.demo.setting import CONFIGURATION, demo_scenario
 from kubedsm_lab.demo.view import LineByLine, render, summary

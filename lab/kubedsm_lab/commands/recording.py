@@ -22,13 +22,19 @@ from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.whole_files import folder_for
 from kubedsm_lab.replay.answer import KEPT, answer, printed
-from kubedsm_lab.replay.comparing import compared
-from kubedsm_lab.replay.files import write
 from kubedsm_lab.replay.following import Plan, followed, recorded
 from kubedsm_lab.replay.measures import measures_of
-from kubedsm_lab.replay.provenance import Provenance, told, typed
+from kubedsm_lab.replay.pictures import write_with_pictures
+from kubedsm_lab.replay.provenance import Provenance, told
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
-from kubedsm_lab.replay.report import Report, assembled, in_a_sentence, plain_tables, tables
+from kubedsm_lab.replay.report import (
+    Report,
+    assembled,
+    compared,
+    in_a_sentence,
+    plain_tables,
+    tables,
+)
 from kubedsm_lab.replay.runner import Outcome
 from kubedsm_lab.replay.sources import scenario_in
 
@@ -135,5 +141,6 @@ def _show(found: Report, out: Path | None, output: str) -> None:
         printed(answer(found), Console())
         Console().print(tables(found))
     if out is not None:
-        made = Provenance(typed(), f"{KEPT} {in_a_sentence(found)}")
-        write(found, out, "kubedsm record", told(answer(found), made, plain_tables(found)))
+        made = Provenance(f"{KEPT} {in_a_sentence(found)}")
+        text = told(answer(found), made, plain_tables(found))
+        write_with_pictures(found, out, "kubedsm record", text)

@@ -11,9 +11,8 @@ from kubedsm.objective.objective import promised_pods
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
-from kubedsm_lab.replay.measures import lost_pod_seconds
+from kubedsm_lab.replay.measures import Latency, lost_pod_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
-from kubedsm_lab.replay.summaries import Latency
 from kubedsm_lab.replay.timeline import Timeline
 
 

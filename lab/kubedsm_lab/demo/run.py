@@ -15,7 +15,7 @@ from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import Clock
 from kubedsm_lab.demo.baseline import Baseline
 from kubedsm_lab.demo.disconnection import BEGINS, ENDS, Course, with_site
-from kubedsm_lab.demo.frame import Frame, Replay
+from kubedsm_lab.demo.frame import Frame, Replay, Standing, until
 from kubedsm_lab.demo.observer import Migrations, Observer
 from kubedsm_lab.demo.setting import (
     CYCLE,
@@ -24,7 +24,6 @@ from kubedsm_lab.demo.setting import (
     TOLERATION,
     demo_cluster,
 )
-from kubedsm_lab.demo.standing import Standing, until
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,

@@ -1,10 +1,11 @@
 """Writes down what happens to the pods of some services, as a cluster shows it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 import attrs
 
-from kubedsm.kube.wire import sightings
+from kubedsm.kube.wire import decoding, sightings
 from kubedsm.kube.wire.sightings import (
     DeploymentGone,
     DeploymentSeen,
@@ -269,3 +270,27 @@ class TimelineRecorder:
                 if move.began <= end
             ),
         )
+
+
+class Serving(NamedTuple):
+    """Ready pod of a service."""
+
+    name: str
+    service: str
+    node: NodeName
+
+
+def serving_after(
+    serving: Mapping[Uid, Serving], change: ObjectChange, services: Collection[str]
+) -> Mapping[Uid, Serving]:
+    """Return the Ready pods after the change, oldest first; the same mapping if none changed."""
+    if change.resource is not PODS:
+        return serving
+    pod = decoding.pod(change.object)
+    service = pod.labels.get(SERVICE_LABEL, "")
+    serves = pod.ready and not pod.terminating and change.type != "DELETED"
+    if serves == (pod.uid in serving) or service not in services or not pod.node_name:
+        return serving
+    if serves:
+        return {**serving, pod.uid: Serving(pod.name, service, pod.node_name)}
+    return {uid: each for uid, each in serving.items() if uid != pod.uid}

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from kubedsm.optimizer.policies.score_cache import Why
 from kubedsm_lab.bench.burst.published import COLUMNS, TABLE_3
 from kubedsm_lab.bench.burst.result import CPU, TOP, BurstResult, Figures, Side, standings
-from kubedsm_lab.replay.report import number
-from kubedsm_lab.replay.sections import Section, Table, as_markdown
 from kubedsm_lab.replay.standings import ours_and_best
+from kubedsm_lab.replay.tables import Section, Table, as_markdown, number
 
 _SOURCES = {"watch": "as a watch shows it", "api": "as the API has it, in whole seconds"}
 _SPANS = {
@@ -78,9 +77,9 @@ def _top_nodes(sides: Sequence[Side]) -> Table:
 
 
 def _ratios(sides: Sequence[Side]) -> Table:
-    first, *others = sides
     lines = []
-    for other in others:
+    for other in sides[1:]:
+        first = sides[0]
         ratios = first.ratios(other)
         cells = (number(ratios.get(figure), 3) for figure in _RATIOS.values())
         lines.append([f"{first.scheduler} / {other.scheduler}", *cells])
@@ -116,47 +115,47 @@ _EMULATED = (
 )
 
 
-def sections(result: BurstResult) -> Sequence[Section[Side]]:
+def sections(result: BurstResult) -> Sequence[Section]:
     return (
         Section(
             "Who is ahead",
             "By the times that a watch shows; two are level within 5 % in times, and within .5 % in"
             " Jain's index. The bare loop decides nothing, and is left out.",
-            lambda _: ours_and_best(standings(result)),
+            ours_and_best(standings(result)),
         ),
         Section(
             "Ratios",
             "Medians of the rounds' own, by the times that a watch shows. CPU is what the processes"
             " of a scheduler took until all pods were Ready, where they are ours.",
-            _ratios,
+            _ratios(result.sides),
         ),
         Section(
             "Beside what was published",
             _BESIDE + (_EMULATED if result.emulated else ""),
-            _beside_published,
+            _beside_published(result.sides),
         ),
         Section(
             "Times",
             "T_post is from bound to Ready. What takes less than a second the API can only tell by"
             " chance. Quantiles are interpolated linearly; missing are pods"
             " that did not come so far.",
-            _times,
+            _times(result.sides),
         ),
         Section(
             "Evenness",
             "What each node got: pods, and what they request, cpu in millicores, memory in bytes."
             " std is the population's, CV = std / mean, Jain = (sum x)^2 / (n sum x^2).",
-            _evenness,
+            _evenness(result.sides),
         ),
-        Section("Fullest nodes", "Pods, means over the rounds.", _top_nodes),
+        Section("Fullest nodes", "Pods, means over the rounds.", _top_nodes(result.sides)),
         Section(
             "Score caches",
             "How often all nodes were scored; and what became of each look, as `hit`, or why not.",
-            _caches,
+            _caches(result.sides),
         ),
     )
 
 
 def tables(result: BurstResult) -> str:
     """All of them, as Markdown."""
-    return as_markdown(sections(result), result.sides, result.about)
+    return as_markdown(sections(result), result.about)

@@ -4,25 +4,24 @@ from collections.abc import Callable, Sequence
 
 from kubedsm_lab.bench.nodes import published
 from kubedsm_lab.bench.nodes.result import ALL, NodesResult, Side, standings
-from kubedsm_lab.replay.report import number
-from kubedsm_lab.replay.sections import Section, Table, as_markdown
 from kubedsm_lab.replay.standings import ours_and_best
+from kubedsm_lab.replay.tables import Section, Table, as_markdown, number
 
 
-def sections(result: NodesResult) -> Sequence[Section[Side]]:
+def sections(result: NodesResult) -> Sequence[Section]:
     return (
         Section(
             "Who is ahead",
             f"KubeDSM as it comes (p = {ALL}) and the best of kube-scheduler's; two are level"
             " within 10 % in times, and within .5 % in scores and Jain's index.",
-            lambda _: ours_and_best(standings(result)),
+            ours_and_best(standings(result)),
         ),
         Section(
             "Time",
             "Decisions alone. Published is what kube-scheduler's CI lets it not fall below: in Go,"
             " all nodes alike, binds included. That either side here is above or below it says"
             " nothing; how much p changes does.",
-            lambda sides: _times(sides, result),
+            _times(result.sides, result),
         ),
         Section(
             "Quality",
@@ -32,13 +31,13 @@ def sections(result: NodesResult) -> Sequence[Section[Side]]:
             " by balance at all: it is more even, for a lower score."
             " Evenness is of the pods that came; on n nodes, k pods have a Jain's index of k / n at"
             " most.",
-            lambda sides: _quality(sides, result),
+            _quality(result.sides, result),
         ),
         Section(
             "Fairness",
             "Nodes that were looked at in one search: of kube-scheduler for one pod, of KubeDSM for"
             " a batch. And how often each node was: least, and most.",
-            _fairness,
+            _fairness(result.sides),
         ),
     )
 
@@ -88,4 +87,4 @@ def _fairness(sides: Sequence[Side]) -> Table:
 
 def tables(result: NodesResult) -> str:
     """All of them, as Markdown."""
-    return as_markdown(sections(result), result.sides, result.about)
+    return as_markdown(sections(result), result.about)

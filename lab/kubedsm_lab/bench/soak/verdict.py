@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from kubedsm_lab.bench.soak.processes import LogCount, Look
-from kubedsm_lab.replay.summaries import Latency
+from kubedsm_lab.replay.measures import Latency
 
 #: how many times as long as usual is still usual, and how many seconds never matter
 TIMES_USUAL, NEVER_MATTERS = 3.0, 0.5

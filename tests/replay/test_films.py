@@ -6,7 +6,7 @@ import json
 import attrs
 import pytest
 
-from kubedsm_lab.replay.filming import PICTURE
+from kubedsm_lab.replay.films import PICTURE
 from kubedsm_lab.replay.runner import carry_out
 from kubedsm_lab.replay.world import Run, Setup
 from loadgen.generators import normal

@@ -1,12 +1,15 @@
-"""How a run ended: three sentences, and what to try next."""
+"""Results of the demo: in sentences, and as JSON."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+from kubedsm.dashboard.rows import MoveRow
 from kubedsm.planner.plurals import counted
-from kubedsm_lab.demo.frame import Frame
-from kubedsm_lab.demo.standing import Standing
+from kubedsm_lab.demo.disconnection import Disconnection
+from kubedsm_lab.demo.frame import Frame, Standing, rounded
+from kubedsm_lab.demo.observer import NodeView
 
-#: commands, and what they show
+#: commands and their purpose
 TRY_NEXT = (
     ("kubedsm replay 1.5-.4", "six schedulers on the paper's load, side by side"),
     ("kubedsm suggest", "what would be moved on your own cluster; moves nothing"),
@@ -14,23 +17,23 @@ TRY_NEXT = (
 
 
 def ending(frame: Frame) -> Sequence[str]:
-    """The sentences, of what was measured."""
+    """Return the measured results in sentences."""
     said = [_kept(frame), _moves(frame), _binds(frame)]
     if frame.interrupted:
         said.insert(0, f"Interrupted after {frame.seconds:.0f} of {frame.duration:.0f} s.")
     if frame.cut is not None:
-        said.append(of_cut(frame))
+        said.append(describe_cut(frame))
     return [sentence for sentence in said if sentence]
 
 
-def standings(frame: Frame) -> str:
-    """The shares so far, of both."""
+def describe_shares(frame: Frame) -> str:
+    """Return the edge shares of both schedulers until now."""
     said = list(_of_both(frame))
     return f"so far: {'; '.join(said)}" if said else ""
 
 
-def bound(frame: Frame) -> str:
-    """How many pods were bound so far, and how fast."""
+def describe_binds(frame: Frame) -> str:
+    """Return the number of bound pods and their latency."""
     said = f"{counted(frame.bound, 'pod')} bound, {frame.waiting} waiting"
     if frame.latency is None:
         return said
@@ -38,8 +41,8 @@ def bound(frame: Frame) -> str:
     return f"{said}; created to bound: mean {shown['mean']:.0f} ms, p99 {shown['p99']:.0f} ms"
 
 
-def moved(frame: Frame) -> str:
-    """How much was moved so far, and at what price."""
+def describe_moves(frame: Frame) -> str:
+    """Return the number of migrations and their cost."""
     made = frame.migrations
     return f"{counted(made.begun, 'move')}, {made.lost_pod_seconds:.3g} pod-seconds lost to them"
 
@@ -104,8 +107,8 @@ def _binds(frame: Frame) -> str:
     return f"{said}{waiting} (emulated cluster, this machine)."
 
 
-def of_cut(frame: Frame) -> str:
-    """What became of the site that is cut off; nothing if none is."""
+def describe_cut(frame: Frame) -> str:
+    """Describe the disconnected site; the empty string if there is none."""
     cut = frame.cut
     if cut is None:
         return ""
@@ -118,3 +121,67 @@ def of_cut(frame: Frame) -> str:
         f" pods served on average, {cut.lowest:.1%} at least, Kubernetes evicted"
         f" {counted(cut.evicted, 'pod')}, and {counted(cut.moves, 'move')} began."
     )
+
+
+def as_json(frame: Frame) -> dict[str, Any]:
+    """Return the frame: shares are time means but for the last ones; latencies end with the bind."""
+    theirs = {} if frame.theirs is None else frame.theirs.as_json()
+    return {
+        "emulated": True,
+        "seconds": round(frame.seconds, 1),
+        "duration": frame.duration,
+        "interrupted": frame.interrupted,
+        "headline": frame.headline,
+        "soFar": ending(frame),
+        **frame.ours.as_json(),
+        "lastEdgeShare": {s.name: round(s.share.ratio, 4) for s in frame.services},
+        "promises": {s.name: s.promise for s in frame.services},
+        "missing": {s.name: s.missing for s in frame.services},
+        "replicas": {s.name: s.pods for s in frame.services},
+        "rates": {s.name: s.rate for s in frame.services},
+        "nodes": [_node(node, away=frame.is_away(node)) for node in frame.nodes],
+        "bound": frame.bound,
+        "pending": frame.waiting,
+        "moves": [_move(move, frame.epoch) for move in frame.moves.values()],
+        "migrations": frame.migrations.begun,
+        "takenBack": frame.migrations.taken_back,
+        "lostPodSeconds": round(frame.migrations.lost_pod_seconds, 3),
+        "bindLatencyMs": None if frame.latency is None else frame.latency.milliseconds(),
+        "kubeScheduler": {"replay": frame.replay, **theirs},
+        **({"disconnect": _cut(frame.cut)} if frame.cut else {}),
+    }
+
+
+def _node(node: NodeView, *, away: bool) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "tier": node.tier,
+        "away": away,
+        "cpu": {"used": node.used.cpu / 1000, "allocatable": node.allocatable.cpu / 1000},
+        "memory": {"used": node.used.memory, "allocatable": node.allocatable.memory},
+        "pods": dict(node.pods),
+    }
+
+
+def _move(move: MoveRow, epoch: float) -> dict[str, Any]:
+    return {
+        "pod": move.pod,
+        "from": move.source,
+        "to": move.target,
+        "why": move.purpose,
+        "at": round(move.began - epoch, 1),
+        "state": move.state,
+        "reason": move.reason or None,
+    }
+
+
+def _cut(cut: Disconnection) -> dict[str, Any]:
+    return {
+        "site": cut.site,
+        "from": cut.begins,
+        "to": cut.ends,
+        "servingShare": rounded(cut.serving),
+        "lowestServingShare": rounded(cut.lowest),
+        "evicted": cut.evicted,
+        "moves": cut.moves,
+    }

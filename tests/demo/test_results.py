@@ -3,9 +3,8 @@
 import attrs
 import pytest
 
-from kubedsm_lab.demo.document import as_json
-from kubedsm_lab.demo.ending import ending, standings
 from kubedsm_lab.demo.observer import Migrations
+from kubedsm_lab.demo.results import as_json, describe_shares, ending
 from support.demo_frames import FRAME
 
 
@@ -42,7 +41,7 @@ def test_capacity_that_was_lost_is_told():
 def test_a_replay_that_is_not_there_is_told_of(replay, why):
     alone = attrs.evolve(FRAME, theirs=None, replay=replay)
     assert why in ending(alone)[0]
-    assert "kube-scheduler's replay" in standings(alone)
+    assert "kube-scheduler's replay" in describe_shares(alone)
     assert as_json(alone)["kubeScheduler"] == {"replay": replay}
 
 
