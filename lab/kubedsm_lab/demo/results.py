@@ -124,7 +124,7 @@ def describe_cut(frame: Frame) -> str:
 
 
 def as_json(frame: Frame) -> dict[str, Any]:
-    """Return the frame: shares are time means but for the last ones; latencies end with the bind."""
+    """Return the frame: shares are time means but the last ones; latencies end with the bind."""
     theirs = {} if frame.theirs is None else frame.theirs.as_json()
     return {
         "emulated": True,

@@ -74,7 +74,9 @@ _SETTINGS: Any = {
     "hatch.linewidth": 0.7,
     "legend.frameon": False,
 }
+_NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
 _SVG = re.compile(r"<svg [^>]*>")
+_METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 _SAID = re.compile(r"<title>(.*?)</title><desc>(.*?)</desc>", re.DOTALL)
 #: width and height of a picture, and its height without the heading
 _SIZE = re.compile(
@@ -314,13 +316,13 @@ def render_picture(title: str, about: str, panels: Sequence[Panel]) -> bytes:
             axes.set_title(panel.title)
             panel.draw(axes)
         figure.savefig(drawn, format="svg", metadata={"Date": None})
-    body = _SVG.split(drawn.getvalue(), maxsplit=1)[1]
+    body = _METADATA.sub("", _SVG.split(drawn.getvalue(), maxsplit=1)[1], count=1)
+    body = body.replace("xlink:href", "href")
     for colour, variable in VARIABLES.items():
         body = body.replace(f": {colour}", f": var(--{variable}, {colour})")
     wide, high, top = (round(inches * _POINTS, 1) for inches in (width, height, heading))
     return (
-        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
-        f' role="img" aria-label="{escape(title)}" data-heading="{top}"'
+        f'<svg{_NAMESPACE} role="img" aria-label="{escape(title)}" data-heading="{top}"'
         f' width="{wide}pt" height="{high}pt" viewBox="0 0 {wide} {high}">'
         f"<title>{escape(title)}</title><desc>{escape(about)}</desc>{body}"
     ).encode()
@@ -337,4 +339,4 @@ def split_picture(content: bytes) -> tuple[str, str, str]:
         below = round(high - top, 1)
         return f'width="{wide}pt" height="{below}pt" viewBox="0 {top} {wide} {below}"'
 
-    return title, about, _SIZE.sub(crop, text, count=1)
+    return title, about, _SIZE.sub(crop, text.replace(_NAMESPACE, "", 1), count=1)
