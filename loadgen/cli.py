@@ -16,17 +16,18 @@ from kubedsm.terminal.running import Commands, run
 from kubedsm.terminal.whole_files import write_whole
 from loadgen import generators
 from loadgen.generators import (
+    PAPER_CLUSTER_TOTAL,
     PAPER_COEFFICIENTS,
     PAPER_EDGE_TOTAL,
     PAPER_REQUESTS,
+    Wavy,
 )
-from loadgen.parameters import Duration, Services, Totals
+from loadgen.parameters import DURATION, SERVICES, TOTALS
 from loadgen.scenario import Scenario, dumps, load
-from loadgen.wavy import PAPER_CLUSTER_TOTAL, Wavy, wavy
 
 
 def _totals(amounts: Mapping[str, float]) -> str:
-    """As `Totals` reads them."""
+    """Format as TOTALS parses."""
     return f"{amounts['cpu']:g},{amounts['memory'] / 1e9:g}"
 
 
@@ -34,11 +35,11 @@ cycles_option = click.option(
     "--cycles", type=click.IntRange(1, 100_000), default=12, show_default=True
 )
 cycle_length_option = click.option(
-    "--cycle-length", type=Duration(), default="90s", show_default=True
+    "--cycle-length", type=DURATION, default="90s", show_default=True
 )
 services_option = click.option(
     "--services",
-    type=Services(),
+    type=SERVICES,
     default=",".join(PAPER_COEFFICIENTS),
     show_default=True,
     help="What the paper's services A, B, C and D are called; fewer leave out the last ones.",
@@ -60,8 +61,8 @@ ELSEWHERE = {
         "load_commands",
         "See that this machine measures rightly, by a server that is known.",
     ),
-    "closed": ("closed_commands", "Send with clients that wait for their answers, and measure."),
-    "hpa": ("closed_commands", "Find a load that is too much, and how long an autoscaler takes."),
+    "closed": ("load_commands", "Send with clients that wait for their answers, and measure."),
+    "hpa": ("load_commands", "Find a load that is too much, and how long an autoscaler takes."),
     "run": ("load_commands", "Send the requests of a scenario when they are due, and measure."),
     "serve": ("serve_command", "Be a service that takes the load."),
 }
@@ -151,14 +152,14 @@ def generate_normal(
 )
 @click.option(
     "--edge",
-    type=Totals(),
+    type=TOTALS,
     default=_totals(PAPER_EDGE_TOTAL),
     show_default=True,
     help="What the edge has for the services: cores and GB.",
 )
 @click.option(
     "--cluster",
-    type=Totals(),
+    type=TOTALS,
     default=_totals(PAPER_CLUSTER_TOTAL),
     show_default=True,
     help="What edge and cloud have together.",
@@ -195,7 +196,7 @@ def generate_wavy(
         requests=dict(zip(services, PAPER_REQUESTS.values(), strict=False)),
         endpoint=endpoint,
     )
-    _write(wavy(parameters), out)
+    _write(generators.wavy(parameters), out)
 
 
 def _write(scenario: Scenario, out: Path | None) -> None:

@@ -1,8 +1,10 @@
-"""Scenarios drawn at random, from a seed."""
+"""Scenarios of the KubeDSM paper: drawn from a seed, or one wave after another."""
 
 import math
 import random
 from collections.abc import Collection, Iterable, Mapping
+
+import attrs
 
 from kubedsm.terminal.problems import Problem
 from loadgen.scenario import Api, Interval, Scenario
@@ -22,6 +24,13 @@ PAPER_REQUESTS: Mapping[str, Mapping[str, float]] = {
 }
 #: The paper's three edge nodes, of each of which its generator sets 1 core and 1 GB aside.
 PAPER_EDGE_TOTAL: Mapping[str, float] = {"cpu": 13, "memory": 11e9}
+
+
+#: The paper's edge and cloud node together, the cloud's less 1 core and 1 GB as each edge node's,
+#: less the further 2 cores and 2 GB that its generator leaves free in such a scenario.
+PAPER_CLUSTER_TOTAL: Mapping[str, float] = {"cpu": 13 + 21 - 2, "memory": 11e9 + 16e9 - 2e9}
+#: Base, peak, base: a wave is no shorter.
+SHORTEST_WAVE = 3
 
 
 class GeneratorError(Problem, ValueError):
@@ -137,3 +146,135 @@ def _normal(rng: random.Random, mean: float, sigma: float) -> float:
 
 def _clipped(replicas: float, most: int) -> int:
     return max(LEAST_REPLICAS, min(most, round(replicas)))
+
+
+def _finite(_: object, attribute: "attrs.Attribute[float]", value: float) -> None:
+    check_finite(attribute.name, value)
+
+
+def _amounts(
+    _: object, attribute: "attrs.Attribute[Mapping[str, float]]", value: Mapping[str, float]
+) -> None:
+    for resource, amount in value.items():
+        if not 0 < amount < math.inf:
+            name = attribute.name.replace("_", " ")
+            raise GeneratorError(f"{name}: {amount:g} of {resource} is not above 0 and finite")
+
+
+@attrs.frozen
+class Wavy:
+    """The parameters of `wavy`: refused with GeneratorError, whose text is one line."""
+
+    #: every service's demand at rest, all together about this multiple of the edge
+    base: float = attrs.field(validator=_finite)
+    #: how many services have a wave, the first ones
+    services: int
+    #: in all, shared out evenly among the waves
+    cycles: int = 12
+    cycle_seconds: float = 90.0
+    #: most replicas by which a service changes from one cycle to the next; None for any number
+    max_step: int | None = None
+    edge_total: Mapping[str, float] = attrs.field(default=PAPER_EDGE_TOTAL, validator=_amounts)
+    cluster_total: Mapping[str, float] = attrs.field(
+        default=PAPER_CLUSTER_TOTAL, validator=_amounts
+    )
+    #: what one replica of each service requests, in the totals' units
+    requests: Mapping[str, Mapping[str, float]] = PAPER_REQUESTS
+    endpoint: str = "http://{service}/"
+
+    def __attrs_post_init__(self) -> None:
+        if not 1 <= self.services <= len(self.requests):
+            raise GeneratorError(
+                f"services: {self.services} of {len(self.requests)} services cannot have a wave"
+            )
+        if self.cycles < SHORTEST_WAVE * self.services:
+            raise GeneratorError(
+                f"cycles: {self.cycles} are fewer than {SHORTEST_WAVE} for each wave, "
+                f"{SHORTEST_WAVE * self.services} in all"
+            )
+        check_length(self.cycle_seconds)
+        if self.max_step is not None and self.max_step < 1:
+            raise GeneratorError(f"max step: {self.max_step} is not at least 1")
+
+
+def wavy(parameters: Wavy) -> Scenario:
+    """One service after another ramps up to what the cluster holds and back; the others rest.
+
+    At rest a service has clip(round(base coef), 1, 10) replicas, with `coefficients` of the edge;
+    its wave's peak is as many as the cluster's total has room for beside the others at rest, at
+    most 10, the HPA's bound. Up and down are linear in whole replicas. The last cycle of each wave
+    is at rest. Nothing is drawn at random, and the ramps are integer arithmetic.
+
+    Source: the scenario generator that the KubeDSM paper (arXiv 2501.07130) evaluates with, which
+    knows no bound of 10 and a `max_step` of 3.
+
+    Raises GeneratorError if the services at rest do not fit, or a wave would have no height.
+    """
+    names = list(parameters.requests)
+    rest = {
+        name: max(LEAST_REPLICAS, min(MOST_REPLICAS, round(parameters.base * coefficient)))
+        for name, coefficient in coefficients(parameters.edge_total, parameters.requests).items()
+    }
+    replicas = {name: [rest[name]] * parameters.cycles for name in names}
+    start = 0
+    for index, name in enumerate(names[: parameters.services]):
+        length = (parameters.cycles - start) // (parameters.services - index)
+        height = _height(name, rest, parameters)
+        replicas[name][start : start + length] = [
+            rest[name] + more for more in _wave(height, length, parameters.max_step)
+        ]
+        start += length
+    return served(replicas, parameters.cycle_seconds, parameters.endpoint)
+
+
+def _height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
+    """How many replicas more than at rest fit into the cluster."""
+    for resource, total in parameters.cluster_total.items():
+        used = _used(resource, rest, parameters)
+        if used > total:
+            raise GeneratorError(
+                f"base: at {parameters.base:g} times the edge the services request {used:g} of "
+                f"{resource}, the cluster has {total:g}"
+            )
+    height = 0
+    while rest[name] + height < MOST_REPLICAS and _fits(
+        dict(rest) | {name: rest[name] + height + 1}, parameters
+    ):
+        height += 1
+    if height == 0:
+        raise GeneratorError(
+            f"base: at {parameters.base:g} times the edge there is room for no wave of {name}"
+        )
+    return height
+
+
+def _fits(replicas: Mapping[str, int], parameters: Wavy) -> bool:
+    return all(
+        _used(resource, replicas, parameters) <= total
+        for resource, total in parameters.cluster_total.items()
+    )
+
+
+def _used(resource: str, replicas: Mapping[str, int], parameters: Wavy) -> float:
+    return sum(
+        count * parameters.requests[name].get(resource, 0) for name, count in replicas.items()
+    )
+
+
+def _wave(height: int, length: int, max_step: int | None) -> list[int]:
+    """Replicas above rest, cycle by cycle: from 0 up to the height and back to 0.
+
+    The way up has length // 2 steps or one fewer, the way down the others.
+    """
+    up = (length - 1) // 2
+    down = length - 1 - up
+    if max_step is not None:
+        height = min(height, max_step * up)
+    rising = [_rounded(height * cycle, up) for cycle in range(up + 1)]
+    falling = [_rounded(height * cycle, down) for cycle in reversed(range(down))]
+    return rising + falling
+
+
+def _rounded(dividend: int, divisor: int) -> int:
+    """To the nearest whole number, halves up."""
+    return (2 * dividend + divisor) // (2 * divisor)

@@ -1,4 +1,4 @@
-"""Scenarios are sent, and this machine is checked: what is done, and what is shown of it."""
+"""Commands that send requests: run, check, closed and hpa."""
 
 import asyncio
 import json
@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 from rich.console import Group, RenderableType
 
@@ -16,13 +17,15 @@ from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import table
 from loadgen.arrivals import Arrivals
 from loadgen.checking import SHORTEST_STALL, Check, Checked, run_check
-from loadgen.driver import Limits
-from loadgen.measures import Results
+from loadgen.driver import Clients, ClosedLoop, Limits
+from loadgen.hpa import Plan, Played, hpa_report, line_of, play
+from loadgen.measures import RequestRecorder, Results
 from loadgen.playing import Play, outcomes_file, perform, unreachable
+from loadgen.recovery import FIND, Sla, Window
 from loadgen.report import report
 from loadgen.scenario import Scenario, ScenarioError, load
 from loadgen.stopping import stopped_by_signals
-from loadgen.transport import EndpointError, HttpTransport
+from loadgen.transport import EndpointError, HttpTransport, TransportError
 
 #: columns, where no terminal says how many there are
 WIDTH = 120
@@ -42,12 +45,12 @@ def run(
     read = load(scenario)
     urls = _urls(read, endpoints)
     try:
-        play = Play(read, urls, arrivals, seed, Limits(max_connections, timeout))
+        planned = Play(read, urls, arrivals, seed, Limits(max_connections, timeout))
     except ScenarioError as error:
         raise ScenarioError(error.reason, source=str(scenario)) from None
     except EndpointError as error:
         raise EndpointError(f"{scenario}: {error}") from None
-    began, results = asyncio.run(_run(play, csv_path))
+    began, results = asyncio.run(_run(planned, csv_path))
     summary = {
         "scenario": str(scenario),
         "began": began.isoformat(timespec="milliseconds"),
@@ -113,6 +116,89 @@ def _checked_report(checked: Checked) -> RenderableType:
     return Group(
         report(checked.steady, "a fixed delay"), report(checked.stalled, "one stall"), findings
     )
+
+
+def closed(
+    clients: int,
+    *,
+    url: str,
+    duration: float,
+    timeout: float,
+    max_rate: float | None,
+    csv_path: Path | None,
+    output: str,
+) -> None:
+    load = Clients(clients, duration, timeout, max_rate)
+
+    async def sent() -> tuple[datetime, Results]:
+        await _contact(url)
+        with outcomes_file(csv_path) as write, stopped_by_signals() as stop:
+            recorder, began = RequestRecorder([url], write), datetime.now(UTC)
+            loop = ClosedLoop(url, url, HttpTransport, recorder, load)
+            await loop.drive(stop)
+            seconds = min(loop.elapsed, duration) if stop.is_set() else duration
+            # Nothing was due at any moment of its own.
+            results = recorder.results(seconds, interrupted=stop.is_set())
+            return began, attrs.evolve(results, pacing=None)
+
+    began, results = asyncio.run(sent())
+    summary = {
+        "clients": clients,
+        "began": began.isoformat(timespec="milliseconds"),
+        "url": url,
+        **results.as_json(),
+    }
+    show(summary if output == "json" else report(results, f"{clients} clients"))
+
+
+def hpa(
+    *,
+    url: str,
+    clients: int | None,
+    find_time: float,
+    hold_time: float,
+    window: float,
+    p99: float,
+    errors: float,
+    streak: int,
+    timeout: float,
+    max_rate: float | None,
+    output: str,
+) -> None:
+    plan = Plan(
+        url,
+        FIND if clients is None else (clients,),
+        find_time,
+        hold_time,
+        window,
+        Sla(p99, errors / 100),
+        streak,
+        timeout,
+        max_rate,
+    )
+    told = sys.stderr.isatty()
+
+    def tell(number: int, seen: Window) -> None:
+        if told:
+            echo(line_of(number, seen, plan.sla), err=True)
+
+    async def played() -> tuple[datetime, Played]:
+        await _contact(url)
+        with stopped_by_signals() as stop:
+            return datetime.now(UTC), await play(plan, HttpTransport, stop, tell)
+
+    began, found = asyncio.run(played())
+    summary = {"began": began.isoformat(timespec="milliseconds"), **found.as_json()}
+    show(summary if output == "json" else hpa_report(found))
+
+
+async def _contact(url: str) -> None:
+    """Raises EndpointError if nothing listens there."""
+    async with HttpTransport() as transport:
+        try:
+            await transport.contact(url)
+        except TransportError as error:
+            raise EndpointError(f"nothing listens at {url}: {error}") from error
 
 
 def show(shown: dict[str, Any] | RenderableType) -> None:

@@ -1,10 +1,10 @@
-"""What `loadgen serve` is called with."""
+"""Options of `loadgen serve`."""
 
 from typing import Any
 
 import click
 
-from loadgen.parameters import Cores, Duration, Milliseconds, Size, Url
+from loadgen.parameters import CORES, DURATION, MEGABYTES, MILLISECONDS, SIZE, URL
 
 
 @click.command()
@@ -15,7 +15,7 @@ from loadgen.parameters import Cores, Duration, Milliseconds, Size, Url
 @click.option("--name", default="loadgen", show_default=True, help="What it answers with.")
 @click.option(
     "--service-time",
-    type=Duration(),
+    type=DURATION,
     default="0s",
     show_default=True,
     help="A request takes a slot for that long, or for as long as its work takes.",
@@ -27,29 +27,29 @@ from loadgen.parameters import Cores, Duration, Milliseconds, Size, Url
     show_default=True,
     help="Slots: requests that are worked on at once; others wait, first come first served.",
 )
-@click.option("--cpu", type=Milliseconds(), default="0s", help="CPU time of a request.")
+@click.option("--cpu", type=MILLISECONDS, default="0s", help="CPU time of a request.")
 @click.option(
     "--cpu-limit",
-    type=Cores(),
+    type=CORES,
     default="0",
     help="Cores that all requests share, as under a CFS quota, such as 500m.  [no limit]",
 )
 @click.option(
     "--pi-decimals", type=click.IntRange(0, 1_000_000), default=0, help="Worked out for a request."
 )
-@click.option("--memory", type=Size("MB"), default="0", help="Held all the time; MB without unit.")
-@click.option("--net", type=Size(), default="0", help="Of each answer; bytes without unit.")
-@click.option("--disk", type=Size(), default="0", help="Written for a request; bytes without unit.")
+@click.option("--memory", type=MEGABYTES, default="0", help="Held all the time; MB without unit.")
+@click.option("--net", type=SIZE, default="0", help="Of each answer; bytes without unit.")
+@click.option("--disk", type=SIZE, default="0", help="Written for a request; bytes without unit.")
 @click.option(
     "--call",
     "calls",
     multiple=True,
-    type=Url(),
+    type=URL,
     help="Another service that is called for each request, all of them at once. May be repeated.",
 )
 @click.option(
     "--drain",
-    type=Duration(),
+    type=DURATION,
     default="500ms",
     show_default=True,
     help="After SIGTERM new requests are taken for that long, by those who have not heard of it.",

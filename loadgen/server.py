@@ -16,9 +16,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from loadgen.quota import Quota
 from loadgen.transport import SERVED_BY, Transport, TransportError
-from loadgen.work import Work
+from loadgen.work import Quota, Work
 
 #: upper bounds, seconds
 BUCKETS = (

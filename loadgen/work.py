@@ -5,6 +5,7 @@ Decimals of pi load the CPU, memory is held, bytes are returned, bytes are writt
 
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 
@@ -16,6 +17,8 @@ _PIECE = bytes(2**20)
 _GUARD = 10**10
 #: decimals between two looks at the clock: some 20 µs
 _SOME_DECIMALS = 100
+#: seconds of a CFS period, the kernel's default, and shortest sleep despite rounding
+PERIOD, _SHORTEST = 0.1, 1e-4
 
 
 @attrs.frozen
@@ -80,3 +83,42 @@ def write(size: int) -> None:
         for start in range(0, size, len(_PIECE)):
             file.write(_PIECE[: size - start])
         os.fsync(file.fileno())
+
+
+class Quota:
+    """Bound on this process' CPU time: a stand-in for the kernel's CFS quota of a container.
+
+    All threads together use up to `cores` times the period in each period, then wait for the next.
+    So concurrent requests share the cores of the limit. Only the work of requests waits; other CPU
+    time of the process merely counts.
+    """
+
+    def __init__(
+        self,
+        cores: float,
+        used: Callable[[], float] = time.process_time,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """used: CPU time until now. All times are in seconds."""
+        self._share = cores * PERIOD
+        self._used, self._now, self._sleep = used, now, sleep
+        self._lock = threading.Lock()
+        #: end of the period, and CPU time that may be used until then
+        self._ends, self._allowed = now(), used()
+
+    def wait(self) -> None:
+        """Return when CPU time is left; excess of a period is deducted from the next."""
+        while (left := self._throttled()) is not None:
+            self._sleep(max(left, _SHORTEST))
+
+    def _throttled(self) -> float | None:
+        """Return the seconds until the next period, if this one is used up."""
+        with self._lock:
+            now, used = self._now(), self._used()
+            if now >= self._ends:
+                periods = 1 + (now - self._ends) // PERIOD
+                self._ends += periods * PERIOD
+                # Unused time does not accumulate.
+                self._allowed = min(self._allowed + periods * self._share, used + self._share)
+            return self._ends - now if used >= self._allowed else None
