@@ -13,8 +13,7 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from requests import RequestException
 
 from draw_dashboard.asking import Prometheus, Values
-from draw_dashboard.curves import timeseries
-from draw_dashboard.panels import Answer, Panel, bargauge, stat, table
+from draw_dashboard.panels import Answer, Panel, bargauge, stat, table, timeseries
 from draw_dashboard.sheet import FAINT, Box, Sheet
 from kubedsm.terminal.echo import echo
 
