@@ -64,7 +64,7 @@ ELSEWHERE = {
     "closed": ("load_commands", "Send with clients that wait for their answers, and measure."),
     "hpa": ("load_commands", "Find a load that is too much, and how long an autoscaler takes."),
     "run": ("load_commands", "Send the requests of a scenario when they are due, and measure."),
-    "serve": ("serve_command", "Be a service that takes the load."),
+    "serve": ("load_commands", "Be a service that takes the load."),
 }
 MODULES = {name: f"loadgen.{module}" for name, (module, _) in ELSEWHERE.items()}
 _SUMMARIES = {

@@ -6,17 +6,28 @@ replay. Other services are called after that, all at once and without a slot.
 """
 
 import asyncio
+import os
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
+import click
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from loadgen.transport import SERVED_BY, Transport, TransportError
+from kubedsm.terminal.echo import echo
+from loadgen.stopping import stopped_by_signals
+from loadgen.transport import SERVED_BY, HttpTransport, Transport, TransportError
 from loadgen.work import Quota, Work
 
 #: upper bounds, seconds
@@ -26,6 +37,8 @@ BUCKETS = (
 )
 #: seconds that a called service has to answer
 PATIENCE = 30.0
+#: seconds that requests under way are given at the end
+GRACE = 60.0
 #: status of an answer that is an error
 _ERROR = 400
 
@@ -149,3 +162,52 @@ def exposition(registry: CollectorRegistry) -> web.Response:
     """What Prometheus is answered."""
     headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
     return web.Response(body=generate_latest(registry), headers=headers)
+
+
+def serve(
+    *,
+    host: str,
+    port: int,
+    name: str,
+    service_time: float,
+    concurrency: int,
+    cpu: float,
+    cpu_limit: float,
+    pi_decimals: int,
+    memory: int,
+    net: int,
+    disk: int,
+    calls: tuple[str, ...],
+    drain: float,
+) -> None:
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    work = Work(service_time, cpu, pi_decimals, memory, net, disk, cpu_limit)
+
+    async def serving() -> None:
+        async with (
+            HttpTransport(by_proxy=True) as transport,
+            Server(name, work, concurrency, calls, transport) as server,
+        ):
+            runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=GRACE)
+            await runner.setup()
+            try:
+                with stopped_by_signals() as stop:
+                    await _listen(runner, host, port)
+                    await stop.wait()
+                    server.ready = False
+                    await asyncio.sleep(drain)
+            finally:
+                await runner.cleanup()
+
+    asyncio.run(serving())
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        # asyncio's own text repeats the address as a tuple; a name lookup has no errno text
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise click.ClickException(f"cannot listen on {host}:{port}: {why}") from error
+    address = runner.addresses[0]
+    echo(f"http://{address[0]}:{address[1]}")

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from loadgen import recovery, sending, serving
+from loadgen import recovery, sending, server
 from loadgen.checking import Check
 from loadgen.cli import loadgen, main
 from loadgen.driver import Limits
@@ -320,7 +320,7 @@ def test_what_is_done_takes_what_can_be_said_with_the_same_defaults():
         ("check", sending.check),
         ("closed", sending.closed),
         ("hpa", sending.hpa),
-        ("serve", serving.serve),
+        ("serve", server.serve),
     ):
         command = loadgen.get_command(None, name)
         options[name] = {each.name: each.default for each in command.params}
