@@ -18,12 +18,14 @@ from kubedsm_lab.replay.packing.attempts import (
     Attempt,
     Call,
     Category,
-    _Between,
-    _papers,
     attempt,
     category,
-    holds,
+    has_no_overload,
+    place_by_paper,
     placed_proven,
+)
+from kubedsm_lab.replay.packing.attempts import (
+    call as packed_within,
 )
 from kubedsm_lab.replay.packing.experiment import PRESET, Plan, attempts
 from kubedsm_lab.replay.packing.instances import PRIORITIES, Shape, instance, seeds, shapes
@@ -118,9 +120,9 @@ def test_a_node_holds_no_more_than_it_has_room_for():
     one = instance(TINY, 1)
     pod, (name, room) = one.arrivals[0][0], next(iter(one.empty.free.items()))
     full = attrs.evolve(one.empty, pods={pod.uid: pod}, free={**one.empty.free, name: pod.requests})
-    assert holds(full.with_placed({pod.uid: name}))
+    assert has_no_overload(full.with_placed({pod.uid: name}))
     tight = {**one.empty.free, name: pod.requests - Resources(1)}
-    assert not holds(attrs.evolve(full, free=tight).with_placed({pod.uid: name}))
+    assert not has_no_overload(attrs.evolve(full, free=tight).with_placed({pod.uid: name}))
     assert room.cpu >= pod.requests.cpu
 
 
@@ -151,8 +153,8 @@ def test_the_papers_order_moves_no_pod_for_a_less_important_one():
     start = snapshot([node("n1", Tier.EDGE, 8, GI), node("n2", Tier.EDGE, 6, GI)], [
         big, packable("small", 1, 8)
     ])  # fmt: skip
-    assert _papers(start, (2, 1), Highs()) == (1, 0)
-    ours = _Between(start, start, (2, 1), Highs()).within(PLENTY, gaps=True)
+    assert place_by_paper(start, (2, 1), Highs()) == (1, 0)
+    ours = packed_within(start, start, (2, 1), Highs(), PLENTY, gaps=True)
     assert ours.placed == (1, 1)
 
 
@@ -162,9 +164,8 @@ def test_without_gaps_pods_that_need_each_others_room_stay():
     pods = [packable(f"{n}", 1, n, on, running=True)
             for n, on in ((6, "n1"), (3, "n1"), (5, "n2"), (4, "n2"))]  # fmt: skip
     start = snapshot(nodes, [*pods, packable("2", 1, 2)])
-    between = _Between(start, start, (1,), Highs())
-    assert between.within(PLENTY, gaps=True).placed == (5,)
-    assert between.within(PLENTY, gaps=False).placed == (4,)
+    for gaps, placed in ((True, 5), (False, 4)):
+        assert packed_within(start, start, (1,), Highs(), PLENTY, gaps=gaps).placed == (placed,)
 
 
 def packable(name, priority, cores, on=None, *, running=False):
