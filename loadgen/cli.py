@@ -1,4 +1,4 @@
-"""The command `loadgen`: make scenarios, look at them, send them."""
+"""The command `loadgen`: generate, show and send scenarios."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ out_option = click.option(
 )
 
 
-#: where the commands are that are not here, and what they do: a list of them needs none of it
+#: module and summary of the commands that are imported when they run
 ELSEWHERE = {
     "check": (
         "load_commands",
@@ -237,7 +237,7 @@ def show(scenario: Path, output: str) -> None:
 
 
 def _cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float]]]:
-    """Start, end and every service's rate, wherever any rate may change."""
+    """Return start, end and rates of the stretches without a change."""
     ends = sorted({end for api in scenario.apis for end in api.ends})
     return [
         (start, end, {name: scenario.rate(name, start) for name in scenario.services})
@@ -246,5 +246,5 @@ def _cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float]]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command; end the process with 0, 2 for wrong usage, or 1, and one line said why."""
+    """Run the command; exit with 0, with 2 for wrong usage, or with 1 and one line."""
     run(loadgen, "loadgen", (Problem,), arguments)

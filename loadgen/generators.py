@@ -9,41 +9,41 @@ import attrs
 from kubedsm.terminal.problems import Problem
 from loadgen.scenario import Api, Interval, Scenario
 
-#: What one replica is made to serve, requests a second.
+#: requests a second per replica
 REQUESTS_PER_REPLICA = 5
-#: The HPA's bounds in the paper's set-up.
+#: bounds of the HPA in the paper's set-up
 LEAST_REPLICAS, MOST_REPLICAS = 1, 10
 
 _MI = 2**20
-#: cores and bytes that one replica of each of the paper's services requests
+#: cores and bytes requested by one replica of each of the paper's services
 PAPER_REQUESTS: Mapping[str, Mapping[str, float]] = {
     "a": {"cpu": 1, "memory": 950 * _MI},
     "b": {"cpu": 1, "memory": 1900 * _MI},
     "c": {"cpu": 1, "memory": 950 * _MI},
     "d": {"cpu": 2, "memory": 1900 * _MI},
 }
-#: The paper's three edge nodes, of each of which its generator sets 1 core and 1 GB aside.
+#: the paper's three edge nodes, less 1 core and 1 GB each
 PAPER_EDGE_TOTAL: Mapping[str, float] = {"cpu": 13, "memory": 11e9}
 
 
-#: The paper's edge and cloud node together, the cloud's less 1 core and 1 GB as each edge node's,
-#: less the further 2 cores and 2 GB that its generator leaves free in such a scenario.
+#: the paper's edge and cloud, less 1 core and 1 GB per node, less 2 cores and 2 GB that its
+#: generator leaves free in a wavy scenario
 PAPER_CLUSTER_TOTAL: Mapping[str, float] = {"cpu": 13 + 21 - 2, "memory": 11e9 + 16e9 - 2e9}
-#: Base, peak, base: a wave is no shorter.
+#: cycles of the shortest wave: base, peak, base
 SHORTEST_WAVE = 3
 
 
 class GeneratorError(Problem, ValueError):
-    """A parameter that no scenario can be generated from."""
+    """Invalid parameter of a generator."""
 
 
 def coefficients(
     edge_total: Mapping[str, float], requests: Mapping[str, Mapping[str, float]]
 ) -> dict[str, float]:
-    """Per service, the replicas of it that fill an equal part of the edge.
+    """Return the replicas of each service that fill an equal part of the edge.
 
-    The mean over resources of total / number of services / request. `edge_total` and each
-    service's requests are in the same units, by resource; every request is above 0.
+    The mean over resources of total / number of services / request. `edge_total` and the requests
+    are in the same units, by resource; every request is above 0.
     Source: the scenario generator that the KubeDSM paper (arXiv 2501.07130) evaluates with.
     """
     return {
@@ -70,13 +70,12 @@ def normal(
     final: Mapping[str, int] | None = None,
     most_replicas: int = MOST_REPLICAS,
 ) -> Scenario:
-    """The paper's scenario `mean_sigma`: demand that varies about a multiple of the edge.
+    """Return the paper's scenario `mean_sigma`: demand that varies about a multiple of the edge.
 
-    Per cycle and service, drawn anew, replicas = clip(round(N(mean coef, sigma coef)), 1,
-    `most_replicas`), and the rate is 5 requests a second for each. `final` gives the last cycle's
-    replicas instead, for the services it names. The draws depend on the seed, the number and the
-    order of the services only: they come from `random.Random.random`, the one method whose
-    sequence Python keeps from version to version.
+    In each cycle, each service has clip(round(N(mean coef, sigma coef)), 1, `most_replicas`)
+    replicas, and 5 requests a second for each. `final` sets the last cycle's replicas of some
+    services. The draws depend on the seed and on the number and order of the services; they come
+    from `random.Random.random`, whose sequence no version of Python changes.
 
     Raises GeneratorError.
     """
@@ -115,7 +114,7 @@ def check_length(cycle_seconds: float) -> None:
 
 
 def served(replicas: Mapping[str, Iterable[int]], cycle_seconds: float, endpoint: str) -> Scenario:
-    """Per service, cycle by cycle, as many requests as so many replicas are made to serve."""
+    """Return the requests that these replicas serve, by service and cycle."""
     return Scenario(
         tuple(
             Api(
@@ -139,7 +138,7 @@ def _check_final(final: Mapping[str, int], services: Collection[str], most: int)
 
 
 def _normal(rng: random.Random, mean: float, sigma: float) -> float:
-    """The Box-Muller transform, its second value unused."""
+    """Box-Muller transform without its second value."""
     radius = math.sqrt(-2 * math.log(1 - rng.random()))
     return mean + sigma * radius * math.cos(2 * math.pi * rng.random())
 
@@ -163,22 +162,22 @@ def _amounts(
 
 @attrs.frozen
 class Wavy:
-    """The parameters of `wavy`: refused with GeneratorError, whose text is one line."""
+    """Parameters of `wavy`. Raises GeneratorError for invalid ones."""
 
-    #: every service's demand at rest, all together about this multiple of the edge
+    #: demand of all services at rest as a multiple of the edge
     base: float = attrs.field(validator=_finite)
-    #: how many services have a wave, the first ones
+    #: number of services with a wave
     services: int
-    #: in all, shared out evenly among the waves
+    #: total, divided evenly among the waves
     cycles: int = 12
     cycle_seconds: float = 90.0
-    #: most replicas by which a service changes from one cycle to the next; None for any number
+    #: greatest change of replicas from one cycle to the next; None for any
     max_step: int | None = None
     edge_total: Mapping[str, float] = attrs.field(default=PAPER_EDGE_TOTAL, validator=_amounts)
     cluster_total: Mapping[str, float] = attrs.field(
         default=PAPER_CLUSTER_TOTAL, validator=_amounts
     )
-    #: what one replica of each service requests, in the totals' units
+    #: requests of one replica of each service, in the totals' units
     requests: Mapping[str, Mapping[str, float]] = PAPER_REQUESTS
     endpoint: str = "http://{service}/"
 
@@ -198,12 +197,11 @@ class Wavy:
 
 
 def wavy(parameters: Wavy) -> Scenario:
-    """One service after another ramps up to what the cluster holds and back; the others rest.
+    """Return a scenario in which one service after another ramps up to the cluster's capacity.
 
-    At rest a service has clip(round(base coef), 1, 10) replicas, with `coefficients` of the edge;
-    its wave's peak is as many as the cluster's total has room for beside the others at rest, at
-    most 10, the HPA's bound. Up and down are linear in whole replicas. The last cycle of each wave
-    is at rest. Nothing is drawn at random, and the ramps are integer arithmetic.
+    At rest, a service has clip(round(base coef), 1, 10) replicas, with `coefficients` of the edge.
+    The peak of its wave fills the cluster next to the others at rest, up to 10 replicas, the HPA's
+    bound. Ramps are linear in whole replicas; the last cycle of a wave is at rest.
 
     Source: the scenario generator that the KubeDSM paper (arXiv 2501.07130) evaluates with, which
     knows no bound of 10 and a `max_step` of 3.
@@ -228,7 +226,7 @@ def wavy(parameters: Wavy) -> Scenario:
 
 
 def _height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
-    """How many replicas more than at rest fit into the cluster."""
+    """Return the replicas above rest that fit into the cluster."""
     for resource, total in parameters.cluster_total.items():
         used = _used(resource, rest, parameters)
         if used > total:
@@ -262,10 +260,7 @@ def _used(resource: str, replicas: Mapping[str, int], parameters: Wavy) -> float
 
 
 def _wave(height: int, length: int, max_step: int | None) -> list[int]:
-    """Replicas above rest, cycle by cycle: from 0 up to the height and back to 0.
-
-    The way up has length // 2 steps or one fewer, the way down the others.
-    """
+    """Return replicas above rest by cycle: from 0 up to the height and back to 0."""
     up = (length - 1) // 2
     down = length - 1 - up
     if max_step is not None:
@@ -276,5 +271,5 @@ def _wave(height: int, length: int, max_step: int | None) -> list[int]:
 
 
 def _rounded(dividend: int, divisor: int) -> int:
-    """To the nearest whole number, halves up."""
+    """Divide and round to the nearest integer, halves up."""
     return (2 * dividend + divisor) // (2 * divisor)

@@ -27,9 +27,9 @@ from loadgen.scenario import Scenario, ScenarioError, load
 from loadgen.stopping import stopped_by_signals
 from loadgen.transport import EndpointError, HttpTransport, TransportError
 
-#: columns, where no terminal says how many there are
+#: columns without a terminal
 WIDTH = 120
-#: ms; later than this the generator, not the server, is what is measured
+#: ms of delay above which the generator is measured instead of the server
 LATE = 20.0
 
 
@@ -73,7 +73,7 @@ async def _run(play: Play, csv_path: Path | None) -> tuple[datetime, Results]:
 
 
 def _urls(scenario: Scenario, endpoints: Iterable[tuple[str | None, str]]) -> dict[str, str]:
-    """By service; what is said for one service goes before what is said for every one."""
+    """Return URLs by service; an option for one service overrides those for all."""
     urls = {api.name: api.endpoint for api in scenario.apis}
     for name, url in sorted(endpoints, key=lambda endpoint: endpoint[0] is not None):
         if name is not None and name not in urls:
@@ -139,7 +139,7 @@ def closed(
             loop = ClosedLoop(url, url, HttpTransport, recorder, load)
             await loop.drive(stop)
             seconds = min(loop.elapsed, duration) if stop.is_set() else duration
-            # Nothing was due at any moment of its own.
+            # A closed loop has no due times.
             results = recorder.results(seconds, interrupted=stop.is_set())
             return began, attrs.evolve(results, pacing=None)
 
@@ -195,7 +195,7 @@ def hpa(
 
 
 async def _contact(url: str) -> None:
-    """Raises EndpointError if nothing listens there."""
+    """Raises EndpointError without a listener."""
     async with HttpTransport() as transport:
         try:
             await transport.contact(url)
