@@ -191,7 +191,7 @@ def plot_areas(
     """
 
     def draw(axes: "Axes") -> None:
-        row = 1.2 * most
+        row = 1.4 * most
         bases = [row * place for place in reversed(range(len(services)))]
         for base, changes in zip(bases, services.values(), strict=True):
             moments = [*(min(change[0], end) for change in changes), end]
@@ -319,7 +319,9 @@ def render_picture(title: str, about: str, panels: Sequence[Panel]) -> bytes:
     body = _METADATA.sub("", _SVG.split(drawn.getvalue(), maxsplit=1)[1], count=1)
     body = body.replace("xlink:href", "href")
     for colour, variable in VARIABLES.items():
-        body = body.replace(f": {colour}", f": var(--{variable}, {colour})")
+        shown = f"var(--{variable}, {colour})"
+        body = body.replace(f'fill="{colour}"', f'style="fill: {shown}"')
+        body = body.replace(f": {colour}", f": {shown}")
     wide, high, top = (round(inches * _POINTS, 1) for inches in (width, height, heading))
     return (
         f'<svg{_NAMESPACE} role="img" aria-label="{escape(title)}" data-heading="{top}"'
