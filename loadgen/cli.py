@@ -11,7 +11,6 @@ import click
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import table
-from kubedsm.terminal.problems import Problem
 from kubedsm.terminal.running import Commands, run
 from kubedsm.terminal.whole_files import write_whole
 from loadgen import generators
@@ -55,23 +54,8 @@ out_option = click.option(
 )
 
 
-#: module and summary of the commands that are imported when they run
-ELSEWHERE = {
-    "check": (
-        "load_commands",
-        "See that this machine measures rightly, by a server that is known.",
-    ),
-    "closed": ("load_commands", "Send with clients that wait for their answers, and measure."),
-    "hpa": ("load_commands", "Find a load that is too much, and how long an autoscaler takes."),
-    "run": ("load_commands", "Send the requests of a scenario when they are due, and measure."),
-    "serve": ("load_commands", "Be a service that takes the load."),
-}
-MODULES = {name: f"loadgen.{module}" for name, (module, _) in ELSEWHERE.items()}
-_SUMMARIES = {
-    "generate": "Make a scenario for the paper's services.",
-    "show": "The requests a second that a scenario offers, cycle by cycle.",
-    **{name: summary for name, (_, summary) in ELSEWHERE.items()},
-}
+#: modules of the commands that are imported when they run
+MODULES = dict.fromkeys(("check", "closed", "hpa", "run", "serve"), "loadgen.load_commands")
 
 
 def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -83,7 +67,6 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.group(
     cls=Commands,
     modules=MODULES,
-    summaries=_SUMMARIES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(
@@ -247,4 +230,4 @@ def _cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float]]]:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command; exit with 0, with 2 for wrong usage, or with 1 and one line."""
-    run(loadgen, "loadgen", (Problem,), arguments)
+    run(loadgen, "loadgen", arguments)

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from kubedsm.terminal.urls import url_problem
 from loadgen.generators import PAPER_COEFFICIENTS
+from loadgen.urls import url_problem
 
 T = TypeVar("T")
 _NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"

@@ -13,7 +13,7 @@ from kubedsm_lab.bench.burst import tables as burst_tables
 from kubedsm_lab.bench.burst.result import BurstResult
 from kubedsm_lab.bench.nodes import tables as nodes_tables
 from kubedsm_lab.bench.nodes.result import NodesResult
-from kubedsm_lab.commands import comparing
+from kubedsm_lab.comparison import experiments as available
 from kubedsm_lab.comparison.experiments import (
     BURST,
     EXPERIMENTS,
@@ -66,7 +66,7 @@ def compare(tmp_path, monkeypatch):
     """The command on these experiments: exit code, standard output, standard error."""
 
     def compared(experiments, *arguments, out=tmp_path):
-        monkeypatch.setattr(comparing, "EXPERIMENTS", experiments)
+        monkeypatch.setattr(available, "EXPERIMENTS", experiments)
         done = command_line.kubedsm("compare", "--out", out, *arguments)
         return done.returncode, done.stdout, done.stderr
 
