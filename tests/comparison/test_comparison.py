@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kubedsm_lab.bench.burst import tables as burst_tables
-from kubedsm_lab.bench.burst.result import BurstResult
-from kubedsm_lab.bench.nodes import tables as nodes_tables
-from kubedsm_lab.bench.nodes.result import NodesResult
+from kubedsm_lab.bench.burst import result as burst_result
+from kubedsm_lab.bench.nodes import result as nodes_result
 from kubedsm_lab.comparison import experiments as available
 from kubedsm_lab.comparison.experiments import (
     BURST,
@@ -304,9 +302,9 @@ def test_kubedsm_that_is_told_the_load_is_compared_with_the_others():
 @pytest.mark.parametrize(
     ("sections", "experiment"),
     [
-        (burst_tables.sections(BurstResult(1, 1, emulated=True, sides=())), BURST),
+        (burst_result.sections(burst_result.BurstResult(1, 1, emulated=True, sides=())), BURST),
         (hpa_tables.sections([]), HPA),
-        (nodes_tables.sections(NodesResult(1, 1, sides=())), NODES),
+        (nodes_result.sections(nodes_result.NodesResult(1, 1, sides=())), NODES),
         (evaluation.sections([]), PAPER),
         (load_aware.sections([]), LOAD_AWARE),
         (packing_tables.sections([]), PACKING),

@@ -14,14 +14,11 @@ from kubedsm.optimizer.policies.registry import CACHE_SCHEDULER, KUBEDSM, POLICI
 from kubedsm.terminal.console import Console
 from kubedsm_lab.bench.burst import contenders as burst
 from kubedsm_lab.bench.burst import result as burst_result
-from kubedsm_lab.bench.burst import tables as burst_tables
 from kubedsm_lab.bench.burst.bare_loop import FOREVER
 from kubedsm_lab.bench.burst.policy_process import BATCHED
 from kubedsm_lab.bench.burst.run import Plan as BurstPlan
 from kubedsm_lab.bench.nodes import contenders as nodes
 from kubedsm_lab.bench.nodes import result as nodes_result
-from kubedsm_lab.bench.nodes import tables as nodes_tables
-from kubedsm_lab.bench.nodes.run import run as run_nodes
 from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.replay import evaluation, presets
 from kubedsm_lab.replay.findings import Findings
@@ -99,7 +96,7 @@ def _run_burst(asked: Asked) -> Findings:
     result = asyncio.run(burst.run(plan, structlog.get_logger().warning, FOREVER))
     return Findings(
         method=result.about,
-        sections=burst_tables.sections(result),
+        sections=burst_result.sections(result),
         standings=burst_result.standings(result),
         results=orjson.dumps(result.as_json()),
     )
@@ -144,12 +141,12 @@ def _run_nodes(asked: Asked) -> Findings:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         searches = len(counts) * rounds * len(nodes.contenders())
         task = bar.add_task("nodes", total=searches)
-        result = run_nodes(counts, pods, rounds, lambda: bar.advance(task))
+        result = nodes.run(counts, pods, rounds, lambda: bar.advance(task))
     # Decision times say nothing: scores written in plain Python are slower.
     ranked = nodes_result.standings(result)
     return Findings(
         method=result.about,
-        sections=nodes_tables.sections(result),
+        sections=nodes_result.sections(result),
         standings=[one for one in ranked if not one.what.startswith("decision time")],
         results=orjson.dumps(result.as_json()),
     )
