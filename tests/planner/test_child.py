@@ -11,7 +11,7 @@ import pytest
 import support
 from kubedsm.config.settings import Configuration, document
 from kubedsm.planner.child_process import Asked, Configured
-from kubedsm.planner.frames import framed, pickled, read
+from kubedsm.planner.protocol import framed, pickled, read
 from support.questions import Process
 
 WORD = framed(b"word")

@@ -6,7 +6,7 @@ import pytest
 from kubedsm.model.model import Pod, PodClass, Resources, SchedulingRules, Share, Uid, Workload
 from kubedsm.objective.objective import Promise
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind
-from kubedsm.planner.migration_reasons import made_for
+from kubedsm.planner.what_if import made_for
 
 A, B = (Workload("default", "Deployment", name) for name in "ab")
 SHARES = {A: Share(3, 4), B: Share(2, 3)}

@@ -6,8 +6,8 @@ from kubedsm.config.settings import Configuration
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.objective.lasting import Quiet
 from kubedsm.optimizer.moving.suggestion import Cause
-from kubedsm.planner.requests import Known
-from kubedsm.planner.suggest_request import MovesToMake
+from kubedsm.planner.rebalancing_requests import SuggestRequest
+from kubedsm.planner.requests import PlanningContext
 from kubedsm.process.clock import SystemClock
 from support.answering_cluster import POD
 
@@ -23,9 +23,9 @@ from support.answering_cluster import POD
 )
 def test_what_is_moving_or_rests_is_left_alone(moving, resting, followed, cause):
     quiet = Quiet(0.0, {}, None)
-    question = MovesToMake(frozenset(moving), frozenset(resting), quiet, 1.0)
+    question = SuggestRequest(frozenset(moving), frozenset(resting), quiet, 1.0)
     configuration = Configuration()
-    known = Known(
+    known = PlanningContext(
         ClusterMirror(),
         followed,
         lambda: configuration,

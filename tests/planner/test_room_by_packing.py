@@ -9,8 +9,8 @@ from kubedsm.model.model import Tier, Uid
 from kubedsm.model.sites import Away
 from kubedsm.objective.lasting import Quiet, QuietPeriods
 from kubedsm.optimizer.moving.suggestion import MoveKind
-from kubedsm.planner.pack_request import NO_ROOM, NONE_PROVEN, RoomByPacking
-from kubedsm.planner.requests import Known
+from kubedsm.planner.rebalancing_requests import NO_ROOM, NONE_PROVEN, PackRequest
+from kubedsm.planner.requests import PlanningContext
 from support.fixed_clock import FixedClock
 from support.placement_instances import node, pod, resources, snapshot
 from support.suggest_instances import running
@@ -32,7 +32,7 @@ def asked(
 ):
     configuration = load(settings, "test")
     mirror = SimpleNamespace(snapshot=lambda: seen)
-    known = Known(
+    known = PlanningContext(
         mirror,
         (),
         lambda: configuration,
@@ -42,7 +42,7 @@ def asked(
     )
     waiting = {p.uid for p in seen.pods.values() if p.waits_for_node}
     about = {"moving": frozenset(), "resting": frozenset(), "away": Away(), **about}
-    question = RoomByPacking(
+    question = PackRequest(
         quiet=quiet, budget=5.0, refused=frozenset(waiting if refused is None else refused), **about
     )
     return question.answered(known)

@@ -7,8 +7,13 @@ import pytest
 
 from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.model import Uid
-from kubedsm.planner.frames import pickled, pickled_answer, unpickled, unpickled_answer
-from kubedsm.planner.mirror_replication import ToldMirror
+from kubedsm.planner.protocol import (
+    ReplicatedMirror,
+    dump_response,
+    load_response,
+    pickled,
+    unpickled,
+)
 from support.histories import happen, happen_beside, node, pod, state_of
 from support.placement_instances import pod as made
 from support.placement_instances import resources
@@ -27,7 +32,7 @@ def test_the_follower_is_equal_whenever_it_began(block):
     held = claimed = 0
     for seed in range(30 * block, 30 * block + 30):
         rng = random.Random(seed)
-        mirror, follower = ToldMirror(followed=FOLLOWED), ToldMirror(followed=FOLLOWED)
+        mirror, follower = ReplicatedMirror(followed=FOLLOWED), ReplicatedMirror(followed=FOLLOWED)
         begins, calls, beginning = rng.randrange(60), [], None
         for version in range(120):
             if version == begins:
@@ -45,7 +50,7 @@ def test_the_follower_is_equal_whenever_it_began(block):
 
 
 def test_what_failed_is_not_told():
-    calls, mirror = [], ToldMirror()
+    calls, mirror = [], ReplicatedMirror()
     mirror.tell = calls.append
     with pytest.raises(Exception, match="gone"):
         mirror.reserve("u", "nowhere", resources(1))
@@ -53,7 +58,7 @@ def test_what_failed_is_not_told():
 
 
 def test_what_pods_have_in_common_is_shared_by_those_of_different_frames():
-    rng, mirror, follower = random.Random(1), ToldMirror(), ToldMirror()
+    rng, mirror, follower = random.Random(1), ReplicatedMirror(), ReplicatedMirror()
     first, second = (
         attrs.evolve(made(name, "web", resources(1), on="n0"), labels={"app": "web"})
         for name in ("a", "b")
@@ -71,9 +76,9 @@ def test_what_pods_have_in_common_is_shared_by_those_of_different_frames():
 
 
 def test_a_pod_in_an_answer_is_the_askers_own():
-    rng, mirror = random.Random(1), ToldMirror()
+    rng, mirror = random.Random(1), ReplicatedMirror()
     for name in ("a", "b"):
         mirror.apply(PodApplied(pod(rng, name, name, 1)))
     mine = mirror.pod(Uid("a"))
-    answer = pickled_answer({"victims": (mine, mine)})
-    assert unpickled_answer(answer, mirror.pod)["victims"][1] is mine
+    answer = dump_response({"victims": (mine, mine)})
+    assert load_response(answer, mirror.pod)["victims"][1] is mine

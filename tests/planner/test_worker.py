@@ -22,13 +22,11 @@ from kubedsm.model.sites import Away
 from kubedsm.objective.lasting import Quiet
 from kubedsm.optimizer.programming.programme import Status
 from kubedsm.planner import worker as worker_module
-from kubedsm.planner.mirror_replication import ToldMirror
-from kubedsm.planner.pack_request import RoomByPacking
-from kubedsm.planner.place_request import PodsToPlace, as_it_is
-from kubedsm.planner.preempt_request import RoomFor
-from kubedsm.planner.requests import InProcess, Known, NoAnswerError
-from kubedsm.planner.suggest_request import MovesToMake
-from kubedsm.planner.worker import Worker, WrongAnswerError
+from kubedsm.planner.protocol import ReplicatedMirror
+from kubedsm.planner.rebalancing_requests import PackRequest, SuggestRequest
+from kubedsm.planner.requests import InProcessPlanner, NoResponseError, PlanningContext
+from kubedsm.planner.scheduling_requests import PlaceRequest, PreemptRequest, as_it_is
+from kubedsm.planner.worker import RequestFailedError, Worker
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.log_throttle import SaidByCause
 from support import placement_instances as made
@@ -53,7 +51,7 @@ class Counts(Listener):
 
 @attrs.define
 class Thinking:
-    mirror: ToldMirror
+    mirror: ReplicatedMirror
     followed: set
     configuration: CurrentConfiguration
     counts: Counts
@@ -63,8 +61,8 @@ class Thinking:
     def here(self):
         """The form that answers in this process."""
         current = self.configuration.current
-        return InProcess(
-            Known(
+        return InProcessPlanner(
+            PlanningContext(
                 self.mirror, self.followed, lambda: current, lambda: current.policy, SystemClock()
             )
         )
@@ -80,7 +78,7 @@ class Thinking:
             while True:
                 try:
                     return await self.worker.ask(question)
-                except NoAnswerError:
+                except NoResponseError:
                     await asyncio.sleep(0.05)
 
 
@@ -89,7 +87,7 @@ async def thinking(monkeypatch, mirror=None, followed=()):
     monkeypatch.setenv("PYTHONPATH", str(Path(support.__file__).parents[1]))
     clock, counts, configuration = SystemClock(), Counts(), CurrentConfiguration()
     followed = set(followed)
-    mirror = mirror or ToldMirror(followed=followed)
+    mirror = mirror or ReplicatedMirror(followed=followed)
     worker = Worker(
         mirror, followed, configuration, clock, random.Random(1), SaidByCause(clock), counts
     )
@@ -161,19 +159,19 @@ async def test_its_mirror_is_the_schedulers_whatever_happens_and_whenever_it_beg
 
 
 async def test_its_answers_are_those_that_are_worked_out_here(monkeypatch):
-    seen, moves = Counter(), MovesToMake(frozenset(), frozenset(), Quiet(), 60.0)
+    seen, moves = Counter(), SuggestRequest(frozenset(), frozenset(), Quiet(), 60.0)
     async with thinking(monkeypatch) as on:
         await on.started()
         for seed in range(20):
             urgent = now_is(on.mirror, drawn_case(seed))
             suggested = await on.here.ask(moves)
             assert await on.worker.ask(moves) == suggested, seed
-            room = RoomFor(urgent, {}, frozenset(), budgets=())
+            room = PreemptRequest(urgent, {}, frozenset(), budgets=())
             here = await on.here.ask(room)
             assert await on.worker.ask(room) == here, seed
             away = Away(cut={"x": frozenset(list(on.mirror.snapshot().nodes)[:1])})
             for view in (as_it_is, away.apart, away.in_cloud):
-                placing = PodsToPlace((urgent.uid,), 0.0, 60.0, view=view)
+                placing = PlaceRequest((urgent.uid,), 0.0, 60.0, view=view)
                 placed = await on.here.ask(placing)
                 assert await on.worker.ask(placing) == placed, seed
                 seen["placed"] += len(placed.decision.bindings)
@@ -189,7 +187,7 @@ async def test_packing_is_found_there_as_it_is_here(monkeypatch):
     pods = [running(f"r{i}", f"r{i}", made.resources(2), on=f"n{i}") for i in range(2)]
     waits = made.pod("w", "w", made.resources(3))
     about = frozenset(), frozenset(), Quiet(), 5.0
-    question = RoomByPacking(*about, refused=frozenset({waits.uid, Uid("urgent")}))
+    question = PackRequest(*about, refused=frozenset({waits.uid, Uid("urgent")}))
     async with thinking(monkeypatch) as on:
         await on.started()
         now_is(on.mirror, SimpleNamespace(snapshot=made.snapshot(nodes, [*pods, waits])))
@@ -223,7 +221,7 @@ async def test_it_is_nicer_than_the_scheduler_and_hears_no_signal_meant_for_that
 
 async def test_what_is_asked_before_the_first_worker_is_up_is_no_news(monkeypatch):
     async with thinking(monkeypatch) as on:
-        with structlog.testing.capture_logs() as logs, pytest.raises(NoAnswerError):
+        with structlog.testing.capture_logs() as logs, pytest.raises(NoResponseError):
             await on.worker.ask(Process())
         assert [line["log_level"] for line in logs] == ["debug"]
         assert on.counts.unanswered_of == {"process": 1}
@@ -237,7 +235,7 @@ async def test_a_killed_worker_is_started_again_and_the_question_answered_later(
             asking = asyncio.ensure_future(on.worker.ask(Dawdle(30.0)))
             await asyncio.sleep(0.1)
             os.kill(pid, signal.SIGKILL)
-            with pytest.raises(NoAnswerError):
+            with pytest.raises(NoResponseError):
                 await asking
         assert on.counts.unanswered_of == {"dawdle": 1}
         said = sorted((line["event"], line["log_level"]) for line in logs)
@@ -258,7 +256,7 @@ async def test_one_that_takes_too_long_is_ended_and_nothing_else_waits_for_it(mo
         while not asking.done():
             await asyncio.sleep(0.01)
             turns += 1
-        with pytest.raises(NoAnswerError, match="took more than"):
+        with pytest.raises(NoResponseError, match="took more than"):
             await asking
         assert turns > 3
         await until_gone(pid)
@@ -286,7 +284,7 @@ async def test_questions_are_taken_one_after_the_other(monkeypatch):
 async def test_a_mistake_is_told_as_ours_and_costs_no_process(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
-        with pytest.raises(WrongAnswerError, match="ValueError: a mistake"):
+        with pytest.raises(RequestFailedError, match="ValueError: a mistake"):
             await on.worker.ask(Broken())
         assert await on.worker.ask(Dawdle(0.0)) == 0.0
         assert on.counts.started == 1
@@ -296,7 +294,7 @@ async def test_one_that_is_out_of_step_is_made_anew(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
         on.mirror.changes += 1  # by what it was not told
-        with pytest.raises(NoAnswerError):
+        with pytest.raises(NoResponseError):
             await on.worker.ask(State())
         assert await on.ask(State()) == await on.here.ask(State())
         assert on.counts.started == 2
@@ -364,6 +362,6 @@ async def test_the_solver_of_a_question_that_is_interrupted_stops(monkeypatch):
 
 async def test_before_it_is_up_to_date_it_answers_nothing(monkeypatch):
     async with thinking(monkeypatch) as on:
-        with pytest.raises(NoAnswerError):
+        with pytest.raises(NoResponseError):
             await on.worker.ask(State())
         await on.started()

@@ -140,7 +140,7 @@ class World:
                 rejections = feasibility.rejections(self.waiting[uid])
                 if len(rejections) == len(feasibility.nodes):
                     rules = frozenset(rejected.rule for rejected in rejections.values())
-                    self.queue.wait_for_help(self.waiting[uid], rules)
+                    self.queue.add_unschedulable(self.waiting[uid], rules)
         for uid, pod in self.waiting.items():
             fits = bool(feasibility.feasible(pod))
             assert uid in popped or not fits, f"{pod} fits, and is not tried"

@@ -7,7 +7,7 @@ from kubedsm.config.settings import load
 from kubedsm.explain.table import explanation_table
 from kubedsm.model import node_order
 from kubedsm.optimizer.placing.cloud_window import LookedAt
-from kubedsm.planner.frames import pickled, pickled_answer, unpickled, unpickled_answer
+from kubedsm.planner.protocol import dump_response, load_response, pickled, unpickled
 from kubedsm_lab.emulator.paper import node
 from support.metered import Metered
 from support.printed import printed
@@ -60,21 +60,21 @@ async def test_each_batch_goes_on_where_the_last_one_looked():
 async def test_a_batch_that_is_thought_about_goes_on_from_where_it_was_asked():
     async with clouded() as world, world.scheduler() as runtime:
         answers = []
-        thinker = slow_batches(runtime, THOUGHT, meanwhile=answers.append)
+        planner = slow_batches(runtime, THOUGHT, meanwhile=answers.append)
         await placed_in_turn(world, "a", "hard-1", "b")
-        assert [question.start for question in thinker.asked] == [2]
+        assert [question.start for question in planner.asked] == [2]
         assert [each.first for each in looked_at(runtime)] == [0, 2, 4]
         # To the worker process and back.
-        answer = unpickled_answer(pickled_answer(answers[0]), runtime.mirror.pod)
+        answer = load_response(dump_response(answers[0]), runtime.mirror.pod)
         assert answer.decision.looked_at == LookedAt(2, 2, 5)
-        assert unpickled(pickled(thinker.asked[0])) == thinker.asked[0]
+        assert unpickled(pickled(planner.asked[0])) == planner.asked[0]
 
 
 async def test_what_went_on_meanwhile_is_not_taken_back():
     async with clouded() as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         world.deploy("hard", 1)
-        await world.until(lambda: thinker.asked, 5)
+        await world.until(lambda: planner.asked, 5)
         await placed_in_turn(world, "a", "b")
         assert turn(runtime) == 4
         await world.until_bound_of("hard", 1, THOUGHT + 1)
@@ -83,14 +83,14 @@ async def test_what_went_on_meanwhile_is_not_taken_back():
 
 async def test_an_answer_that_is_thrown_away_moves_nothing():
     async with clouded() as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         world.deploy("hard", 1)
-        await world.until(lambda: thinker.asked, 5)
+        await world.until(lambda: planner.asked, 5)
         runtime.configuration.replace(f"{SOME}\ndefaultSpread: false", "test", 0.0)
-        await world.until(lambda: len(thinker.asked) == 2, THOUGHT + 1)
+        await world.until(lambda: len(planner.asked) == 2, THOUGHT + 1)
         assert turn(runtime) == 0
         await world.until_bound_of("hard", 1, THOUGHT + 1)
-        assert [question.start for question in thinker.asked] == [0, 0]
+        assert [question.start for question in planner.asked] == [0, 0]
         assert turn(runtime) == 2
 
 

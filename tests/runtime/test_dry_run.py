@@ -10,7 +10,7 @@ import structlog
 from kubedsm.app.assembly import Runtime
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import load
-from kubedsm.execution.dry_run import only_said
+from kubedsm.execution.limits import suggest_only
 from kubedsm.kube.client.dry_run import DryRun
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.accesses import Accesses
@@ -98,7 +98,7 @@ async def test_moves_of_a_scheduler_that_runs_are_left_to_it():
 
 
 async def test_no_configuration_that_comes_later_lets_it_move_anything():
-    current = CurrentConfiguration(MOVING, adjusted=only_said)
+    current = CurrentConfiguration(MOVING, adjusted=suggest_only)
     current.replace("{optimiser: {mode: apply}, preemption: enabled}", "test", 0.0)
     assert current.current.suggester.mode == current.current.packing_mode == "suggest"
     assert current.current.preemption == "disabled"

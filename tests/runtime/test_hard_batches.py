@@ -8,9 +8,9 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.model.deadline import Deadline
-from kubedsm.planner.requests import NoAnswerError
+from kubedsm.planner.requests import NoResponseError
 from kubedsm.scheduling import decider as deciding
-from kubedsm.scheduling.planned_decisions import TakingIn
+from kubedsm.scheduling.planned_batches import Application
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.paper import node
 from support.preemptions import HIGH
@@ -45,13 +45,13 @@ def clouded(*nodes, configuration=OFF):
     return emulated(*(nodes or (EDGE, CLOUD)), configuration=configuration)
 
 
-async def thought_about(world, thinker, times=1):
-    await world.until(lambda: len(thinker.asked) >= times, 30)
+async def thought_about(world, planner, times=1):
+    await world.until(lambda: len(planner.asked) >= times, 30)
 
 
 class NeverUp:
     async def ask(self, question):
-        raise NoAnswerError("the worker is not up to date yet")
+        raise NoResponseError("the worker is not up to date yet")
 
 
 class Mistaken:
@@ -67,35 +67,35 @@ async def bound_after(world, app, count, seconds=30):
 
 async def test_a_hard_batch_holds_up_nobody_elses_pods():
     async with clouded(node("e1", "edge", "8", "16Gi")) as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         world.deploy("hard", 3)
-        await thought_about(world, thinker)
+        await thought_about(world, planner)
         world.deploy("easy", 2)
         assert await bound_after(world, "easy", 2) < 1
         assert world.placed("hard") == {None: 3}
         assert await bound_after(world, "hard", 3) < THOUGHT + 1
-        assert len(thinker.asked) == 1
+        assert len(planner.asked) == 1
 
 
 async def test_hard_pods_that_come_meanwhile_are_the_next_batch():
     async with clouded() as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         world.deploy("hard-1", 2)
-        await thought_about(world, thinker)
+        await thought_about(world, planner)
         for name in ("hard-2", "hard-3"):
             world.deploy(name, 1)
             await asyncio.sleep(0.5)
         world.deploy("easy", 1)
         assert await bound_after(world, "easy", 1) < 1
         await world.until_bound(5, 2 * THOUGHT + 1)
-        assert [len(question.uids) for question in thinker.asked] == [2, 2]
+        assert [len(question.uids) for question in planner.asked] == [2, 2]
 
 
 async def test_no_pod_takes_the_room_of_more_important_ones_that_are_thought_about():
     async with clouded(ROOM_FOR_ONE) as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         world.deploy("hard", 1, priorityClassName=HIGH)
-        await thought_about(world, thinker)
+        await thought_about(world, planner)
         world.deploy("easy", 1)
         await world.until_bound(1, THOUGHT + 1)
         assert world.placed("hard") == {"e1": 1}
@@ -103,43 +103,43 @@ async def test_no_pod_takes_the_room_of_more_important_ones_that_are_thought_abo
 
 async def test_a_more_important_pod_does_not_wait_for_what_is_thought_about():
     async with clouded() as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         world.deploy("hard", 1)
-        await thought_about(world, thinker)
+        await thought_about(world, planner)
         world.deploy("urgent", 1, priorityClassName=HIGH)
         assert await bound_after(world, "urgent", 1) < 1
 
 
 async def test_a_pod_that_is_gone_costs_the_others_nothing():
     async with clouded() as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         for number in range(3):
             world.api.create(PODS, bare(f"hard-{number}"), namespace="default")
-        await thought_about(world, thinker)
+        await thought_about(world, planner)
         world.api.delete(PODS, "default", "hard-1")
         await world.until_bound(2, THOUGHT + 1)
-        assert len(thinker.asked) == 1
+        assert len(planner.asked) == 1
         await asyncio.sleep(0.5)
         assert runtime.mirror.held == []
 
 
 async def test_room_that_is_taken_meanwhile_is_not_promised_twice():
     async with clouded(ROOM_FOR_ONE, CLOUD) as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         world.deploy("hard", 1)
-        await thought_about(world, thinker)
+        await thought_about(world, planner)
         world.deploy("easy", 1)
         await world.until_bound(2, 2 * THOUGHT + 2)
         assert world.placed("easy") == {"e1": 1}
         assert world.placed("hard") == {"c1": 1}
-        assert len(thinker.asked) == 2
+        assert len(planner.asked) == 2
 
 
 async def test_rules_are_kept_that_pods_placed_meanwhile_have():
     async with clouded() as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         world.api.create(PODS, bare("hard", {"team": "a"}), namespace="default")
-        await thought_about(world, thinker)
+        await thought_about(world, planner)
         world.api.create(PODS, bare("easy", affinity=ALONE), namespace="default")
         await world.until_bound(2, 2 * THOUGHT + 2)
         places = {p["metadata"]["name"]: p["spec"]["nodeName"] for p in world.pods()}
@@ -149,9 +149,9 @@ async def test_rules_are_kept_that_pods_placed_meanwhile_have():
 
 async def test_a_node_that_takes_no_more_pods_gets_none():
     async with clouded() as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         world.deploy("hard", 2)
-        await thought_about(world, thinker)
+        await thought_about(world, planner)
         cordoned = {"spec": {"unschedulable": True}}
         world.api.patch(NODES, "", "e1", cordoned, "application/merge-patch+json")
         await world.until_bound(2, 2 * THOUGHT + 2)
@@ -160,9 +160,9 @@ async def test_a_node_that_takes_no_more_pods_gets_none():
 
 async def test_a_refused_pod_that_a_node_takes_by_now_does_not_sleep():
     async with clouded(node("e1", "edge", "1", "1Gi")) as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         world.deploy("hard", 1, cpu="2")
-        await thought_about(world, thinker)
+        await thought_about(world, planner)
         await asyncio.sleep(THOUGHT / 2)
         world.api.create(NODES, node("e2", "edge", "4", "8Gi"))
         # After its back-off, and another thought.
@@ -171,9 +171,9 @@ async def test_a_refused_pod_that_a_node_takes_by_now_does_not_sleep():
 
 async def test_a_refused_pod_is_told_why_by_the_nodes_as_they_are():
     async with clouded(node("e1", "edge", "1", "1Gi")) as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         world.deploy("hard", 1, cpu="2")
-        await thought_about(world, thinker)
+        await thought_about(world, planner)
         tainted = node("e2", "edge", "4", "8Gi")
         tainted["spec"]["taints"] = [{"key": "x", "effect": "NoSchedule"}]
         world.api.create(NODES, tainted)
@@ -188,27 +188,27 @@ async def test_a_refused_pod_is_told_why_by_the_nodes_as_they_are():
 
 async def test_what_was_decided_by_another_configuration_is_decided_anew():
     async with clouded() as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         world.deploy("hard", 2)
-        await thought_about(world, thinker)
+        await thought_about(world, planner)
         runtime.configuration.replace(
             '{suggester: {mode: "off"}, services: {"*": {qos: 0}}}', "test", 0.0
         )
         await asyncio.sleep(THOUGHT + 0.5)
         assert world.placed() == {None: 2}
         await world.until_bound(2, THOUGHT + 1)
-        assert len(thinker.asked) == 2
+        assert len(planner.asked) == 2
 
 
 async def test_a_site_that_was_cut_off_meanwhile_gets_no_pod():
     async with two_sites(configuration=OFF) as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, 85.0)
+        planner = slow_batches(runtime, 85.0)
         world.deploy("hard", 6)
-        await thought_about(world, thinker)
+        await thought_about(world, planner)
         world.cluster.disconnect(*NORTH)
         await asyncio.sleep(60)
         world.cluster.reconnect(*NORTH)
-        thinker.seconds = 0.0
+        planner.seconds = 0.0
         # Its nodes take pods again when the answer is there, but it is not steady yet.
         await world.until_bound(6, 30)
         assert not set(world.placed()) & set(NORTH)
@@ -218,13 +218,13 @@ async def test_while_sites_are_away_each_stage_is_thought_about():
     async with two_sites(configuration=OFF) as world, world.scheduler() as runtime:
         world.deploy("hard", 6)
         await running(world, 6)
-        thinker = slow_batches(runtime, 0.5)
+        planner = slow_batches(runtime, 0.5)
         await cut_until_evicted(world, *NORTH)
         world.scale("hard", 8)
         await asyncio.sleep(5)
-        assert {question.view.__name__ for question in thinker.asked} == {"in_cloud", "apart"}
+        assert {question.view.__name__ for question in planner.asked} == {"in_cloud", "apart"}
         # What one stage has placed is none of the next one's.
-        asked = Counter(uid for question in thinker.asked for uid in question.uids)
+        asked = Counter(uid for question in planner.asked for uid in question.uids)
         assert set(asked.values()) == {1}
         placed = where(world)
         assert placed["c"] >= placed["n-"] > 0
@@ -234,10 +234,10 @@ async def test_while_sites_are_away_each_stage_is_thought_about():
 async def test_no_move_is_thought_about_beside_a_batch():
     configuration = load("{suggester: {period: 100ms}}", "test")
     async with clouded(configuration=configuration) as world, world.scheduler() as runtime:
-        moves = runtime.suggester.thinker = SlowThinker(runtime.thinker, 0.0)
-        thinker = slow_batches(runtime, 30.0)
+        moves = runtime.suggester.planner = SlowThinker(runtime.planner, 0.0)
+        planner = slow_batches(runtime, 30.0)
         world.deploy("hard", 1)
-        await thought_about(world, thinker)
+        await thought_about(world, planner)
         moves.asked.clear()
         await asyncio.sleep(29)
         assert moves.asked == []
@@ -246,11 +246,11 @@ async def test_no_move_is_thought_about_beside_a_batch():
 
 async def test_without_an_answer_it_is_decided_in_haste():
     async with clouded() as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, 0.0, silent=1)
+        planner = slow_batches(runtime, 0.0, silent=1)
         world.deploy("hard", 5)
         assert await bound_after(world, "hard", 5) < 1
         assert world.placed("hard") == {"e1": 4, "c1": 1}
-        assert len(thinker.asked) == 1
+        assert len(planner.asked) == 1
 
 
 async def test_a_long_batch_without_an_answer_is_decided_on_part_by_part():
@@ -272,7 +272,7 @@ async def test_at_a_cold_start_without_planner_waiting_pods_go_to_the_empty_edge
         await world.until(lambda: world.placed() == {None: 990}, 30)
         async with world.scheduler() as runtime:
             thoughts = runtime._scheduler.thoughts
-            thoughts.thinker = NeverUp()
+            thoughts.planner = NeverUp()
             await world.until_bound(990, 60)
         at_edge = sum(n for name, n in world.placed().items() if name.startswith("e"))
         assert at_edge >= 0.98 * 990
@@ -280,7 +280,7 @@ async def test_at_a_cold_start_without_planner_waiting_pods_go_to_the_empty_edge
 
 async def test_a_mistake_in_an_answer_costs_only_the_answer(caught):
     async with clouded() as world, world.scheduler() as runtime:
-        runtime._scheduler.thoughts.thinker = Mistaken()
+        runtime._scheduler.thoughts.planner = Mistaken()
         world.deploy("hard", 2)
         assert await bound_after(world, "hard", 2) < 1
     assert {type(error) for error in caught} == {ZeroDivisionError}
@@ -290,7 +290,7 @@ async def test_a_mistake_in_an_answer_costs_only_the_answer(caught):
 async def test_a_mistake_in_taking_an_answer_in_puts_its_pods_off(caught, monkeypatch):
     async with clouded() as world, world.scheduler() as runtime:
         slow_batches(runtime, 0.0)
-        monkeypatch.setattr(TakingIn, "_place", lambda *_: 1 / 0)
+        monkeypatch.setattr(Application, "_place", lambda *_: 1 / 0)
         world.deploy("hard", 2)
         await world.until(lambda: caught, 5)
         monkeypatch.undo()
@@ -303,9 +303,9 @@ async def test_a_mistake_in_taking_an_answer_in_puts_its_pods_off(caught, monkey
 async def test_a_scheduler_that_ends_while_it_thinks_leaves_nothing_undone():
     async with clouded() as world:
         async with world.scheduler() as runtime:
-            thinker = slow_batches(runtime, THOUGHT)
+            planner = slow_batches(runtime, THOUGHT)
             world.deploy("hard", 2)
-            await thought_about(world, thinker)
+            await thought_about(world, planner)
         async with world.scheduler():
             await world.until_bound(2, 3)
 
@@ -319,12 +319,12 @@ async def leaving(grace, longest):
         world.deploy("old", 1, terminationGracePeriodSeconds=grace)
         await world.until_bound(1, 5)
         await asyncio.sleep(2)
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         world.scale("old", 0)
         await asyncio.sleep(0.1)
         world.deploy("hard", 1)
-        await thought_about(world, thinker)
-        assert thinker.asked[0].leaving
+        await thought_about(world, planner)
+        assert planner.asked[0].leaving
         yield world
 
 
@@ -343,13 +343,13 @@ async def test_room_that_came_free_meanwhile_is_not_waited_for():
 
 async def test_a_node_that_changes_its_tier_meanwhile_is_thought_about_anew():
     async with clouded() as world, world.scheduler() as runtime:
-        thinker = slow_batches(runtime, THOUGHT)
+        planner = slow_batches(runtime, THOUGHT)
         world.deploy("hard", 1)
-        await thought_about(world, thinker)
+        await thought_about(world, planner)
         patch = {"metadata": {"labels": {"kubedsm.io/tier": "cloud"}}}
         world.api.patch(NODES, "", "e1", patch, "application/merge-patch+json")
         await world.until_bound(1, 2 * THOUGHT + 2)
-        assert len(thinker.asked) == 2
+        assert len(planner.asked) == 2
 
 
 def bare(name, labels=None, **spec):

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm.execution.orphan_sweep import DELAYS, MOST_AT_ONCE, PACE, LeftBehind
+from kubedsm.execution.orphan_sweep import DELAYS, MOST_AT_ONCE, PACE, OrphanSweep
 from kubedsm.kube.wire.move_mark import MoveMark
 from kubedsm.model.events import PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
@@ -71,7 +71,7 @@ class Runner:
     def begin(self, plan):
         self.begun.append(plan.steps[0].pod)
 
-    def spawn_beside(self, part, work, **story):
+    def spawn_task(self, part, work, **story):
         self.tasks.create_task(work())
 
 
@@ -82,7 +82,7 @@ class Scene:
         self.ended = []
         for pod in pods:
             self.mirror.apply(PodApplied(pod))
-        self.left_behind = LeftBehind(
+        self.left_behind = OrphanSweep(
             self.mirror,
             self.looks,
             VirtualClock(),

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.scheduling.unschedulable_pods import FLUSH
+from kubedsm.scheduling.scheduling_queue import FLUSH_INTERVAL
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.waiting_pods import MERGE, TAINT, apart, near, pod, spread, term, zoned
 from support.worlds import emulated
@@ -14,7 +14,7 @@ from support.worlds import emulated
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 #: so few that no flush comes to the help
-EVENTS = int(FLUSH / 1.5) - 2
+EVENTS = int(FLUSH_INTERVAL / 1.5) - 2
 APPS = "abc"
 
 

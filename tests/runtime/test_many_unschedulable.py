@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import attrs
 import pytest
 
-from kubedsm.scheduling.unschedulable_pods import FLUSH, FLUSHED
+from kubedsm.scheduling.scheduling_queue import FLUSH_INTERVAL, FLUSH_LIMIT
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.waiting_pods import SOON, Counting, Waiting, pod, zoned
 from support.worlds import emulated
@@ -66,7 +66,7 @@ async def crowd(classes=CLASSES):
             for number in range(CROWD):
                 made = pod(f"p{number:03}", classes[number % len(classes)], {"app": "web"})
                 world.api.create(PODS, made, namespace="default")
-            await asyncio.sleep(FLUSH / 2)
+            await asyncio.sleep(FLUSH_INTERVAL / 2)
             yield scene
 
 
@@ -77,7 +77,7 @@ async def test_a_crowd_is_told_once_and_then_left_alone():
         scene.writes.seen.clear()
         await scene.churn(MINUTES)
         # Some of each class are tried each minute, in case.
-        assert scene.policy.pods <= MINUTES * FLUSHED * len(CLASSES)
+        assert scene.policy.pods <= MINUTES * FLUSH_LIMIT * len(CLASSES)
         assert scene.writes.seen.total() <= 2 * scene.policy.pods
         assert not scene.bound()
 

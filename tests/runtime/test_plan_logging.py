@@ -7,7 +7,7 @@ from structlog import contextvars
 from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
-from kubedsm.execution.plan_logging import plan_logged
+from kubedsm.execution.placement_manager import plan_logged
 from support.faults import OUTCOMES
 from support.move_scenes import AtRequest, open_edge, quiet, settle_on_cloud
 from support.worlds import CLOUD, emulated

@@ -83,11 +83,11 @@ async def test_a_pod_waits_for_the_placement_of_pods_that_its_preferences_count(
         emulated(*EDGES, CLOUD, configuration=OFF, paced=True) as world,
         world.scheduler() as runtime,
     ):
-        thinker = slow_batches(runtime, 1.0)
+        planner = slow_batches(runtime, 1.0)
         for name in ("hard", "easy"):
             preference = {rule: SOFT_RULES[rule]} if name == owner else {}
             world.api.create(PODS, bare_pod(name, **preference), namespace="default")
-            await world.until(lambda: thinker.asked, 30)
+            await world.until(lambda: planner.asked, 30)
         await world.until_bound(2, 30)
-        assert len(thinker.asked) == 1
+        assert len(planner.asked) == 1
         assert sorted(world.placed().values()) == [1, 1]

@@ -18,12 +18,12 @@ from kubedsm.model.model import (
 )
 from kubedsm.process.clock import SystemClock
 from kubedsm.scheduling.scheduling_queue import (
-    BROUGHT_FORWARD,
-    LONGEST_TURN,
-    TURN,
+    FLUSH_INTERVAL,
+    MAX_RETRY_DELAY,
+    REQUEUED_BY_SUCCESS,
+    RETRY_INTERVAL,
     SchedulingQueue,
 )
-from kubedsm.scheduling.unschedulable_pods import FLUSH
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -103,15 +103,15 @@ async def test_a_bound_pod_starts_its_back_off_anew(queue, clock):
 
 
 async def test_an_unschedulable_pod_waits_for_help_and_not_longer(queue, clock):
-    queue.wait_for_help(A, FIT)
-    queue.wait_for_help(B, FIT)
+    queue.add_unschedulable(A, FIT)
+    queue.add_unschedulable(B, FIT)
     assert len(queue) == 0
     queue.reconsider()
     assert queue.pop(9) == ["a", "b"]
-    queue.wait_for_help(A, FIT)
+    queue.add_unschedulable(A, FIT)
     started = clock.monotonic()
     await queue.wait_active()
-    assert clock.monotonic() - started == pytest.approx(FLUSH)
+    assert clock.monotonic() - started == pytest.approx(FLUSH_INTERVAL)
     assert queue.pop(9) == ["a"]
 
 
@@ -127,7 +127,7 @@ async def test_an_unschedulable_pod_waits_for_help_and_not_longer(queue, clock):
     ],
 )
 async def test_a_change_of_the_pod_itself_may_help(queue, rules, now, retried):
-    queue.wait_for_help(A, frozenset(rules))
+    queue.add_unschedulable(A, frozenset(rules))
     queue.update(now)
     assert len(queue) == retried
 
@@ -135,7 +135,7 @@ async def test_a_change_of_the_pod_itself_may_help(queue, rules, now, retried):
 async def test_a_pod_that_is_not_awaited_is_not_taken_in(queue):
     queue.update(A)
     assert A.uid not in queue
-    queue.wait_for_help(A, FIT)
+    queue.add_unschedulable(A, FIT)
     queue.forget(A.uid)
     queue.reconsider()
     assert A.uid not in queue
@@ -144,18 +144,18 @@ async def test_a_pod_that_is_not_awaited_is_not_taken_in(queue):
 
 async def test_a_held_pod_is_tried_when_room_comes_free_and_held_so_long_in_all(queue, clock):
     freed = Change(freed=Freed(NodeName("n1"), Resources(cpu=1)))
-    assert queue.may_hold(A.uid, 3.0)
+    assert queue.can_await_capacity(A.uid, 3.0)
     queue.hold(A)
     await asyncio.sleep(2.0)
     assert len(queue) == 0
     queue.help(freed, ClusterMirror())
     assert queue.pop(9) == ["a"]
-    assert queue.may_hold(A.uid, 3.0)
+    assert queue.can_await_capacity(A.uid, 3.0)
     queue.hold(A)
     await queue.wait_active()
     assert clock.monotonic() == pytest.approx(3.0)
     assert queue.pop(9) == ["a"]
-    assert not queue.may_hold(A.uid, 3.0)
+    assert not queue.can_await_capacity(A.uid, 3.0)
 
 
 async def test_a_pod_that_asks_for_something_else_is_tried_at_once(queue):
@@ -207,13 +207,13 @@ async def test_pods_whose_binds_fail_by_one_cause_take_turns(queue, clock):
     for number in range(5):
         queue.back_off(pod(f"p{number}"), "403 no")
     seconds = await ready_after(queue, clock, 5)
-    assert [round(later - earlier) for earlier, later in pairwise(seconds)] == [TURN] * 4
+    assert [round(later - earlier) for earlier, later in pairwise(seconds)] == [RETRY_INTERVAL] * 4
 
 
 async def test_no_pod_waits_for_ever(queue, clock):
     for number in range(1000):
         queue.back_off(pod(f"p{number}"), "403 no")
-    await clock.sleep(LONGEST_TURN + 1)
+    await clock.sleep(MAX_RETRY_DELAY + 1)
     await queue.wait_active()
     assert len(queue) == 1000
 
@@ -237,7 +237,7 @@ async def test_a_success_brings_forward_those_that_failed_by_its_cause(queue, cl
     [first] = queue.pop(1)
     queue.bound(first)
     queue.forget(first)
-    assert len(queue) == BROUGHT_FORWARD
+    assert len(queue) == REQUEUED_BY_SUCCESS
     assert A.uid not in queue.pop(99)
 
 

@@ -18,8 +18,8 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, NodeName, Resources, Taint, Workload
 from kubedsm.model.sites import Away
 from kubedsm.objective.lasting import Quiet
-from kubedsm.planner.frames import pickled, unpickled
-from kubedsm.planner.suggest_request import MovesToMake
+from kubedsm.planner.protocol import pickled, unpickled
+from kubedsm.planner.rebalancing_requests import SuggestRequest
 from kubedsm.process.clock import VirtualClock
 from kubedsm.scheduling.site_monitor import Sites
 from support.metered import Metered
@@ -346,7 +346,7 @@ async def test_how_many_sites_are_away_is_measured():
 
 def test_a_question_about_moves_takes_to_the_worker_process_what_is_away():
     away = Away({"north": frozenset({"n1"})}, {}, frozenset({WEB}), {WEB: 2})
-    question = MovesToMake(frozenset(), frozenset(), Quiet(0.0, {}, None), 1.0, away)
+    question = SuggestRequest(frozenset(), frozenset(), Quiet(0.0, {}, None), 1.0, away)
     assert unpickled(pickled(question)) == question
 
 

@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 def slow(runtime, seconds, **more):
-    made = SlowThinker(runtime.thinker, seconds, **more)
-    runtime.suggester.thinker = runtime._preemptor.thinker = made
+    made = SlowThinker(runtime.planner, seconds, **more)
+    runtime.suggester.planner = runtime._preemptor.planner = made
     return made
 
 
@@ -42,9 +42,9 @@ async def test_moves_are_made_when_nothing_has_changed_meanwhile():
 async def test_new_pods_do_not_wait_for_moves_that_are_thought_about():
     async with moving() as world, world.scheduler() as runtime:
         await settle_on_cloud(world, "web", 2)
-        thinker = slow(runtime, 30.0)
+        planner = slow(runtime, 30.0)
         open_edge(world, SMALL_EDGE)
-        await world.until(lambda: thinker.asked, 30)
+        await world.until(lambda: planner.asked, 30)
         world.deploy("api", 1)
         await world.until_bound_of("api", 1, 2)
 
@@ -56,12 +56,12 @@ async def overtaken(world, runtime, happens):
 
     def meanwhile(answer):
         if not answer.suggestion.moves:
-            thinker.meanwhile = meanwhile
+            planner.meanwhile = meanwhile
             return
         found.extend(answer.suggestion.moves)
         happens(answer.suggestion.moves[0])
 
-    thinker = slow(runtime, 0.3, meanwhile=meanwhile)
+    planner = slow(runtime, 0.3, meanwhile=meanwhile)
     with capture_logs() as logs:
         open_edge(world, SMALL_EDGE)
         await world.until(lambda: [x for x in logs if x["event"] == "suggestion overtaken"], 60)
@@ -110,22 +110,22 @@ async def test_moves_found_by_a_configuration_that_holds_no_more_are_not_begun()
 
 async def test_without_an_answer_moves_are_looked_for_again():
     async with moving() as world, world.scheduler() as runtime:
-        thinker = slow(runtime, 0.1, silent=3)
+        planner = slow(runtime, 0.1, silent=3)
         await settle_on_cloud(world, "web", 2)
         open_edge(world, SMALL_EDGE)
         await world.until(lambda: world.placed() == {"e1": 2}, 60)
-        assert not thinker.silent
+        assert not planner.silent
 
 
 async def test_room_is_made_by_answers_that_take_their_time():
     calls = Evictions()
     async with preempting(faults=calls) as world, world.scheduler() as runtime:
-        thinker = slow(runtime, 0.5)
+        planner = slow(runtime, 0.5)
         await filled(world)
         urgent(world)
         await world.until(lambda: world.placed("urgent") == {"e1": 1}, 30)
         assert len(calls.done) == 1
-        assert len(thinker.asked) > 2
+        assert len(planner.asked) > 2
         await asyncio.sleep(30)
         assert settled(world)
 
@@ -138,11 +138,11 @@ async def test_nobody_is_evicted_for_a_pod_that_has_room_by_now():
         def meanwhile(answer):
             world.api.create(NODES, node("e2", "edge", "4", "8Gi"))
 
-        thinker = slow(runtime, 1.0, meanwhile=meanwhile)
+        planner = slow(runtime, 1.0, meanwhile=meanwhile)
         urgent(world)
         await world.until(lambda: world.placed("urgent") == {"e2": 1}, 30)
         await asyncio.sleep(30)
-        assert thinker.asked
+        assert planner.asked
         assert calls.done == []
         assert settled(world)
 
@@ -155,13 +155,13 @@ async def test_victims_that_left_while_they_were_found_are_found_anew():
 
         def meanwhile(answer):
             if answer.found is None or not answer.found.victims:
-                thinker.meanwhile = meanwhile
+                planner.meanwhile = meanwhile
                 return
             gone.extend(victim.name for victim in answer.found.victims)
             for name in gone:
                 world.api.delete(PODS, "default", name)
 
-        thinker = slow(runtime, 3.0, meanwhile=meanwhile)
+        planner = slow(runtime, 3.0, meanwhile=meanwhile)
         urgent(world)
         await world.until(lambda: world.placed("urgent") == {"e1": 1}, 60)
         await asyncio.sleep(30)
@@ -173,10 +173,10 @@ async def test_victims_that_left_while_they_were_found_are_found_anew():
 async def test_without_an_answer_room_is_looked_for_again():
     calls = Evictions()
     async with preempting(SMALL, faults=calls) as world, world.scheduler() as runtime:
-        thinker = slow(runtime, 0.2, silent=2)
+        planner = slow(runtime, 0.2, silent=2)
         await filled(world)
         urgent(world)
         await world.until(lambda: world.placed("urgent") == {"e1": 1}, 60)
-        assert (thinker.silent, len(calls.done)) == (0, 1)
+        assert (planner.silent, len(calls.done)) == (0, 1)
         await asyncio.sleep(30)
         assert settled(world)

@@ -9,7 +9,7 @@ import pytest
 from kubedsm.app.event_handler import EventHandler
 from kubedsm.config.settings import Configuration, load
 from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.execution.migration_calls import StepCalls
+from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.process.clock import VirtualClock
@@ -100,7 +100,7 @@ async def test_a_step_that_fails_takes_its_own_move_back_and_no_other(step, caug
 
     # To restore is asked for when something else is lost.
     for name in {"restore": ("restore", "evict")}.get(step, (step,)):
-        monkeypatch.setattr(StepCalls, name, failing(getattr(StepCalls, name)))
+        monkeypatch.setattr(MigrationCalls, name, failing(getattr(MigrationCalls, name)))
     async with emulated(CLOUD, configuration=BUSY) as world, world.scheduler() as runtime:
         world.deploy("web", 1)
         await world.until_bound(1, 2)

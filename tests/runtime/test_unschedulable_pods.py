@@ -21,8 +21,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.supervisor import Supervisor
-from kubedsm.scheduling.scheduling_queue import SchedulingQueue
-from kubedsm.scheduling.unschedulable_pods import FLUSH, FLUSHED
+from kubedsm.scheduling.scheduling_queue import FLUSH_INTERVAL, FLUSH_LIMIT, SchedulingQueue
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -71,7 +70,7 @@ class Scene:
 
     def reject(self, *pods, rules=FIT):
         for each in pods:
-            self.queue.wait_for_help(each, rules)
+            self.queue.add_unschedulable(each, rules)
 
     def asleep(self, *pods, rules=FIT):
         """Have these pods wait, and every node reject them."""
@@ -228,8 +227,8 @@ async def test_in_any_case_some_of_each_kind_are_tried_after_a_while(scene):
     scene.asleep(*crowd())
     started = scene.clock.monotonic()
     await scene.queue.wait_active()
-    assert scene.clock.monotonic() - started == pytest.approx(FLUSH)
-    assert len(scene.popped()) == FLUSHED
+    assert scene.clock.monotonic() - started == pytest.approx(FLUSH_INTERVAL)
+    assert len(scene.popped()) == FLUSH_LIMIT
 
 
 async def test_a_pod_whose_back_off_is_over_is_served_though_others_keep_coming(scene):

@@ -4,15 +4,15 @@ import asyncio
 
 import attrs
 
-from kubedsm.planner.requests import NoAnswerError
-from kubedsm.scheduling.decider import Deciding
+from kubedsm.planner.requests import NoResponseError
+from kubedsm.scheduling.scheduling_cycle import Deciding
 
 
 @attrs.define
 class SlowThinker:
     """Answers after a while, or not at all, as things were when it was asked."""
 
-    thinker: object
+    planner: object
     #: a number, or a function that draws one
     seconds: object
     #: so often it does not answer
@@ -23,14 +23,14 @@ class SlowThinker:
 
     async def ask(self, question):
         self.asked.append(question)
-        answer = await self.thinker.ask(question)
+        answer = await self.planner.solve(question)
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:
             meanwhile(answer)
         await asyncio.sleep(self.seconds() if callable(self.seconds) else self.seconds)
         if self.silent:
             self.silent -= 1
-            raise NoAnswerError("it ended")
+            raise NoResponseError("it ended")
         return answer
 
     async def run(self):
@@ -66,5 +66,5 @@ def overrun_at_random(monkeypatch, runtime, rng):
 def slow_batches(runtime, seconds, **more):
     """Have what is hard thought about for so long."""
     thoughts = runtime._scheduler.thoughts
-    thoughts.thinker = SlowThinker(thoughts.thinker, seconds, **more)
-    return thoughts.thinker
+    thoughts.planner = SlowThinker(thoughts.planner, seconds, **more)
+    return thoughts.planner

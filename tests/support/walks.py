@@ -1,8 +1,9 @@
 """Length of a pod's walk, from its watch event to its verified bind, and of one migration.
 
-`PYTHONPATH=lab:tests python -m support.walks [--list]` runs the scheduler on the emulated cluster in
-virtual time under `sys.setprofile`. Only functions of `kubedsm` and `plans` count that the
-scheduler calls itself. Calls that the emulator makes are left out, and so are listeners.
+`PYTHONPATH=lab:tests python -m support.walks [--list]` runs the scheduler on the emulated cluster
+in virtual time under `sys.setprofile`. Only functions of `kubedsm` and `plans` count that the
+scheduler calls itself. Calls that the emulator, listeners, the decision record, or writers of
+Events make are left out.
 """
 
 import asyncio
@@ -126,7 +127,7 @@ async def scheduling(world):
 async def until(condition, seconds=60):
     """Wait in steps that are short beside the latency of the API server."""
     async with asyncio.timeout(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - nothing is set when a plan begins
             await asyncio.sleep(0.0005)
 
 
