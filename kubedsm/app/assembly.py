@@ -121,7 +121,7 @@ class Runtime:
         self._preemptor = self._maker_of_room()
         self.sites = Sites(self.mirror, self.configuration, clock, self.synced)
         self.scheduler = self._new_scheduler(chance, binds)
-        self._planned_batches = PlannedBatches(self.scheduler, self.planner)
+        self.planned_batches = PlannedBatches(self.scheduler, self.planner)
         self._settings = FollowedConfiguration(
             source,
             namespace,
@@ -386,7 +386,7 @@ class Runtime:
             if not self.dry_run:
                 tasks.create_task(keep("sweep", partial(self.manager.sweep, self.synced)))
             tasks.create_task(keep("scheduler", self.scheduler.run))
-            tasks.create_task(keep("planned batches", self._planned_batches.run))
+            tasks.create_task(keep("planned batches", self.planned_batches.run))
             tasks.create_task(keep("worker", self.planner.run))
             tasks.create_task(keep("preemptor", self._preemptor.run))
             tasks.create_task(keep("load monitor", self._load_monitor.run))

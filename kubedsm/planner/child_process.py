@@ -21,9 +21,9 @@ from kubedsm.planner.protocol import (
     NumberedRequest,
     NumberedResponse,
     ReplicatedMirror,
-    dump,
+    dump_message,
     dump_response,
-    load,
+    load_message,
     pack_frame,
     read_frame,
 )
@@ -125,13 +125,13 @@ def serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
     Thread(target=inbox.read, args=(stdin,), daemon=True).start()
     child: Child | None = None
     while True:
-        for message in load(inbox.frames.get()):
+        for message in load_message(inbox.frames.get()):
             if child is None:
                 child = Child(message, inbox)
                 continue
             response = child.handle(message)
             if response is not None:
-                stdout.write(pack_frame(dump(response)))
+                stdout.write(pack_frame(dump_message(response)))
                 stdout.flush()
 
 

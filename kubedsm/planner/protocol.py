@@ -172,7 +172,7 @@ def read_frame(stream: BinaryIO) -> bytes:
     return frame if len(frame) == length else b""
 
 
-def dump(value: object) -> bytes:
+def dump_message(value: object) -> bytes:
     """Pickle a message; pods are written by field, and their shared parts once."""
     return _dump(_Pickler, value)
 
@@ -182,7 +182,7 @@ def dump_response(value: object) -> bytes:
     return _dump(_ResponsePickler, value)
 
 
-def load(data: bytes) -> Any:
+def load_message(data: bytes) -> Any:
     return pickle.loads(data)  # noqa: S301 - of the parent process, or of a child process
 
 

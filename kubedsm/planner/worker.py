@@ -29,8 +29,8 @@ from kubedsm.planner.protocol import (
     NumberedRequest,
     NumberedResponse,
     ReplicatedMirror,
-    dump,
-    load,
+    dump_message,
+    load_message,
     load_response,
     pack_frame,
 )
@@ -214,7 +214,7 @@ class Worker:
                 await self._write(stdin, [self._outbox.popleft() for _ in range(count)])
 
     async def _write(self, stdin: asyncio.StreamWriter, messages: Sequence[Message]) -> None:
-        stdin.write(pack_frame(dump(messages)))
+        stdin.write(pack_frame(dump_message(messages)))
         with suppress(ConnectionError):  # the reader of the other pipe notices the end
             await stdin.drain()
         await self._clock.sleep(0)
@@ -225,7 +225,7 @@ class Worker:
         with suppress(asyncio.IncompleteReadError):
             while True:
                 (length,) = LENGTH.unpack(await stdout.readexactly(LENGTH.size))
-                numbered: NumberedResponse = load(await stdout.readexactly(length))
+                numbered: NumberedResponse = load_message(await stdout.readexactly(length))
                 waiting = self._responses.get(numbered.number)
                 if waiting is not None and not waiting.done():
                     waiting.set_result(numbered)

@@ -17,7 +17,7 @@ from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier
 from kubedsm.objective.lasting import Quiet
-from kubedsm.planner.protocol import dump_response, load_response, pickled, unpickled
+from kubedsm.planner.protocol import dump_message, dump_response, load_message, load_response
 from kubedsm.planner.requests import PlanningContext
 from kubedsm.planner.what_if import WhatIfRequest
 from support.asked import lines_of, section
@@ -55,7 +55,7 @@ def asked(qos=(), replicas=(), known=None):
     """As a worker process is asked: the question and the answer are sent."""
     question = WhatIfRequest(frozenset(), frozenset(), Quiet(), 2.0, qos=qos, replicas=replicas)
     known = known or known_cluster()
-    answer = unpickled(pickled(question)).answered(known)
+    answer = load_message(dump_message(question)).solve(known)
     return load_response(dump_response(answer), known.mirror.snapshot().pods.__getitem__)
 
 

@@ -195,7 +195,7 @@ async def test_those_that_there_is_no_time_for_are_told_without_nodes():
         await asyncio.sleep(1)
         question, known = world.runtime.decisions.pending(), world.runtime.planner.known
         hurried = attrs.evolve(known, clock=Hurried(PendingPods.budget / 3))
-        said = msgspec.json.decode(question.answered(hurried))["pending"]
+        said = msgspec.json.decode(question.solve(hurried))["pending"]
         assert [len(each["nodes"]) for each in said] == [2, 2, 0]
         assert all(each["message"] and each["decidedAt"] for each in said)
 

@@ -161,7 +161,7 @@ async def test_nothing_is_thought_about_while_plans_or_preemptions_are_under_way
         assert thinks()
         runtime._preemptor._nominate(pod, "c1")
         assert not thinks()
-        runtime._preemptor._end(pod.uid)
+        runtime._preemptor._end_nomination(pod.uid)
         assert thinks()
         runtime.manager.begin(bind_plan("p", [("elsewhere", "c1")], 10.0))
         assert not thinks()
@@ -198,7 +198,7 @@ async def test_a_plan_that_makes_progress_is_waited_for():
         for uid in pods[1:]:
             await asyncio.sleep(STALLED - 1)
             assert not manager.at_rest()
-            manager.tell("p", PodGone(uid))
+            manager.report("p", PodGone(uid))
         await asyncio.sleep(STALLED - 1)
         assert not manager.at_rest()
         await asyncio.sleep(1)

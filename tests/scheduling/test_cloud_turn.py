@@ -7,11 +7,11 @@ from kubedsm.config.settings import load
 from kubedsm.explain.table import explanation_table
 from kubedsm.model import node_order
 from kubedsm.optimizer.placing.cloud_window import LookedAt
-from kubedsm.planner.protocol import dump_response, load_response, pickled, unpickled
+from kubedsm.planner.protocol import dump_message, dump_response, load_message, load_response
 from kubedsm_lab.emulator.paper import node
 from support.metered import Metered
 from support.printed import printed
-from support.slow_thinking import hard, slow_batches
+from support.slow_planning import hard, slow_batches
 from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -33,7 +33,7 @@ def clouded(text=SOME):
 
 
 def turn(runtime):
-    return runtime._scheduler.deciding.cloud_turn.start
+    return runtime.scheduler.sampling_start
 
 
 def looked_at(runtime):
@@ -67,7 +67,7 @@ async def test_a_batch_that_is_thought_about_goes_on_from_where_it_was_asked():
         # To the worker process and back.
         answer = load_response(dump_response(answers[0]), runtime.mirror.pod)
         assert answer.decision.looked_at == LookedAt(2, 2, 5)
-        assert unpickled(pickled(planner.asked[0])) == planner.asked[0]
+        assert load_message(dump_message(planner.asked[0])) == planner.asked[0]
 
 
 async def test_what_went_on_meanwhile_is_not_taken_back():

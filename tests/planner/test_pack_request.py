@@ -45,7 +45,7 @@ def asked(
     question = PackRequest(
         quiet=quiet, budget=5.0, refused=frozenset(waiting if refused is None else refused), **about
     )
-    return question.answered(known)
+    return question.solve(known)
 
 
 def awaited(packing):

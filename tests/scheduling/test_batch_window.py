@@ -112,7 +112,7 @@ async def test_pods_that_come_while_binds_are_under_way_are_one_batch():
     async with emulated(EDGE, CLOUD, configuration=SLOW) as world, world.scheduler() as runtime:
         await asyncio.sleep(1)
         batches, place = [], runtime.manager.place
-        answered = runtime._scheduler.binds.none_under_way
+        answered = runtime.scheduler.binds.none_under_way
 
         def noted(bindings):
             batches.append((len(bindings), answered.is_set()))

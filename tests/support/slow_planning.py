@@ -5,11 +5,11 @@ import asyncio
 import attrs
 
 from kubedsm.planner.requests import NoResponseError
-from kubedsm.scheduling.scheduling_cycle import Deciding
+from kubedsm.scheduling.scheduling_cycle import Scheduler
 
 
 @attrs.define
-class SlowThinker:
+class SlowPlanner:
     """Answers after a while, or not at all, as things were when it was asked."""
 
     planner: object
@@ -21,7 +21,7 @@ class SlowThinker:
     #: called while it thinks
     meanwhile: object = None
 
-    async def ask(self, question):
+    async def solve(self, question):
         self.asked.append(question)
         answer = await self.planner.solve(question)
         meanwhile, self.meanwhile = self.meanwhile, None
@@ -39,14 +39,14 @@ class SlowThinker:
 
 def hard(monkeypatch, prefix="hard"):
     """Pods whose names begin so are never decided on at once."""
-    at_once = Deciding.at_once
+    decide_inline = Scheduler.decide_inline
 
     def hardly(deciding, stage, pods):
         if any(pod.name.startswith(prefix) for pod in pods):
             return None
-        return at_once(deciding, stage, pods)
+        return decide_inline(deciding, stage, pods)
 
-    monkeypatch.setattr(Deciding, "at_once", hardly)
+    monkeypatch.setattr(Scheduler, "decide_inline", hardly)
 
 
 def overrun_at_random(monkeypatch, runtime, rng):
@@ -54,17 +54,17 @@ def overrun_at_random(monkeypatch, runtime, rng):
 
     The planner then takes 10 to 100 ms for each.
     """
-    at_once = Deciding.at_once
+    decide_inline = Scheduler.decide_inline
 
     def overrunning(deciding, stage, pods):
-        return None if rng.random() < 1 / 3 else at_once(deciding, stage, pods)
+        return None if rng.random() < 1 / 3 else decide_inline(deciding, stage, pods)
 
-    monkeypatch.setattr(Deciding, "at_once", overrunning)
+    monkeypatch.setattr(Scheduler, "decide_inline", overrunning)
     slow_batches(runtime, lambda: rng.uniform(0.01, 0.1))
 
 
 def slow_batches(runtime, seconds, **more):
     """Have what is hard thought about for so long."""
-    thoughts = runtime._scheduler.thoughts
-    thoughts.planner = SlowThinker(thoughts.planner, seconds, **more)
-    return thoughts.planner
+    batches = runtime.planned_batches
+    batches.planner = SlowPlanner(batches.planner, seconds, **more)
+    return batches.planner

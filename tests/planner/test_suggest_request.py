@@ -32,4 +32,4 @@ def test_what_is_moving_or_rests_is_left_alone(moving, resting, followed, cause)
         lambda: configuration.policy,
         SystemClock(),
     )
-    assert question._rest(POD, known) == (None if cause is None else cause.of())
+    assert question._temporary_reason(POD, known) == (None if cause is None else cause.of())

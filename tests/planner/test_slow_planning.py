@@ -16,13 +16,13 @@ from support.move_scenes import (
     settle_on_cloud,
 )
 from support.preemptions import SMALL, Evictions, filled, preempting, settled, urgent
-from support.slow_thinking import SlowThinker
+from support.slow_planning import SlowPlanner
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 def slow(runtime, seconds, **more):
-    made = SlowThinker(runtime.planner, seconds, **more)
+    made = SlowPlanner(runtime.planner, seconds, **more)
     runtime.suggester.planner = runtime._preemptor.planner = made
     return made
 

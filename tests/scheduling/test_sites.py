@@ -18,7 +18,7 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, NodeName, Resources, Taint, Workload
 from kubedsm.model.sites import Away
 from kubedsm.objective.lasting import Quiet
-from kubedsm.planner.protocol import pickled, unpickled
+from kubedsm.planner.protocol import dump_message, load_message
 from kubedsm.planner.rebalancing_requests import SuggestRequest
 from kubedsm.process.clock import VirtualClock
 from kubedsm.scheduling.site_monitor import Sites
@@ -347,7 +347,7 @@ async def test_how_many_sites_are_away_is_measured():
 def test_a_question_about_moves_takes_to_the_worker_process_what_is_away():
     away = Away({"north": frozenset({"n1"})}, {}, frozenset({WEB}), {WEB: 2})
     question = SuggestRequest(frozenset(), frozenset(), Quiet(0.0, {}, None), 1.0, away)
-    assert unpickled(pickled(question)) == question
+    assert load_message(dump_message(question)) == question
 
 
 async def test_what_to_move_now_is_told_without_what_is_away():

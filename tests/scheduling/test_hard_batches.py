@@ -9,13 +9,13 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm.model.deadline import Deadline
 from kubedsm.planner.requests import NoResponseError
-from kubedsm.scheduling import decider as deciding
+from kubedsm.scheduling import scheduling_cycle
 from kubedsm.scheduling.planned_batches import Application
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.paper import node
 from support.preemptions import HIGH
 from support.sites import NORTH, cut_until_evicted, running, two_sites, where
-from support.slow_thinking import SlowThinker, hard, slow_batches
+from support.slow_planning import SlowPlanner, hard, slow_batches
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -50,12 +50,12 @@ async def thought_about(world, planner, times=1):
 
 
 class NeverUp:
-    async def ask(self, question):
+    async def solve(self, question):
         raise NoResponseError("the worker is not up to date yet")
 
 
 class Mistaken:
-    async def ask(self, question):
+    async def solve(self, question):
         raise ZeroDivisionError
 
 
@@ -234,7 +234,7 @@ async def test_while_sites_are_away_each_stage_is_thought_about():
 async def test_no_move_is_thought_about_beside_a_batch():
     configuration = load("{suggester: {period: 100ms}}", "test")
     async with clouded(configuration=configuration) as world, world.scheduler() as runtime:
-        moves = runtime.suggester.planner = SlowThinker(runtime.planner, 0.0)
+        moves = runtime.suggester.planner = SlowPlanner(runtime.planner, 0.0)
         planner = slow_batches(runtime, 30.0)
         world.deploy("hard", 1)
         await thought_about(world, planner)
@@ -263,7 +263,7 @@ async def test_a_long_batch_without_an_answer_is_decided_on_part_by_part():
 
 async def test_at_a_cold_start_without_planner_waiting_pods_go_to_the_empty_edge(monkeypatch):
     # On a busy machine every look at the clock is past the deadline.
-    monkeypatch.setattr(deciding, "deadline_in", lambda *_: Deadline(lambda: 9.0, 0.025))
+    monkeypatch.setattr(scheduling_cycle, "deadline_in", lambda *_: Deadline(lambda: 9.0, 0.025))
     nodes = [node(f"e{n:02}", "edge", "8", "16Gi") for n in range(35)]
     nodes += [node(f"c{n:02}", "cloud", "16", "64Gi") for n in range(15)]
     async with clouded(*nodes) as world:
@@ -271,8 +271,8 @@ async def test_at_a_cold_start_without_planner_waiting_pods_go_to_the_empty_edge
             world.deploy(f"hard-{number:02}", 33, cpu="100m", memory="128Mi")
         await world.until(lambda: world.placed() == {None: 990}, 30)
         async with world.scheduler() as runtime:
-            thoughts = runtime._scheduler.thoughts
-            thoughts.planner = NeverUp()
+            planned = runtime.planned_batches
+            planned.planner = NeverUp()
             await world.until_bound(990, 60)
         at_edge = sum(n for name, n in world.placed().items() if name.startswith("e"))
         assert at_edge >= 0.98 * 990
@@ -280,7 +280,7 @@ async def test_at_a_cold_start_without_planner_waiting_pods_go_to_the_empty_edge
 
 async def test_a_mistake_in_an_answer_costs_only_the_answer(caught):
     async with clouded() as world, world.scheduler() as runtime:
-        runtime._scheduler.thoughts.planner = Mistaken()
+        runtime.planned_batches.planner = Mistaken()
         world.deploy("hard", 2)
         assert await bound_after(world, "hard", 2) < 1
     assert {type(error) for error in caught} == {ZeroDivisionError}

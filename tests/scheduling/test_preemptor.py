@@ -228,9 +228,9 @@ async def test_a_pod_whose_bind_is_under_way_asks_for_no_more_room():
         urgent(world, cpu="64")
         await world.until(lambda: world.events("FailedScheduling"), 5)
         [pod] = runtime.mirror.pods()
-        assert runtime._preemptor._waiting(pod.uid) == pod
+        assert runtime._preemptor._find_waiting(pod.uid) == pod
         runtime.mirror.reserve(pod.uid, "e1", Resources())
-        assert runtime._preemptor._waiting(pod.uid) is None
+        assert runtime._preemptor._find_waiting(pod.uid) is None
         runtime.mirror.release(pod.uid)
 
 

@@ -145,13 +145,13 @@ async def test_a_pod_that_is_not_awaited_is_not_taken_in(queue):
 async def test_a_held_pod_is_tried_when_room_comes_free_and_held_so_long_in_all(queue, clock):
     freed = Change(freed=Freed(NodeName("n1"), Resources(cpu=1)))
     assert queue.can_await_capacity(A.uid, 3.0)
-    queue.hold(A)
+    queue.await_capacity(A)
     await asyncio.sleep(2.0)
     assert len(queue) == 0
     queue.help(freed, ClusterMirror())
     assert queue.pop(9) == ["a"]
     assert queue.can_await_capacity(A.uid, 3.0)
-    queue.hold(A)
+    queue.await_capacity(A)
     await queue.wait_active()
     assert clock.monotonic() == pytest.approx(3.0)
     assert queue.pop(9) == ["a"]
@@ -235,7 +235,7 @@ async def test_a_success_brings_forward_those_that_failed_by_its_cause(queue, cl
         queue.back_off(A, "422 no")
     await queue.wait_active()
     [first] = queue.pop(1)
-    queue.bound(first)
+    queue.end_failures(first)
     queue.forget(first)
     assert len(queue) == REQUEUED_BY_SUCCESS
     assert A.uid not in queue.pop(99)

@@ -50,7 +50,7 @@ class Looks:
     def __init__(self, finds):
         self.finds, self.looked, self.now, self.most = finds, [], 0, 0
 
-    async def took(self, pod):
+    async def read_mark(self, pod):
         self.looked.append(pod.uid)
         self.now += 1
         self.most = max(self.most, self.now)
@@ -82,7 +82,7 @@ class Scene:
         self.ended = []
         for pod in pods:
             self.mirror.apply(PodApplied(pod))
-        self.left_behind = OrphanSweep(
+        self.orphans = OrphanSweep(
             self.mirror,
             self.looks,
             VirtualClock(),
@@ -92,11 +92,11 @@ class Scene:
         )
 
     def sweep(self):
-        self.left_behind.sweep(self.plans)
+        self.orphans.sweep(self.plans)
 
     def restored(self, pod, state):
         step = attrs.evolve(restore_plan(pod.uid).steps[0], state=state, reason="no")
-        self.left_behind.restored(step, self.plans)
+        self.orphans.restored(step, self.plans)
 
 
 @pytest.fixture
@@ -170,16 +170,16 @@ async def test_of_pods_that_are_gone_nothing_is_kept(scene):
         made.mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
     await asyncio.sleep(5)
     made.sweep()
-    kept = made.left_behind
+    kept = made.orphans
     assert made.ended == []
     sets = (
         kept._restoring,
         kept._stuck,
-        kept._seen_to,
-        kept._strangers,
-        kept._told,
+        kept._handled,
+        kept._forged,
+        kept._reported,
         kept._waiting,
-        kept._tellings,
+        kept._reports,
     )
     assert not any(sets)
 

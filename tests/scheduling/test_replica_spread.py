@@ -8,7 +8,7 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.paper import node
-from support.slow_thinking import hard, overrun_at_random, slow_batches
+from support.slow_planning import hard, overrun_at_random, slow_batches
 from support.worlds import CLOUD, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -111,7 +111,7 @@ def test_moves_that_have_become_slow_count_in_their_own_namespace_only():
 def test_a_move_whose_old_pod_is_slow_to_go_counts_in_its_own_namespace_only():
     made = limits(max_concurrent=1)
     assert made.admit("one", underway(WEB, "c1", "e1"))
-    made.leaving("one", until=3.0)
+    made.mark_slow("one", at=3.0)
     other = Workload("bank", "Deployment", "web")
     assert not made.admit("soon", attrs.evolve(underway(other, "c2", "e2"), since=2.0))
     assert not made.admit("same", attrs.evolve(underway(API, "c2", "e2"), since=3.0))

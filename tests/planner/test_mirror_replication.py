@@ -9,10 +9,10 @@ from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.model import Uid
 from kubedsm.planner.protocol import (
     ReplicatedMirror,
+    dump_message,
     dump_response,
+    load_message,
     load_response,
-    pickled,
-    unpickled,
 )
 from support.histories import happen, happen_beside, node, pod, state_of
 from support.placement_instances import pod as made
@@ -23,8 +23,8 @@ FOLLOWED = {Uid("p1-0"), Uid("p2-1")}
 
 def told(calls, follower):
     """As it is between processes: some together, as bytes."""
-    for call in unpickled(pickled(list(calls))):
-        call.made(follower)
+    for call in load_message(dump_message(list(calls))):
+        call.repeat(follower)
 
 
 @pytest.mark.parametrize("block", range(10))
@@ -36,7 +36,7 @@ def test_the_follower_is_equal_whenever_it_began(block):
         begins, calls, beginning = rng.randrange(60), [], None
         for version in range(120):
             if version == begins:
-                beginning, mirror.tell = mirror.retold(), calls.append
+                beginning, mirror.publish = mirror.replay(), calls.append
             happen(mirror, rng, version)
             happen_beside(mirror, rng)
             held += bool(mirror._reservations)
@@ -51,7 +51,7 @@ def test_the_follower_is_equal_whenever_it_began(block):
 
 def test_what_failed_is_not_told():
     calls, mirror = [], ReplicatedMirror()
-    mirror.tell = calls.append
+    mirror.publish = calls.append
     with pytest.raises(Exception, match="gone"):
         mirror.reserve("u", "nowhere", resources(1))
     assert calls == []
@@ -63,8 +63,8 @@ def test_what_pods_have_in_common_is_shared_by_those_of_different_frames():
         attrs.evolve(made(name, "web", resources(1), on="n0"), labels={"app": "web"})
         for name in ("a", "b")
     )
-    told(mirror.retold(), follower)
-    mirror.tell = lambda call: told([call], follower)
+    told(mirror.replay(), follower)
+    mirror.publish = lambda call: told([call], follower)
     mirror.apply(NodeApplied(node(rng)))
     mirror.apply(PodApplied(first))
     mirror.apply(PodApplied(second))

@@ -303,7 +303,7 @@ async def test_a_plan_that_cannot_be_carried_out_ends_and_gives_back_what_it_hel
     ).manager
     manager._handlers[StepKind.BIND] = lambda *_: 1 / 0
     manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
-    assert settled == ["an error of the scheduler's own"]
+    assert settled == ["internal error of the scheduler"]
     assert mirror.snapshot().free["n2"] == EDGE.allocatable
     assert manager.quiet.is_set()
     assert [type(error) for error in caught] == [ZeroDivisionError]
@@ -326,7 +326,7 @@ async def test_a_bind_that_cannot_be_carried_out_leaves_the_others_of_its_batch_
     ).manager
     manager._handlers[StepKind.BIND] = lambda _, step: 1 / (step.id - 1)
     manager.place([Binding(pod, NodeName("n2"), Tier.EDGE) for pod in pods])
-    assert settled == [("web-1", "an error of the scheduler's own")]
+    assert settled == [("web-1", "internal error of the scheduler")]
     # It is nobody's any more, while the others are still waited for.
     assert [manager.follows(pod.uid) for pod in pods] == [True, False, True]
     assert manager.under_way == 1
@@ -404,7 +404,7 @@ async def test_what_follows_from_an_event_is_told_after_it():
     order = []
 
     def ask(plan_id, step):
-        manager.tell(plan_id, CallRefused(step.id, "no"))
+        manager.report(plan_id, CallRefused(step.id, "no"))
         order.append("asked")
 
     manager._handlers[StepKind.BIND] = ask

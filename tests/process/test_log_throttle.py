@@ -61,4 +61,4 @@ def test_what_never_repeats_itself_is_bounded_too():
             clock.now = number / 100
             said.log(log.warning, "refused", "403 " + "x" * (number % 1000))
     assert len(lines) <= 2 * MOST_CAUSES + 2
-    assert len(said._said) <= MOST_CAUSES + 1
+    assert len(said._lines) <= MOST_CAUSES + 1

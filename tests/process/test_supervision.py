@@ -67,7 +67,7 @@ async def test_a_decision_that_fails_puts_off_only_the_pods_it_fails_for(caught)
         await asyncio.sleep(30)
         assert world.placed("odd") == {None: 2}
         [message] = {event["message"] for event in world.events("FailedScheduling")}
-        assert "error of the scheduler's own" in message
+        assert "internal error of the scheduler" in message
         # 1, 2, 4, 8, 10, 10 seconds of back-off, up to a fifth less by chance.
         assert len(expected(caught)) <= 2 * 9
 
@@ -155,7 +155,7 @@ async def test_what_fails_for_some_is_halved_until_only_they_are_left(caught):
 
     supervisor = Supervisor(VirtualClock(epoch=0.0), random.Random(0))
     caught_of = supervisor.caught
-    supervisor._said.more = lambda *_: 0
+    supervisor._throttle.more = lambda *_: 0
     assert supervisor.isolate("part", action, list(range(1, 9))) == [3, 6]
     assert sorted(done) == [1, 2, 4, 5, 7, 8]
     assert caught_of == {"part": 2}
