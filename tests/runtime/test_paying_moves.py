@@ -48,7 +48,7 @@ async def test_looking_again_as_time_goes_by_is_no_busy_thinking():
         asked = []
 
         class Listening:
-            async def ask(self, question):
+            async def solve(self, question):
                 asked.append(world.clock.monotonic())
                 return await runtime.planner.solve(question)
 

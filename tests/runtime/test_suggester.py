@@ -220,7 +220,7 @@ async def test_capacity_that_a_waiting_migration_is_going_to_use_is_not_free_to_
         await hand_over(world, [(pod, "e1", ()) for pod in world.pods("web")])
         await world.until(lambda: any(map(is_detached, world.pods())), 10)
         known = PlanningContext(runtime.mirror, runtime.mirror.held, None, None, world.clock)
-        seen = runtime.suggester._about_moves(SuggestRequest).seen(known)
+        seen = runtime.suggester._about_moves(SuggestRequest).snapshot(known)
         [one, other] = (
             runtime.mirror.pod(pod["metadata"]["uid"]).requests for pod in world.pods("web")[:2]
         )

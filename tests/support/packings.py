@@ -57,9 +57,9 @@ class Counting:
         self._planner = runtime.planner
         runtime.packer.planner = self
 
-    async def ask(self, question):
+    async def solve(self, question):
         self.asked.append(question)
-        answer = await self._planner.ask(question)
+        answer = await self._planner.solve(question)
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:
             meanwhile(answer)
