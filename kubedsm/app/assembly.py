@@ -99,7 +99,7 @@ class Runtime:
         self.mirror = (ReplicatedMirror if apart else ClusterMirror)(
             configuration.scheduler_name, configuration.tiers, followed.keys(), self.queue.help
         )
-        self.planner = self._planner(followed, instance)
+        self.planner = self._new_planner(followed, instance)
         self._record = DecisionRecord(clock)
         self.decisions = Decisions(self._record, self.mirror, self._configured_policy)
         binds = BindCalls(
@@ -147,7 +147,7 @@ class Runtime:
         )
         self.configuration.observe(self._reconfigured)
 
-    def _planner(self, followed: dict[Uid, str], instance: str) -> Planner:
+    def _new_planner(self, followed: dict[Uid, str], instance: str) -> Planner:
         if not isinstance(self.mirror, ReplicatedMirror):
             return InProcessPlanner(
                 PlanningContext(

@@ -230,5 +230,5 @@ class Packer:
         moves = ", ".join(f"{m.pod} {m.source} -> {m.target}" for m in found.moves[:3])
         count = counted(len(found.legs), "move")
         for awaited in found.awaited:
-            text = f"PackResponse: {count} would make room on {awaited.target}: {moves}"
+            text = f"Packing: {count} would make room on {awaited.target}: {moves}"
             self.recorder.packing(awaited.pod, "PackingProposed", text)

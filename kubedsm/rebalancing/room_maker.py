@@ -108,7 +108,7 @@ class RoomMaking:
         try:
             await self.preemptor.evict_all(victims, by)
         except EvictionRefusedError as refusal:
-            self.recorder.packing(by, "PackingFailed", f"PackResponse: no room is made: {refusal}")
+            self.recorder.packing(by, "PackingFailed", f"Packing: no room is made: {refusal}")
             return False
         while any(self.mirror.pod(victim.uid) for victim in victims):
             if self.clock.monotonic() >= going.until:
@@ -157,12 +157,12 @@ class RoomMaking:
         there = [self.mirror.pod(move.pod.uid) for move in going.found.awaited]
         placed = [pod for pod in there if pod is not None and not pod.waits_for_node]
         for pod in placed:
-            text = f"PackResponse: moved {counted(moved, 'pod')} to make room for {pod}"
+            text = f"Packing: moved {counted(moved, 'pod')} to make room for {pod}"
             self.recorder.packing(pod, "Packed", text)
         left = [move.pod for move in self._waiting(going)]
         for pod in left:
             self.record.packing_came_to(pod.uid, f"no room was made: {why}")
-            self.recorder.packing(pod, "PackingFailed", f"PackResponse: no room was made: {why}")
+            self.recorder.packing(pod, "PackingFailed", f"Packing: no room was made: {why}")
         log.info("packing ended", moved=moved, placed=len(placed), left=len(left))
         return bool(placed)
 
