@@ -45,7 +45,7 @@ DELETION_COST: Mapping[str, str] = {Tier.EDGE: "100", Tier.CLOUD: "-100"}
 TIER_LABEL = "kubedsm.io/tier"
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class BindCalls:
     """Bind calls and live reads, up to `at_once` binds in flight, `timeout` seconds for each."""
 

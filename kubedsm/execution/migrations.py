@@ -67,7 +67,7 @@ class _Move:
         return attrs.evolve(self.planned, move=attrs.evolve(self.planned.move, pod=self.pod))
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class Moves:
     """Migrations under way."""
 

@@ -51,7 +51,7 @@ class Plans(Protocol):
         """Run work that belongs to no plan as a task."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class OrphanSweep:
     _mirror: ClusterMirror
     _calls: MigrationCalls

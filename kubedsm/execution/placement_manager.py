@@ -97,7 +97,7 @@ def plan_logged(plan_id: str | None) -> Iterator[None]:
         contextvars.reset_contextvars(**before)
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class PlacementManager:
     """Runner of all plans: binds, migrations, and the restoring of detached pods.
 

@@ -74,7 +74,7 @@ class WorkerListener(Protocol):
         """A request of that name got no response: the process ended, or took too long."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Worker:
     """Planner in a process of its own, restarted with back-off."""
 

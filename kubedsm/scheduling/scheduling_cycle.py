@@ -147,7 +147,7 @@ class Batch:
                 log.debug("batch pods", bound=self.bound, failed=self.failed)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Scheduler:
     """Scheduling cycle over batches of pods; runs once the mirror is synced."""
 
