@@ -67,7 +67,7 @@ class BindCalls:
 
     def observe(self, change: Change) -> None:
         """Notice owners that release pods because of the tier label."""
-        workload = _lost_by_label(change)
+        workload = _find_releasing_owner(change)
         if workload is not None:
             log.warning("owner releases labelled pods", owner=str(workload), label=TIER_LABEL)
             self._unlabelled.add(workload)
@@ -132,7 +132,7 @@ class BindCalls:
             apply_live(live)
 
 
-def _lost_by_label(change: Change) -> Workload | None:
+def _find_releasing_owner(change: Change) -> Workload | None:
     """Return the owner of a pod that the owner released after the pod got the tier label.
 
     A selector may exclude the label, or one of its values; that shows only when the label is set. A

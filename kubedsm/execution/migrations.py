@@ -112,7 +112,7 @@ class Moves:
         pod = known.pod or self._mirror.pod(Uid(known.order.pod))
         return known.order.target in nodes or (pod is not None and pod.node_name in nodes)
 
-    def accepted(self, move: str) -> Accepted | None:
+    def live_state(self, move: str) -> Accepted | None:
         """Return the live state at the migration's start; None for a plan that only restores."""
         known = self._moves.get(move)
         return None if known is None else known.accepted

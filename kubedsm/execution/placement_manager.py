@@ -409,12 +409,12 @@ class PlacementManager:
         self.spawn(plan_id, step, partial(call, step, pod, *self._handles(plan_id, step)))
 
     def _evict(self, plan_id: str, step: Step) -> None:
-        accepted = self._moves.accepted(step.move)
+        accepted = self._moves.live_state(step.move)
         keep = 0 if accepted is None else accepted.ready_to_keep
         self._call(partial(self._calls.evict, keep), plan_id, step)
 
     def _await_replacement(self, plan_id: str, step: Step) -> None:
-        accepted = self._moves.accepted(step.move)
+        accepted = self._moves.live_state(step.move)
         found = None if accepted is None else accepted.found
         self._call(partial(self._calls.await_replacement, found), plan_id, step)
 

@@ -103,7 +103,7 @@ class Worker:
 
     def __attrs_post_init__(self) -> None:
         self._startup_until = self._clock.monotonic() + STARTUP
-        self._configuration.observe(self._reconfigured)
+        self._configuration.observe(self._send_configuration)
 
     async def run(self) -> None:
         """Keep a planner process running until cancelled."""
@@ -191,7 +191,7 @@ class Worker:
             await _end(process, process.stdin)
 
     async def _replicate(self, stdin: asyncio.StreamWriter) -> None:
-        first: Iterator[Message] = chain((self._configured(),), self._mirror.replay())
+        first: Iterator[Message] = chain((self._make_configuration(),), self._mirror.replay())
         self._mirror.publish = self._post
         while chunk := list(islice(first, CHUNK)):
             await self._write(stdin, chunk)
@@ -229,12 +229,12 @@ class Worker:
                 await process.wait()
         raise WorkerEndedError(f"status {process.returncode}")
 
-    def _configured(self) -> Configured:
+    def _make_configuration(self) -> Configured:
         return Configured(document(self._configuration.current))
 
-    def _reconfigured(self, _: Configuration) -> None:
+    def _send_configuration(self, _: Configuration) -> None:
         if self._mirror.publish is not None:
-            self._post(self._configured())
+            self._post(self._make_configuration())
 
     def _post(self, message: Message) -> None:
         self._outbox.append(message)
