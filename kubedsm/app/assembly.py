@@ -18,14 +18,12 @@ from kubedsm.config.current import CurrentConfiguration, as_given
 from kubedsm.config.settings import Configuration
 from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.events.workload_events import WorkloadEvents
-from kubedsm.execution.bind_calls import BindCalls
-from kubedsm.execution.dry_run import WAITING, only_said
-from kubedsm.execution.limits import Limits, MoveLimits
-from kubedsm.execution.migration_calls import StepCalls
+from kubedsm.execution.bind_calls import BindCalls, TierKeeper
+from kubedsm.execution.limits import DRY_RUN, Limits, MoveLimits, suggest_only
+from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.execution.migrations import Moves
-from kubedsm.execution.orphan_sweep import LeftBehind
+from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
-from kubedsm.execution.tier_labels import TierKeeper
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.explainer import Decisions
 from kubedsm.explain.listener import Listener
@@ -37,8 +35,8 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod, Uid
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import MigratingPolicy, Policy
-from kubedsm.planner.mirror_replication import ToldMirror
-from kubedsm.planner.requests import InProcess, Known, Thinker
+from kubedsm.planner.protocol import ReplicatedMirror
+from kubedsm.planner.requests import InProcessPlanner, Planner, PlanningContext
 from kubedsm.planner.worker import Worker
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
@@ -47,14 +45,11 @@ from kubedsm.rebalancing.migration_effects import MoveEffects
 from kubedsm.rebalancing.migration_requests import MoveRequests
 from kubedsm.rebalancing.packer import Packer
 from kubedsm.rebalancing.suggester import Suggester
-from kubedsm.scheduling.decider import Deciding
-from kubedsm.scheduling.outcomes import Outcomes
-from kubedsm.scheduling.planned_batches import Thoughts
+from kubedsm.scheduling.planned_batches import PlannedBatches
 from kubedsm.scheduling.preemptor import Preemptor
-from kubedsm.scheduling.scheduler import Scheduler
+from kubedsm.scheduling.scheduling_cycle import Scheduler
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 from kubedsm.scheduling.site_monitor import Sites
-from kubedsm.scheduling.work_summary import WorkDone
 from kubedsm.scheduling.workload_changes import WorkloadChanges
 
 
@@ -87,25 +82,24 @@ class Runtime:
     ) -> None:
         self._cluster = cluster
         self.configuration = CurrentConfiguration(
-            configuration, clock.wall(), adjusted=only_said if dry_run else as_given
+            configuration, clock.wall(), adjusted=suggest_only if dry_run else as_given
         )
         self._other_policy = policy
         self._clock = clock
         # Its own, so that what policies leave to chance depends on nothing else.
         chance = random.Random(rng.getrandbits(64))
         self._listener = listener or Listener()
-        self._limits = WAITING if dry_run else Limits()
+        self._limits = DRY_RUN if dry_run else Limits()
         self.dry_run = dry_run
-        self.work_done = WorkDone(dry_run)
         self._said = SaidByCause(clock)
         self.supervisor = Supervisor(clock, rng)
         self.synced = asyncio.Event()
         self.queue = SchedulingQueue(clock, rng)
         followed: dict[Uid, str] = {}
-        self.mirror = (ToldMirror if apart else ClusterMirror)(
+        self.mirror = (ReplicatedMirror if apart else ClusterMirror)(
             configuration.scheduler_name, configuration.tiers, followed.keys(), self.queue.help
         )
-        self.thinker = self._thinker(followed, instance)
+        self.planner = self._new_planner(followed, instance)
         self._record = DecisionRecord(clock)
         self.decisions = Decisions(self._record, self.mirror, self._configured_policy)
         binds = BindCalls(
@@ -126,17 +120,8 @@ class Runtime:
         )
         self._preemptor = self._maker_of_room()
         self.sites = Sites(self.mirror, self.configuration, clock, self.synced)
-        self._outcomes = Outcomes(
-            self.queue,
-            self.manager,
-            self._recorder,
-            self._workload_events,
-            self._record,
-            self._preemptor,
-            self._listener,
-            self.work_done,
-        )
-        self._scheduler = self._decider(chance, binds)
+        self.scheduler = self._new_scheduler(chance, binds)
+        self.planned_batches = PlannedBatches(self.scheduler, self.planner)
         self._settings = FollowedConfiguration(
             source,
             namespace,
@@ -162,10 +147,10 @@ class Runtime:
         )
         self.configuration.observe(self._reconfigured)
 
-    def _thinker(self, followed: dict[Uid, str], instance: str) -> Thinker:
-        if not isinstance(self.mirror, ToldMirror):
-            return InProcess(
-                Known(
+    def _new_planner(self, followed: dict[Uid, str], instance: str) -> Planner:
+        if not isinstance(self.mirror, ReplicatedMirror):
+            return InProcessPlanner(
+                PlanningContext(
                     self.mirror,
                     followed.keys(),
                     lambda: self.configuration.current,
@@ -200,8 +185,8 @@ class Runtime:
             self._listener,
         )
 
-    def _decider(self, chance: random.Random, binds: BindCalls) -> Scheduler:
-        deciding = Deciding(
+    def _new_scheduler(self, chance: random.Random, binds: BindCalls) -> Scheduler:
+        return Scheduler(
             self.mirror,
             self.queue,
             self.configuration,
@@ -210,11 +195,17 @@ class Runtime:
             chance,
             self._changes,
             self.sites,
+            self.manager,
+            binds,
+            self._preemptor,
+            self._recorder,
+            self._workload_events,
+            self._record,
+            self._listener,
+            self.supervisor,
+            self.synced,
+            self.dry_run,
         )
-        thoughts = Thoughts(
-            self.queue, deciding, self._outcomes, self.thinker, self.supervisor, self._clock
-        )
-        return Scheduler(deciding, self._outcomes, thoughts, binds, self.synced, self.supervisor)
 
     def _configured_policy(self) -> KubeDSM:
         return self.configuration.current.policy
@@ -224,7 +215,7 @@ class Runtime:
 
     def _runner_of_plans(self, followed: dict[Uid, str], binds: BindCalls) -> PlacementManager:
         timeout = self._limits.request_timeout
-        step_calls = StepCalls(
+        step_calls = MigrationCalls(
             self._cluster,
             self._clock,
             timeout,
@@ -238,9 +229,9 @@ class Runtime:
             self._clock,
             self._released,
             self._effects.begun,
-            lambda ended: self._outcomes.move_ended(self._effects.ended(ended)),
+            lambda ended: self.scheduler.end_migration(self._effects.ended(ended)),
         )
-        left_behind = LeftBehind(
+        left_behind = OrphanSweep(
             self.mirror,
             step_calls,
             self._clock,
@@ -256,7 +247,7 @@ class Runtime:
             step_calls,
             self._moves,
             left_behind,
-            lambda pod, step: self._outcomes.settled(pod, step),  # noqa: PLW0108 - made later
+            lambda pod, step: self.scheduler.end_bind(pod, step),  # noqa: PLW0108 - made later
             self.supervisor,
             self._limits,
             self._listener,
@@ -270,7 +261,7 @@ class Runtime:
             recorder=self._recorder,
             clock=self._clock,
             configuration=self.configuration,
-            thinker=self.thinker,
+            planner=self.planner,
             timeout=self._limits.request_timeout,
             said=self._said,
             listener=self._listener,
@@ -287,7 +278,7 @@ class Runtime:
             manager=self.manager,
             recorder=self._recorder,
             record=self._record,
-            thinker=self.thinker,
+            planner=self.planner,
             configuration=self.configuration,
             clock=self._clock,
             synced=self.synced,
@@ -394,9 +385,9 @@ class Runtime:
             keep = self.supervisor.keep
             if not self.dry_run:
                 tasks.create_task(keep("sweep", partial(self.manager.sweep, self.synced)))
-            tasks.create_task(keep("scheduler", self._scheduler.run))
-            tasks.create_task(keep("thoughts", self._scheduler.thoughts.run))
-            tasks.create_task(keep("worker", self.thinker.run))
+            tasks.create_task(keep("scheduler", self.scheduler.run))
+            tasks.create_task(keep("planned batches", self.planned_batches.run))
+            tasks.create_task(keep("worker", self.planner.run))
             tasks.create_task(keep("preemptor", self._preemptor.run))
             tasks.create_task(keep("load monitor", self._load_monitor.run))
             tasks.create_task(keep("mismatches", self._mismatches.run))
@@ -416,7 +407,7 @@ class Runtime:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._followed.run(self.supervisor))
             tasks.create_task(self._settings.run(self.supervisor))
-            sites = partial(self.sites.run, self.manager.leave_alone)
+            sites = partial(self.sites.run, self.manager.abort_at)
             tasks.create_task(self.supervisor.keep("sites", sites))
 
     def _reconfigured(self, before: Configuration) -> None:
@@ -428,7 +419,7 @@ class Runtime:
                 for node in self.mirror.snapshot().nodes.values():
                     self._handler.handle(NodeApplied(node))
             self.queue.reconsider()
-            self._scheduler.reconfigured()
+            self.scheduler.apply_configuration()
 
     async def flushed(self) -> None:
         """Return when all Events that are to be written have been."""

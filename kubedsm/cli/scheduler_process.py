@@ -92,7 +92,7 @@ async def serve(options: RunOptions, stop: Stop) -> None:
             _serve_page(options.page, runtime, scene, clock, find_leader) as (page_url, page_app),
             Diagnostics(
                 runtime.decisions,
-                runtime.thinker,
+                runtime.planner,
                 options.diagnostics_port,
                 dry_run=options.dry_run,
                 leader=lambda: None if find_leader().leading else find_leader().leader,
@@ -171,7 +171,7 @@ def _log_end(runtime: Runtime, clock: Clock, stop: Stop) -> Iterator[None]:
     finally:
         by = {"signal": signal.Signals(stop.by).name} if stop.by else {}
         uptime = round(clock.monotonic() - began, 1)
-        done = runtime.work_done.summary()
+        done = runtime.scheduler.summary()
         structlog.get_logger().info("stopped", why=why, **by, uptime_seconds=uptime, **done)
 
 

@@ -171,7 +171,7 @@ class MoveRequests:
         log.info("moves requested", request=request.id, proposal=request.proposal, moves=len(asked))
         self._under_way = request.id
         self._answered.clear()
-        self.suggester.manager.spawn_beside(
+        self.suggester.manager.spawn_task(
             "move request", lambda: self._carry_out(found, request, asked), request=request.id
         )
 

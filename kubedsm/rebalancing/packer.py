@@ -22,9 +22,9 @@ from kubedsm.model.model import Uid
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.moving.suggestion import Suggestion
-from kubedsm.planner.pack_request import Packing, RoomByPacking
 from kubedsm.planner.plurals import counted
-from kubedsm.planner.requests import NoAnswerError, Thinker
+from kubedsm.planner.rebalancing_requests import PackRequest, PackResponse
+from kubedsm.planner.requests import NoResponseError, Planner
 from kubedsm.plugins.fit import shortages
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
@@ -51,7 +51,7 @@ class Packer:
     making: RoomMaking
     recorder: EventRecorder
     record: DecisionRecord
-    thinker: Thinker
+    planner: Planner
     configuration: CurrentConfiguration
     clock: Clock
     synced: asyncio.Event
@@ -80,7 +80,7 @@ class Packer:
             making=RoomMaking.beside(suggester, moves, preemptor),
             recorder=suggester.recorder,
             record=suggester.record,
-            thinker=suggester.thinker,
+            planner=suggester.planner,
             configuration=suggester.configuration,
             clock=suggester.clock,
             synced=suggester.synced,
@@ -114,8 +114,8 @@ class Packer:
     async def _think(self, refused: frozenset[Uid]) -> None:
         snapshot, state, began = self.mirror.snapshot(), self._state, self.clock.monotonic()
         try:
-            packing = await self.thinker.ask(self._question(refused, state[2]))
-        except NoAnswerError:
+            packing = await self.planner.solve(self._question(refused, state[2]))
+        except NoResponseError:
             return
         now = self.clock.monotonic()
         seconds = now - began
@@ -144,7 +144,7 @@ class Packer:
         wait = self.changes.worth_another_look() if packing.may_pay_later else math.inf
         self._again_at = now + wait
 
-    async def _apply(self, snapshot: Snapshot, packing: Packing, seconds: float) -> None:
+    async def _apply(self, snapshot: Snapshot, packing: PackResponse, seconds: float) -> None:
         self.listener.packed("applied", seconds)
         if await self.making.carry_out(snapshot, packing):
             self._in_vain, self._thought_of = 0, frozenset()
@@ -161,9 +161,9 @@ class Packer:
         while not self.suggester.calm() and self.clock.monotonic() < until:
             await self.clock.sleep(LOOK)
 
-    def _question(self, refused: frozenset[Uid], away: Away) -> RoomByPacking:
+    def _question(self, refused: frozenset[Uid], away: Away) -> PackRequest:
         limits = self.suggester.manager.move_limits
-        return RoomByPacking(
+        return PackRequest(
             limits.moving(),
             limits.resting(self.clock.monotonic()),
             self.changes.quiet(),
@@ -195,7 +195,9 @@ class Packer:
             )
         )
 
-    def _tell(self, refused: frozenset[Uid], packing: Packing, mode: str, seconds: float) -> None:
+    def _tell(
+        self, refused: frozenset[Uid], packing: PackResponse, mode: str, seconds: float
+    ) -> None:
         """What was found for each pod, for whoever asks; in the log, if it is anything new."""
         found = packing.suggestion
         told = dict(packing.left)

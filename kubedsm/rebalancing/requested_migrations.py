@@ -14,8 +14,7 @@ from kubedsm.optimizer.moving.move_groups import halves, in_order
 from kubedsm.optimizer.moving.suggestion import Cause, Leg, Move, MoveKind, Suggestion
 from kubedsm.optimizer.placing.alone import rejection_elsewhere
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.planner.pack_request import score_of
-from kubedsm.planner.suggest_request import kept_by, reason_to_stay
+from kubedsm.planner.rebalancing_requests import reason_by_site, reason_to_stay, score_of
 
 
 def asked_by(suggestion: Suggestion) -> tuple[RequestedMove, ...]:
@@ -64,7 +63,7 @@ def holding(
 
     Of moves that are to be made together none holds if one does not.
     """
-    forbidden, kept = default_movable(snapshot), kept_by(away)
+    forbidden, kept = default_movable(snapshot), reason_by_site(away)
     refused: dict[str, str] = {}
     moves: dict[str, Move] = {}
     for each in asked:

@@ -21,8 +21,8 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.moving.suggestion import Move, Suggestion
-from kubedsm.planner.pack_request import Packing
 from kubedsm.planner.plurals import counted
+from kubedsm.planner.rebalancing_requests import PackResponse
 from kubedsm.process.clock import Clock
 from kubedsm.rebalancing.suggester import Suggester
 from kubedsm.scheduling.preemptor import EvictionRefusedError, Preemptor
@@ -64,7 +64,7 @@ class RoomMaking:
             clock=suggester.clock,
         )
 
-    async def carry_out(self, snapshot: Snapshot, packing: Packing) -> bool:
+    async def carry_out(self, snapshot: Snapshot, packing: PackResponse) -> bool:
         """Whether any pod that room is made for has a node in the end.
 
         To be called in the same breath as it was seen that the packing holds.
@@ -106,7 +106,7 @@ class RoomMaking:
                 self.mirror.nominate(leg.move.pod, leg.target)
         by = going.found.awaited[0].pod
         try:
-            await self.preemptor.make_way(victims, by)
+            await self.preemptor.evict_all(victims, by)
         except EvictionRefusedError as refusal:
             self.recorder.packing(by, "PackingFailed", f"Packing: no room is made: {refusal}")
             return False

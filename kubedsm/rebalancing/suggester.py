@@ -28,9 +28,9 @@ from kubedsm.optimizer.moving.move_groups import edge_changes
 from kubedsm.optimizer.moving.rebalance import on_one_node
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion
 from kubedsm.optimizer.programming.in_order import unproven
-from kubedsm.planner.requests import NoAnswerError, Thinker
-from kubedsm.planner.suggest_request import MovesToMake, migration_of
-from kubedsm.planner.what_if import WhatIf
+from kubedsm.planner.rebalancing_requests import SuggestRequest, migration_mode
+from kubedsm.planner.requests import NoResponseError, Planner
+from kubedsm.planner.what_if import WhatIfRequest
 from kubedsm.process.clock import Clock
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 from kubedsm.scheduling.site_monitor import Sites
@@ -61,7 +61,7 @@ class Suggester:
     manager: PlacementManager
     recorder: EventRecorder
     record: DecisionRecord
-    thinker: Thinker
+    planner: Planner
     configuration: CurrentConfiguration
     clock: Clock
     synced: asyncio.Event
@@ -147,8 +147,8 @@ class Suggester:
         settings, state = self.configuration.current.suggester, self._state
         snapshot, began = self.mirror.snapshot(), self.clock.monotonic()
         try:
-            suggested = await self.thinker.ask(self._about_moves(MovesToMake))
-        except NoAnswerError:
+            suggested = await self.planner.solve(self._about_moves(SuggestRequest))
+        except NoResponseError:
             return
         suggestion = suggested.suggestion
         seconds = self.clock.monotonic() - began
@@ -186,9 +186,9 @@ class Suggester:
 
     def what_if(
         self, qos: tuple[tuple[str, float], ...], replicas: tuple[tuple[Workload, int], ...]
-    ) -> WhatIf:
+    ) -> WhatIfRequest:
         """The question what would be suggested then: whoever asks it, nothing comes of it."""
-        return self._about_moves(WhatIf, qos=qos, replicas=replicas)
+        return self._about_moves(WhatIfRequest, qos=qos, replicas=replicas)
 
     def _about_moves(self, question: Callable[..., Q], **more: object) -> Q:
         """The question, with what all about moves have to heed now."""
@@ -283,7 +283,7 @@ def order_of(plan_id: str, leg: Leg, configuration: Configuration) -> MoveOrder:
         id=f"{plan_id}/{leg.name}",
         pod="" if leg.continues else leg.move.pod.uid,
         target=leg.target,
-        mode=MoveMode(migration_of(leg.move.pod, configuration)),
+        mode=MoveMode(migration_mode(leg.move.pod, configuration)),
         deadline=configuration.migration.deadline,
         needs=frozenset(f"{plan_id}/{name}" for name in leg.needs - {leg.continues}),
         second_leg_of=f"{plan_id}/{leg.continues}" if leg.continues else "",

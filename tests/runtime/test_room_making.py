@@ -126,9 +126,9 @@ async def test_nothing_is_moved_where_new_pods_took_the_room_by_then():
 async def test_new_pods_are_placed_while_it_is_thought_about():
     async with in_pieces() as world, world.scheduler() as runtime:
         await half_full(world)
-        thinker = Counting(runtime, 30.0)
+        planner = Counting(runtime, 30.0)
         large(world)
-        await world.until(lambda: thinker.asked, 20)
+        await world.until(lambda: planner.asked, 20)
         world.deploy("quick", 1)
         await world.until(lambda: placed(world, "quick") == 1, 1)
 
@@ -252,7 +252,7 @@ async def test_room_is_held_once_no_more_moves_have_to_come_there_and_not_twice(
         large(world)
         await asyncio.sleep(5)
         question = runtime.packer._question(runtime.queue.refused(), runtime.sites.away())
-        found = (await runtime.thinker.ask(question)).suggestion
+        found = (await runtime.planner.solve(question)).suggestion
         [waits] = found.awaited
         going, held = _Underway(found, math.inf), runtime._preemptor._nominations
         runtime.packer.making._hold(going, {waits.target})

@@ -54,12 +54,12 @@ class Counting:
 
     def __init__(self, runtime, seconds=0.0, meanwhile=None):
         self.asked, self.seconds, self.meanwhile = [], seconds, meanwhile
-        self._thinker = runtime.thinker
-        runtime.packer.thinker = self
+        self._planner = runtime.planner
+        runtime.packer.planner = self
 
-    async def ask(self, question):
+    async def solve(self, question):
         self.asked.append(question)
-        answer = await self._thinker.ask(question)
+        answer = await self._planner.solve(question)
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:
             meanwhile(answer)
