@@ -8,9 +8,9 @@ import pytest
 from kubedsm.rebalancing.suggester import Suggester
 from kubedsm_lab.chaos import stage
 from kubedsm_lab.chaos.faults import Fault
-from kubedsm_lab.chaos.incidents import FINAL, INCIDENTS, STEPS, incidents
-from kubedsm_lab.chaos.story import Injection, play
+from kubedsm_lab.chaos.incidents import INCIDENTS, STEPS, incidents
 from kubedsm_lab.chaos.sweep import reference
+from kubedsm_lab.chaos.trace import Injection, play
 
 MINUTE = "/minute"
 
@@ -25,7 +25,10 @@ def told(outcome):
 
 @pytest.mark.parametrize("what", INCIDENTS)
 def test_an_incident_happens_and_where_it_passes_leaves_nothing_behind(what):
-    site, passes = "pods.ADDED" if what == "pod-bound" else "patch-pods.detach", what not in FINAL
+    site, passes = (
+        "pods.ADDED" if what == "pod-bound" else "patch-pods.detach",
+        INCIDENTS[what].end is not None,
+    )
     outcome = played("single-replica", f"world:{site}:0:{what}{MINUTE * passes}")
     assert outcome.struck
     assert told(outcome) & {"it cannot happen", "it is over", "it was over"} == (

@@ -13,10 +13,9 @@ from kubedsm.kube.calls import verbs
 from kubedsm.kube.client.port import Request, not_sent
 from kubedsm.kube.client.write_gate import READS, WriteGate
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm_lab.chaos.bystander import Bystander
 from kubedsm_lab.chaos.faults import Fault
-from kubedsm_lab.chaos.story import Injection, play
 from kubedsm_lab.chaos.sweep import reference
+from kubedsm_lab.chaos.trace import Bystander, Injection, play
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.http.watching import WatchStream

@@ -21,7 +21,7 @@ from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.model.model import Tier
 from kubedsm.observability.gauges import families
 from kubedsm.observability.reading import Leadership, read
-from kubedsm_lab.chaos.invariants import Invariants
+from kubedsm_lab.chaos.oracles import Invariants
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
     HORIZONTAL_POD_AUTOSCALERS,

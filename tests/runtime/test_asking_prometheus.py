@@ -19,7 +19,7 @@ from kubedsm.app import prometheus
 from kubedsm.app.load_monitor import BYTES
 from kubedsm.app.prometheus import Failure, InAThread, Sample
 from kubedsm.config.load_aware import LoadAware
-from kubedsm_lab.emulator.http.certificates import server_tls
+from kubedsm_lab.emulator.http.server import server_tls
 from support.processes import free_port
 
 pytestmark = pytest.mark.http

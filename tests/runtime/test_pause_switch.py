@@ -16,7 +16,7 @@ from kubedsm.process.clock import VirtualClock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
-from kubedsm_lab.emulator.front import Delivery, EmulatedFront, NoFaults, RequestFault
+from kubedsm_lab.emulator.front import Delivery, EmulatedFront, Faults, RequestFault
 from support.move_scenes import MERGE
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 NAME = ConfigMapName("kube-system", "kubedsm")
 
 
-class Troubles(NoFaults):
+class Troubles(Faults):
     """What is answered to requests, and whether watches break at their next line."""
 
     def __init__(self):

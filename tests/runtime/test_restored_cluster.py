@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kubedsm_lab.chaos.invariants import Invariants
+from kubedsm_lab.chaos.oracles import Invariants
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS, SERVED
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from support.worlds import CLOUD, EDGE, QUICK, emulated

@@ -1,28 +1,108 @@
-"""One run of a workload with one fault in it, from its start until all is quiet: what was wrong?"""
+"""Trace of one run: a workload with one fault, from its start until the cluster is quiet."""
 
 import asyncio
 import random
-from collections.abc import Iterator, Mapping, MutableMapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
 import attrs
 import structlog
 
+from kubedsm.kube.watching.reflector import LIST_TIMEOUT, SILENT_AFTER
 from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.chaos import bystander
-from kubedsm_lab.chaos.bystander import Bystander, longest_wait
-from kubedsm_lab.chaos.faults import APPLIED_LATE, WORLD, Fault
-from kubedsm_lab.chaos.fitting import out_of_place
+from kubedsm_lab.chaos.faults import APPLIED_LATE, LASTING, WORLD, Fault
 from kubedsm_lab.chaos.hands import NAMESPACE
-from kubedsm_lab.chaos.incidents import BY_TENANTS
-from kubedsm_lab.chaos.interruptions import PROCESS
-from kubedsm_lab.chaos.process import GRACE
+from kubedsm_lab.chaos.incidents import INCIDENTS
+from kubedsm_lab.chaos.oracles import OURS, out_of_place
+from kubedsm_lab.chaos.perturbations import LATE
+from kubedsm_lab.chaos.process import GRACE, INTERRUPTIONS, PROCESS
 from kubedsm_lab.chaos.seam import Moment, Seam
 from kubedsm_lab.chaos.stage import NOT_STARTED, PATIENCE, QUIET, SOON, End, Stage
 from kubedsm_lab.chaos.workloads import WORKLOADS, Workload
+from kubedsm_lab.emulator.actors.pod_state import node_of
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
+from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
+
+BYSTANDER_NAMESPACE = "beside"
+#: its own node, where there is no room for others
+BYSTANDER_NODE = node("b1", "cloud", "100m", "200Mi")
+#: seconds after the fault
+COMES_AFTER = 0.1
+#: seconds in which whoever is heard of is served, also by a scheduler that was just started anew
+USUAL = 3.0
+#: seconds that it may take after a lasting fault until all is tried again
+_BACK_OFF = 45.0
+
+
+class Bystander:
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self._came: float | None = None
+        #: seconds until it was bound
+        self.waited: float | None = None
+        api.create(NAMESPACES, {"metadata": {"name": BYSTANDER_NAMESPACE}})
+        api.store.subscribe(self._notice)
+
+    @property
+    def waits(self) -> bool:
+        return self._came is not None and self.waited is None
+
+    def come(self) -> None:
+        """To be called when something has gone wrong."""
+        asyncio.get_running_loop().call_later(COMES_AFTER, self._come)
+
+    def _come(self) -> None:
+        requests = {"cpu": "50m", "memory": "50Mi"}
+        container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
+        spec = {
+            "schedulerName": OURS,
+            "nodeSelector": {"kubernetes.io/hostname": BYSTANDER_NODE["metadata"]["name"]},
+            "containers": [container],
+        }
+        self._came = asyncio.get_running_loop().time()
+        metadata = {"name": "bystander", "labels": {"app": "bystander"}}
+        self._api.create(PODS, {"metadata": metadata, "spec": spec}, namespace=BYSTANDER_NAMESPACE)
+
+    def _notice(self, change: ObjectChange) -> None:
+        thing = change.object
+        if self.waits and self._came is not None and change.resource is PODS:
+            beside = thing["metadata"]["namespace"] == BYSTANDER_NAMESPACE
+            if beside and node_of(thing):
+                self.waited = asyncio.get_running_loop().time() - self._came
+
+
+def longest_wait(fault: Fault, handover: float, slowest: float) -> float:
+    """Seconds that it may wait: not longer than the scheduler cannot hear of it, or not bind it.
+
+    `handover`: seconds until another one leads; 0 if there is none. `slowest`: the rate of the
+    slowest clock.
+    """
+    if fault.family == PROCESS:
+        interruption = INTERRUPTIONS[fault.what]
+        replaced = handover and interruption.end is not None
+        return USUAL + handover + (0.0 if replaced else interruption.lasts)
+    return handover + _unserved(fault) / slowest
+
+
+def _unserved(fault: Fault) -> float:
+    if fault.lasting and fault.family != WORLD:
+        return LASTING + _BACK_OFF
+    if fault.what == "silence":
+        return SILENT_AFTER + USUAL
+    if fault.what == "delay":
+        return LATE + USUAL
+    if fault.what.startswith("timeout") and fault.site.startswith(
+        ("list-", "watch-", "get-version")
+    ):
+        return LIST_TIMEOUT + USUAL
+    return USUAL
+
 
 #: seconds from one scheduler's start to the next, so that the first leads
 _APART = 0.5
@@ -73,7 +153,7 @@ def play(injection: Injection, reference: Outcome | None = None) -> Outcome:
 async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
     workload = WORKLOADS[injection.workload]
     clock = VirtualClock()
-    spec = ClusterSpec((*workload.nodes, bystander.NODE), _TIMING)
+    spec = ClusterSpec((*workload.nodes, BYSTANDER_NODE), _TIMING)
     rng = random.Random(injection.seed)
     async with EmulatedCluster(
         spec, clock, rng, tracks_managers=False, paced=injection.paced
@@ -175,7 +255,9 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
 
 def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
     """Whether a tenant brought the fault about, with a pod of its own."""
-    return fault.what in BY_TENANTS and stage.struck_pod.rpartition("/")[2].startswith("web-")
+    incident = INCIDENTS.get(fault.what)
+    tenant = incident is not None and incident.by_tenant
+    return tenant and stage.struck_pod.rpartition("/")[2].startswith("web-")
 
 
 def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:
@@ -251,3 +333,42 @@ def _heard(seam: Seam) -> Iterator[list[str]]:
         yield errors
     finally:
         structlog.configure(**before)
+
+
+_NAME = re.compile(r"[\w.-]+")
+#: what differs between two failures of the same sort: numbers, ends of names, who it was
+_PARTICULAR = re.compile(r"\bkubedsm-[\d-]+|-[0-9a-z]{8,10}-[0-9a-z]{5}\b|[0-9a-f-]{36}|[\d.]+")
+
+
+def told(outcome: Outcome) -> list[str]:
+    """The shortest history: from where the fault struck, and of whom something is wrong with."""
+    lines = [str(moment) for moment in _concerning(outcome)]
+    lines += [f"{app}: {placed}" for app, placed in outcome.end.items()]
+    return lines + [f"BROKEN {violation}" for violation in outcome.violations]
+
+
+def alike(violations: Iterable[str]) -> frozenset[str]:
+    """What the same goes wrong by has in common, whoever and whenever it was."""
+    return frozenset(_PARTICULAR.sub("#", violation) for violation in violations)
+
+
+def _concerning(outcome: Outcome) -> Iterator[Moment]:
+    history = outcome.history
+    struck = next((n for n, moment in enumerate(history) if moment.is_fault), 0)
+    since = history[max(0, struck - 1) :]
+    named = {name for text in outcome.violations for name in _NAME.findall(text)}
+    concerned = {part for moment in since for part in _name_parts(moment) if _is_of(part, named)}
+    for moment in since:
+        parts = _name_parts(moment)
+        if moment.is_fault or not moment.family or not concerned or concerned & parts:
+            yield moment
+
+
+def _name_parts(moment: Moment) -> set[str]:
+    return set(moment.about.split("/")[1:])
+
+
+def _is_of(part: str, named: set[str]) -> bool:
+    """Whether it is one of these, or a pod or ReplicaSet of one of these workloads."""
+    pieces = part.split("-")
+    return any("-".join(pieces[:count]) in named for count in range(1, len(pieces) + 1))

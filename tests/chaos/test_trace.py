@@ -3,8 +3,8 @@
 import pytest
 
 from kubedsm_lab.chaos.faults import Fault, UnknownFaultError
-from kubedsm_lab.chaos.story import Injection, play
 from kubedsm_lab.chaos.sweep import reference
+from kubedsm_lab.chaos.trace import Injection, play
 
 LOST = Fault.parse("call:create-pods/binding:1:timeout-applied")
 
