@@ -5,15 +5,12 @@ import random
 from functools import partial
 from pathlib import Path
 
-from kubedsm.app.annotation_warnings import IgnoredAnnotations
-from kubedsm.app.cluster_reflectors import FollowedCluster
-from kubedsm.app.event_handler import EventHandler
-from kubedsm.app.live_configuration import FollowedConfiguration
+from kubedsm.app.cluster_reflectors import EventHandler, FollowedCluster
+from kubedsm.app.cluster_warnings import IgnoredAnnotations, MismatchWarnings, SlowerEdges
+from kubedsm.app.live_configuration import LiveConfiguration
 from kubedsm.app.load_monitor import LoadMonitor
-from kubedsm.app.mismatch_warnings import MismatchWarnings
 from kubedsm.app.pause_switch import PauseSwitch
 from kubedsm.app.prometheus import Asker, InAThread
-from kubedsm.app.slow_edge_warnings import SlowerEdges
 from kubedsm.config.current import CurrentConfiguration, as_given
 from kubedsm.config.settings import Configuration
 from kubedsm.events.event_recorder import EventRecorder
@@ -44,9 +41,9 @@ from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm.process.supervisor import Supervisor
 from kubedsm.rebalancing.migration_effects import MoveEffects
-from kubedsm.rebalancing.migration_requests import MoveRequests
+from kubedsm.rebalancing.migration_requests import MigrationRequests
 from kubedsm.rebalancing.packer import Packer
-from kubedsm.rebalancing.suggester import Suggester
+from kubedsm.rebalancing.suggester import Migrator, Suggester
 from kubedsm.scheduling.decider import Deciding
 from kubedsm.scheduling.outcomes import Outcomes
 from kubedsm.scheduling.planned_batches import Thoughts
@@ -137,7 +134,7 @@ class Runtime:
             self.work_done,
         )
         self._scheduler = self._decider(chance, binds)
-        self._settings = FollowedConfiguration(
+        self._settings = LiveConfiguration(
             source,
             namespace,
             cluster,
@@ -148,7 +145,8 @@ class Runtime:
             self._recorder,
             self._said,
         )
-        self.suggester = self._finder_of_moves()
+        self.migrator = self._migrator()
+        self.suggester = None if self.migrator is None else Suggester(self.migrator)
         self.packer = self._packer()
         self._move_requests = self._taker_of_requests(instance)
         self._tiers = TierKeeper(self.mirror, configuration.scheduler_name, self._recorder.retiered)
@@ -158,7 +156,7 @@ class Runtime:
         )
         self._load_monitor = self._asker_for_load(prometheus or InAThread())
         self._mismatches = MismatchWarnings(
-            self.mirror, self.configuration, clock, self._settings.tell_unmatched
+            self.mirror, self.configuration, clock, self._settings.report_unmatched
         )
         self.configuration.observe(self._reconfigured)
 
@@ -277,11 +275,11 @@ class Runtime:
             as_kube_scheduler=self._other_policy is not None,
         )
 
-    def _finder_of_moves(self) -> Suggester | None:
+    def _migrator(self) -> Migrator | None:
         other = self._other_policy
         if other is not None and not isinstance(other, MigratingPolicy):
             return None
-        return Suggester(
+        return Migrator(
             mirror=self.mirror,
             queue=self.queue,
             manager=self.manager,
@@ -300,20 +298,18 @@ class Runtime:
         )
 
     def _packer(self) -> Packer | None:
-        if self.suggester is None or not isinstance(self._policy(), KubeDSM):
+        if self.migrator is None or not isinstance(self._policy(), KubeDSM):
             return None
-        return Packer.beside(self.suggester, self._moves, self._preemptor)
+        return Packer(self.migrator, self._preemptor)
 
-    def _taker_of_requests(self, instance: str) -> MoveRequests | None:
-        if self.suggester is None or self.dry_run:
+    def _taker_of_requests(self, instance: str) -> MigrationRequests | None:
+        if self.migrator is None or self.dry_run:
             return None
         config_map = self._settings.config_map
         # Its own chance, as others have.
         rng = random.Random(instance)
         approvals = FollowedConfigMap(self._cluster, config_map.name.approvals, self._clock, rng)
-        return MoveRequests.beside(
-            self.suggester, self._moves, self._cluster, config_map, approvals, instance
-        )
+        return MigrationRequests(self._cluster, config_map, approvals, self.migrator, instance)
 
     def _event_handler(self, binds: BindCalls) -> EventHandler:
         ours = self.configuration.current.scheduler_name

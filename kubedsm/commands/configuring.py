@@ -10,7 +10,7 @@ import attrs
 import click
 import msgspec
 
-from kubedsm.app.configuration_source import said_in
+from kubedsm.app.live_configuration import said_in
 from kubedsm.commands import offline
 from kubedsm.commands.console import log_to, print_json, remark, until_interrupted
 from kubedsm.commands.inputs import (

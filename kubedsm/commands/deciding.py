@@ -25,7 +25,7 @@ from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.model.model import Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.planner.plurals import counted
-from kubedsm.rebalancing.requested_migrations import asked_by
+from kubedsm.rebalancing.migration_requests import requested_moves
 from kubedsm.terminal.console import Console
 
 
@@ -75,12 +75,12 @@ def suggest(
         suggestion = _say(snapshot, configuration, output, budget).suggestion
 
         async def act(runtime: Runtime) -> None:
-            if runtime.suggester is not None:
-                runtime.suggester.begin(runtime.mirror.snapshot(), suggestion)
+            if runtime.migrator is not None:
+                runtime.migrator.execute(runtime.mirror.snapshot(), suggestion)
 
         if not (carry_out and suggestion.moves):
             return None
-        return Errand(act, suggestion.id, asked_by(suggestion))
+        return Errand(act, suggestion.id, requested_moves(suggestion))
 
     handing = Handing(config_map, wait, server)
     sys.exit(ask_cluster(kubeconfig_path, context, configuration, election, handing, said))

@@ -7,8 +7,7 @@ import click
 
 from kubedsm.app.leader_election import Elector, LeaseTimes, identity_of
 from kubedsm.kube.calls.leases import LeaseName
-from kubedsm.kube.client.paths import is_name
-from kubedsm.kube.client.port import Cluster
+from kubedsm.kube.client.port import Cluster, is_name
 from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.process.clock import Clock
 

@@ -21,7 +21,7 @@ from kubedsm.explain.client import Answering, SilentError, answering
 from kubedsm.explain.entries import MoveOutcome, Outcome
 from kubedsm.explain.listener import Listener
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.calls.verbs import cluster_uid
+from kubedsm.kube.calls.reads import cluster_uid
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import (
     Cluster,
@@ -34,8 +34,8 @@ from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.joining import PATIENCE, TIMEOUT, greet
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.watching.watched import NODES, PODS, SURROUNDINGS, Watched
+from kubedsm.kube.wire.annotations import RequestedMove
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.kube.wire.move_request import RequestedMove
 from kubedsm.model.events import ClusterEvent, KindKnown
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.snapshot import Snapshot

@@ -18,8 +18,8 @@ import structlog
 from kubedsm import __version__
 from kubedsm.app import leadership
 from kubedsm.app.assembly import Runtime
-from kubedsm.app.configuration_source import said_in
 from kubedsm.app.leader_election import NotLeadingError
+from kubedsm.app.live_configuration import said_in
 from kubedsm.app.prometheus import InAThread
 from kubedsm.commands.console import Stop, log_to, until_interrupted
 from kubedsm.commands.electing import Election, election_of
@@ -34,7 +34,7 @@ from kubedsm.dashboard.state.scene import Scene
 from kubedsm.explain.listener import Listeners
 from kubedsm.explain.server import Diagnostics
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.calls.verbs import cluster_uid
+from kubedsm.kube.calls.reads import cluster_uid
 from kubedsm.kube.client.dry_run import DryRun
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound

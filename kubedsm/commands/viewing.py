@@ -12,7 +12,7 @@ from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.server.access import Access, TokenFile, TokenFileError, is_name
 from kubedsm.dashboard.server.opening import app_of, page_of
 from kubedsm.dashboard.state.scene import Scene
-from kubedsm.kube.client.proxies import is_loopback
+from kubedsm.kube.client.environment import is_loopback
 from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import Clock
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import attrs
 import msgspec
 
-from kubedsm.config.documents import DocumentError, at, content, reading, source_of
+from kubedsm.config.documents import CONFIGURATION, DocumentError, at, content, reading, source_of
 from kubedsm.config.duration import format_duration
 from kubedsm.config.fields import (
     checked,
@@ -21,7 +21,6 @@ from kubedsm.config.fields import (
     structured,
 )
 from kubedsm.config.load_aware import LoadAware
-from kubedsm.config.recognised import CONFIGURATION
 from kubedsm.config.sections import (
     NAME,
     TIERS,

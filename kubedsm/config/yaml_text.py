@@ -11,8 +11,7 @@ from typing import Any
 
 import yaml
 
-from kubedsm.config.documents import DocumentError, at
-from kubedsm.config.recognised import refuse_others
+from kubedsm.config.documents import DocumentError, at, refuse_others
 
 #: without libyaml it takes ten times as long
 FAST = bool(yaml.__with_libyaml__)

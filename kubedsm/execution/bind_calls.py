@@ -8,7 +8,7 @@ import structlog
 
 from kubedsm.execution.migration_calls import Tell
 from kubedsm.execution.tier_labels import TIER_LABEL, tier_marks
-from kubedsm.kube.calls import verbs
+from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
     ApiStatusError,
     Cluster,
@@ -18,7 +18,7 @@ from kubedsm.kube.client.port import (
     ServerError,
     Unreachable,
 )
-from kubedsm.kube.wire.decoding import WireError
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.change import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Uid, Workload
@@ -88,7 +88,7 @@ class BindCalls:
         marks = tier_marks(pod, None if node is None else node.tier)
         try:
             # The API server copies both to the pod, at no extra call.
-            await verbs.bind(
+            await writes.bind(
                 self._cluster,
                 pod,
                 NodeName(step.node),
@@ -111,7 +111,7 @@ class BindCalls:
             tell(PodGone(step.pod))
             return
         try:
-            live = await verbs.get_pod(
+            live = await reads.get_pod(
                 self._cluster, pod.namespace, pod.name, timeout=self._timeout
             )
         except (ClusterError, WireError) as error:

@@ -14,9 +14,11 @@ import structlog
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.execution.migration_checks import Fate, fate, live_reason_to_stay
-from kubedsm.kube.calls import live as lives
-from kubedsm.kube.calls import pod_writes
-from kubedsm.kube.calls.live import LiveOwner, LivePod
+from kubedsm.kube.calls import reads, writes
+from kubedsm.kube.calls.reads import (
+    LiveOwner,
+    LivePod,
+)
 from kubedsm.kube.client.port import (
     ApiStatusError,
     Cluster,
@@ -29,8 +31,8 @@ from kubedsm.kube.client.port import (
     ServerError,
     Unreachable,
 )
-from kubedsm.kube.wire.decoding import WireError
-from kubedsm.kube.wire.move_mark import MoveMark
+from kubedsm.kube.wire.annotations import MoveMark
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Pod
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
@@ -87,16 +89,16 @@ class StepCalls:
     async def check(self, pod: Pod, mode: MoveMode) -> Accepted | str:
         """Judge the move on the live objects: what is needed to begin it, or why it may not be."""
         try:
-            found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+            found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
             if found.pod.uid != pod.uid:
                 return "the pod is gone"
             if found.pod.terminating or found.pod.detached or not found.pod.ready:
                 return "the pod is not Ready, or on its way already"
-            owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
-            services = await lives.services_by_template(
+            owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
+            services = await reads.services_by_template(
                 self.cluster, pod.namespace, timeout=self.timeout
             )
-            budgets = await lives.budgets_of(self.cluster, found.pod, timeout=self.timeout)
+            budgets = await reads.budgets_of(self.cluster, found.pod, timeout=self.timeout)
         except (ClusterError, WireError) as error:
             self._warn_of_right("move not checked", error, pod)
             return f"it cannot be checked: {error}"
@@ -107,7 +109,7 @@ class StepCalls:
     async def detach(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
         """Detach the pod in the state it has now; a state that changes meanwhile refuses it."""
         try:
-            found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+            found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
             if found.pod.uid != pod.uid:
                 tell(PodGone(pod.uid))
                 return
@@ -120,7 +122,7 @@ class StepCalls:
                 target=step.node,
                 since=f"{self.clock.wall():.3f}",
             )
-            await pod_writes.detach(
+            await writes.detach(
                 self.cluster, found.pod, found.template_hash, mark, timeout=self.timeout
             )
         except (OutcomeUnknown, ServerError) as error:
@@ -140,7 +142,7 @@ class StepCalls:
         await self.clock.sleep(RETRY)
         while found is not None and wanted():
             try:
-                owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+                owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
             except (ClusterError, WireError):
                 owner = None
             if owner is not None and wanted():
@@ -162,15 +164,15 @@ class StepCalls:
         while wanted():
             pause, refused = REFUSED.after(refusals), ""
             try:
-                found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
-                owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+                found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
+                owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
                 if owner.gone:
                     tell(CallRefused(step.id, "the owner is gone"))  # a detached pod is restored
                     return
                 if owner.ready_others < min(ready_to_keep, owner.wanted):
                     refused = f"only {owner.ready_others} other pods of its owner are Ready"
                 elif found.pod.uid == pod.uid and wanted():
-                    await pod_writes.evict(self.cluster, pod, timeout=self.timeout)
+                    await writes.evict(self.cluster, pod, timeout=self.timeout)
             except NotFound as error:
                 self.said.log(log.info, "pod not found, the watch will tell", error, pod=str(pod))
             except DisruptionBudgetExceeded as error:
@@ -201,10 +203,10 @@ class StepCalls:
         None if the pod is not detached now. False if its owner neither knows of it nor is gone for
         sure: then the mark is none of ours. Raises ClusterError, WireError.
         """
-        found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+        found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
         if found.pod.uid != pod.uid or not found.pod.detached:
             return None
-        owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+        owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
         return found.mark if owner.gone or owner.lets_go else False
 
     async def restore(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
@@ -214,7 +216,7 @@ class StepCalls:
             if not wanted():
                 return
             try:
-                found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+                found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
                 if found.pod.uid != pod.uid:
                     tell(PodGone(pod.uid))
                     return
@@ -237,16 +239,16 @@ class StepCalls:
         `refused`: the same of the last try. By its budget or for good: then the pod is better
         given back, or left to the garbage collector, than left for ever.
         """
-        owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+        owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
         match fate(owner, eviction_refused=bool(refused)):
             case Fate.EVICT:
                 try:
-                    await pod_writes.evict(self.cluster, found.pod, timeout=self.timeout)
+                    await writes.evict(self.cluster, found.pod, timeout=self.timeout)
                 except (DisruptionBudgetExceeded, Forbidden) as error:
                     self._warn_of_right("eviction refused", error, found.pod)
                     return error.message
             case Fate.COLLECT:
-                await pod_writes.leave_to_collector(
+                await writes.leave_to_collector(
                     self.cluster,
                     found.pod,
                     found.owner_name,
@@ -257,7 +259,7 @@ class StepCalls:
                 self.said.log(log.info, event, refused, pod=pod)
                 self.on_collected(found.pod, refused)
             case Fate.REATTACH:
-                await pod_writes.reattach(
+                await writes.reattach(
                     self.cluster, found.pod, found.template_hash, timeout=self.timeout
                 )
             case Fate.WAIT:

@@ -3,7 +3,10 @@
 import enum
 
 from kubedsm.execution.tier_labels import TIER_LABEL
-from kubedsm.kube.calls.live import LiveOwner, LivePod
+from kubedsm.kube.calls.reads import (
+    LiveOwner,
+    LivePod,
+)
 from kubedsm.model.model import MIGRATING_LABEL
 from plans.migration import MoveMode
 

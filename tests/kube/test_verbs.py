@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from kubedsm.kube.calls import verbs
-from kubedsm.kube.client.api_errors import api_error
+from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
     ApiStatusError,
     Conflict,
@@ -19,9 +18,10 @@ from kubedsm.kube.client.port import (
     TooManyRequests,
     Unauthorized,
     Unreachable,
+    api_error,
 )
 from kubedsm.kube.wire import decoding
-from kubedsm.kube.wire.decoding import WireError
+from kubedsm.kube.wire.errors import WireError
 from support.answering_cluster import POD, AnsweringCluster
 from support.recorded import API_SERVER, recorded
 
@@ -49,7 +49,7 @@ async def test_binds_as_recorded():
     metadata = exchange["body"]["metadata"]
     pod = decoding.pod({"metadata": metadata, "spec": {}})
     cluster = AnsweringCluster(exchange["response"], exchange["status"])
-    await verbs.bind(
+    await writes.bind(
         cluster,
         pod,
         exchange["body"]["target"]["name"],
@@ -65,7 +65,7 @@ async def test_binds_as_recorded():
 
 async def test_a_binding_names_the_pods_uid_and_nothing_it_does_not_need():
     cluster = AnsweringCluster({}, 201)
-    await verbs.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=5.0)
+    await writes.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=5.0)
     assert cluster.asked[0].body["metadata"] == {
         "name": "cart-1",
         "namespace": "shop",
@@ -77,20 +77,20 @@ async def test_a_refused_binding_says_why():
     exchange = exchange_of("pod-lifecycle", "POST", "/binding", 409)
     cluster = AnsweringCluster(exchange["response"], 409)
     with pytest.raises(Conflict, match=r"^409 Conflict: Operation cannot be fulfilled on pods"):
-        await verbs.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=5.0)
+        await writes.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=5.0)
 
 
 async def test_what_the_way_there_did_goes_through():
     cluster = AnsweringCluster(Unreachable("refused"))
     with pytest.raises(Unreachable):
-        await verbs.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=5.0)
+        await writes.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=5.0)
 
 
 async def test_sets_the_condition_as_recorded():
     exchange = exchange_of("pod-status", "PATCH", "/status")
     cluster = AnsweringCluster(exchange["response"])
     message = exchange["body"]["status"]["conditions"][0]["message"]
-    await verbs.set_pod_condition(
+    await writes.set_pod_condition(
         cluster, POD, "Unschedulable", message, since=1_767_225_600.9, timeout=5.0
     )
     (request,) = cluster.asked
@@ -107,9 +107,9 @@ async def test_creates_an_event_as_recorded():
     exchange = exchange_of("events", "POST", "/events")
     assert exchange["path"].startswith("/apis/events.k8s.io/v1")
     cluster = AnsweringCluster(exchange["response"], 201)
-    await verbs.create_event(
+    await writes.create_event(
         cluster,
-        verbs.Regarding.of(POD),
+        writes.Regarding.of(POD),
         reason="Scheduled",
         action="Binding",
         note="assigned to n2",
@@ -136,8 +136,8 @@ async def test_creates_an_event_as_recorded():
 @pytest.mark.parametrize("letter", ["x", "é", "🦊"])
 async def test_long_notes_are_cut_to_what_the_api_takes(letter):
     cluster = AnsweringCluster({"metadata": {"name": "cart-1-x"}}, 201)
-    await verbs.create_event(
-        cluster, verbs.Regarding.of(POD), reason="FailedScheduling", action="Scheduling",
+    await writes.create_event(
+        cluster, writes.Regarding.of(POD), reason="FailedScheduling", action="Scheduling",
         note="x" + letter * 1024, instance="i", at=0.0, warning=True, timeout=5.0,
     )  # fmt: skip
     event = cluster.asked[0].body
@@ -149,7 +149,7 @@ async def test_long_notes_are_cut_to_what_the_api_takes(letter):
 async def test_reads_a_pod():
     exchange = exchange_of("pod-lifecycle", "GET", "/a")
     cluster = AnsweringCluster(exchange["response"])
-    pod = await verbs.get_pod(cluster, "shop", "a", timeout=5.0)
+    pod = await reads.get_pod(cluster, "shop", "a", timeout=5.0)
     assert pod.uid == exchange["response"]["metadata"]["uid"]
     assert cluster.asked[0].path == "/api/v1/namespaces/shop/pods/a"
 
@@ -159,29 +159,29 @@ async def test_a_name_never_leaves_its_place_in_the_path():
     for name in ("../../nodes?x=1", "..", "", "a/b", "a%2Fb", "A", "-a", "a..b", "a" * 254, "a\n"):
         for namespace, pod in (("shop", name), (name, "a")):
             with pytest.raises(Invalid, match="is not the name of an object"):
-                await verbs.get_pod(cluster, namespace, pod, timeout=5.0)
+                await reads.get_pod(cluster, namespace, pod, timeout=5.0)
     assert not cluster.asked
-    await verbs.get_pod(cluster, "shop", "web.v2-0", timeout=5.0)
+    await reads.get_pod(cluster, "shop", "web.v2-0", timeout=5.0)
     assert cluster.asked[0].path == "/api/v1/namespaces/shop/pods/web.v2-0"
 
 
 async def test_a_missing_config_map_is_not_found_and_another_is_read():
     missing = AnsweringCluster({"reason": "NotFound", "message": "no", "code": 404}, 404)
     with pytest.raises(NotFound):
-        await verbs.get_config_map(missing, "kube-system", "kubedsm", timeout=5.0)
+        await reads.get_config_map(missing, "kube-system", "kubedsm", timeout=5.0)
     there = AnsweringCluster(exchange_of("configmap", "POST", "/configmaps")["response"])
-    read = await verbs.get_config_map(there, "kube-system", "kubedsm", timeout=5.0)
+    read = await reads.get_config_map(there, "kube-system", "kubedsm", timeout=5.0)
     assert read.data
     assert there.asked[0].path == "/api/v1/namespaces/kube-system/configmaps/kubedsm"
 
 
 async def test_the_version_shows_whether_an_api_server_answers():
     cluster = AnsweringCluster(exchange_of("discovery", "GET", "/version")["response"])
-    assert await verbs.version(cluster, timeout=5.0) == "v1.36.2"
+    assert await reads.version(cluster, timeout=5.0) == "v1.36.2"
     with pytest.raises(OutcomeUnknown, match="200 with no JSON object: is it an API server"):
-        await verbs.version(AnsweringCluster(b"<html>Welcome</html>"), timeout=5.0)
+        await reads.version(AnsweringCluster(b"<html>Welcome</html>"), timeout=5.0)
     with pytest.raises(WireError):
-        await verbs.version(AnsweringCluster(b"{}"), timeout=5.0)
+        await reads.version(AnsweringCluster(b"{}"), timeout=5.0)
 
 
 @pytest.mark.parametrize(

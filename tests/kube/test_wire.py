@@ -8,7 +8,7 @@ import pytest
 
 from kubedsm.kube.client.port import Expired, ServerError
 from kubedsm.kube.wire import decoding
-from kubedsm.kube.wire.decoding import WireError
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Resources, Taint, Toleration, Workload
 from kubedsm_lab.bench import ingest
 from kubedsm_lab.bench.watched_pods import watch_line

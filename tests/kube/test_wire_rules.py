@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kubedsm.kube.wire import decoding, pods
-from kubedsm.kube.wire.decoding import WireError
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import (
     ClaimReference,
     Disk,

@@ -6,7 +6,11 @@ from contextlib import asynccontextmanager
 import attrs
 import pytest
 
-from kubedsm.app.configuration_source import KEY, ConfigurationFile, ConfigurationNews
+from kubedsm.app.live_configuration import (
+    KEY,
+    ConfigurationFile,
+    ConfigurationNews,
+)
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration, load
 from kubedsm.kube.watching.config_map import ConfigMapName

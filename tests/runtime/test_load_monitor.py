@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kubedsm.app.assembly import Runtime
-from kubedsm.app.configuration_source import KEY
+from kubedsm.app.live_configuration import KEY
 from kubedsm.app.prometheus import Failure
 from kubedsm.config.settings import load
 from kubedsm.kube.watching.config_map import ConfigMapName

@@ -102,7 +102,7 @@ async def test_a_move_is_worth_it_as_long_as_the_samples_say_so():
         await world.clock.sleep(60)
         suggestion = policy.suggest(runtime.mirror.snapshot(), lambda _: None)
         assert [move.evens for move in suggestion.moves] == [True]
-        worth = runtime.suggester._worth(suggestion.moves, [])
-        assert worth()
+        moves, has_benefit = suggestion.moves, runtime.migrator.has_benefit
+        assert has_benefit(moves)
         runtime.mirror.apply(MeasuredApplied(NOTHING_MEASURED))
-        assert not worth()
+        assert not has_benefit(moves)

@@ -6,7 +6,10 @@ from contextlib import asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.app.mismatch_warnings import GRACE, PERIOD
+from kubedsm.app.cluster_warnings import (
+    GRACE,
+    PERIOD,
+)
 from kubedsm.config.settings import load
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES

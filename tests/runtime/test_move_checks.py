@@ -5,7 +5,7 @@ import pytest
 
 from kubedsm.execution.migration_calls import Accepted
 from kubedsm.execution.migration_checks import Fate, fate
-from kubedsm.kube.calls.live import LiveOwner
+from kubedsm.kube.calls.reads import LiveOwner
 from kubedsm.model.model import Uid
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,

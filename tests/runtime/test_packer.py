@@ -151,7 +151,7 @@ async def test_in_the_mode_suggest_it_is_only_said():
 async def test_nothing_is_thought_about_while_moving_is_paused():
     async with in_pieces() as world, world.scheduler() as runtime:
         thinker, paused = Counting(runtime), [True]
-        runtime.suggester.paused = lambda: paused[0]
+        runtime.migrator.paused = lambda: paused[0]
         await half_full(world)
         large(world)
         await asyncio.sleep(60)
@@ -164,7 +164,9 @@ async def test_pods_of_a_site_that_is_away_are_not_moved():
     async with in_pieces(tier="edge") as world, world.scheduler() as runtime:
         await half_full(world)
         names = frozenset({"n1", "n2"})
-        runtime.packer.sites = type("Cut", (), {"away": lambda _: Away({"north": names})})()
+        runtime.packer.migrator.sites = type(
+            "Cut", (), {"away": lambda _: Away({"north": names})}
+        )()
         large(world)
         await asyncio.sleep(60)
         assert placed(world) == 0

@@ -52,7 +52,7 @@ async def test_looking_again_as_time_goes_by_is_no_busy_thinking():
                 asked.append(world.clock.monotonic())
                 return await runtime.thinker.ask(question)
 
-        runtime.suggester.thinker = Listening()
+        runtime.migrator.thinker = Listening()
         await asyncio.sleep(3000)
     assert 2 <= len(asked) <= 25
 

@@ -4,18 +4,24 @@ import asyncio
 
 import pytest
 
-from kubedsm.app.configuration_source import KEY, said_in
 from kubedsm.app.leader_election import Elector, LeaseTimes
+from kubedsm.app.live_configuration import (
+    KEY,
+    said_in,
+)
 from kubedsm.config.settings import load
 from kubedsm.explain import client
 from kubedsm.explain.answers import Explainer
 from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.kube.calls.permissions import FEATURES
-from kubedsm.kube.calls.verbs import cluster_uid
+from kubedsm.kube.calls.reads import cluster_uid
 from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.wire import decoding
-from kubedsm.kube.wire.move_request import REQUEST_ANNOTATION, MoveRequest
+from kubedsm.kube.wire.annotations import (
+    REQUEST_ANNOTATION,
+    MoveRequest,
+)
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES, STATEFUL_SETS
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node

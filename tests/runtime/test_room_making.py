@@ -8,7 +8,7 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.rebalancing.room_maker import _Underway
+from kubedsm.rebalancing.packer import Execution
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from support.move_scenes import (
@@ -188,7 +188,7 @@ async def test_nothing_is_moved_when_that_is_paused_by_then():
     async with in_pieces() as world, world.scheduler() as runtime:
 
         def pause(_):
-            runtime.suggester.paused = lambda: True
+            runtime.migrator.paused = lambda: True
 
         await overtaken(world, runtime, pause)
 
@@ -239,7 +239,7 @@ async def test_moves_that_have_not_begun_are_not_made_for_a_pod_that_is_gone():
 
 async def test_moves_that_have_not_begun_are_not_made_once_moving_is_paused():
     async with two_moves() as world:
-        world.runtime.suggester.paused = lambda: True
+        world.runtime.migrator.paused = lambda: True
         await world.until(lambda: world.events("PackingFailed"), 60)
         assert len(world.events("Migrated")) == 1
         assert settled(world)
@@ -247,20 +247,21 @@ async def test_moves_that_have_not_begun_are_not_made_once_moving_is_paused():
 
 async def test_room_is_held_once_no_more_moves_have_to_come_there_and_not_twice():
     async with in_pieces() as world, world.scheduler() as runtime:
-        runtime.suggester.paused = lambda: True
+        runtime.migrator.paused = lambda: True
         await half_full(world)
         large(world)
         await asyncio.sleep(5)
-        question = runtime.packer._question(runtime.queue.refused(), runtime.sites.away())
-        found = (await runtime.thinker.ask(question)).suggestion
+        request = runtime.packer.candidates(runtime.queue.refused())
+        found = (await runtime.thinker.ask(request)).suggestion
         [waits] = found.awaited
-        going, held = _Underway(found, math.inf), runtime._preemptor._nominations
-        runtime.packer.making._hold(going, {waits.target})
+        execution = Execution(runtime.migrator, runtime._preemptor, found, math.inf)
+        held = runtime._preemptor._nominations
+        execution.hold_capacity({waits.target})
         assert not held
-        runtime.packer.making._hold(going, set())
+        execution.hold_capacity(set())
         assert list(held) == [waits.pod.uid]
         runtime._preemptor.give_back(waits.pod.uid)  # or another pod that matters more has it
-        runtime.packer.making._hold(going, set())
+        execution.hold_capacity(set())
         assert not held
 
 

@@ -131,11 +131,11 @@ async def test_moves_are_worth_nothing_any_more_when_their_workload_is_gone():
         open_edge(world)
         await asyncio.sleep(0.1)
         suggestion = off.policy.suggest(runtime.mirror.snapshot(), lambda pod: "")
-        worth = runtime.suggester._worth(suggestion.moves, [])
-        assert worth()
+        moves, has_benefit = suggestion.moves, runtime.migrator.has_benefit
+        assert has_benefit(moves)
         world.api.delete(DEPLOYMENTS, "default", "web")
         await asyncio.sleep(3)
-        assert not worth()
+        assert not has_benefit(moves)
 
 
 async def test_a_move_begun_for_a_namespaces_weight_is_worth_it_to_the_end():
@@ -156,7 +156,7 @@ async def test_nothing_is_thought_about_while_plans_or_preemptions_are_under_way
         world.deploy("web", 1)
         await world.until_bound(1, 2)
         await asyncio.sleep(1)
-        thinks, [pod] = runtime.suggester._may_think, runtime.mirror.pods()
+        thinks, [pod] = runtime.suggester._is_due, runtime.mirror.pods()
         runtime.suggester._nothing_at = None
         assert thinks()
         runtime._preemptor._nominate(pod, "c1")
@@ -220,13 +220,13 @@ async def test_capacity_that_a_waiting_migration_is_going_to_use_is_not_free_to_
         await hand_over(world, [(pod, "e1", ()) for pod in world.pods("web")])
         await world.until(lambda: any(map(is_detached, world.pods())), 10)
         known = Known(runtime.mirror, runtime.mirror.held, None, None, world.clock)
-        seen = runtime.suggester._about_moves(MovesToMake).seen(known)
+        seen = runtime.migrator.about_candidates(MovesToMake, budget=1).seen(known)
         [one, other] = (
             runtime.mirror.pod(pod["metadata"]["uid"]).requests for pod in world.pods("web")[:2]
         )
         assert seen.free["e1"] == runtime.mirror.node("e1").allocatable - one - other
         await quiet(world)
-        assert runtime.suggester._about_moves(MovesToMake).arriving == {}
+        assert runtime.migrator.about_candidates(MovesToMake, budget=1).arriving == {}
 
 
 async def test_a_namespace_with_many_migrations_lets_others_have_their_turn():

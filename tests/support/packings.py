@@ -55,7 +55,7 @@ class Counting:
     def __init__(self, runtime, seconds=0.0, meanwhile=None):
         self.asked, self.seconds, self.meanwhile = [], seconds, meanwhile
         self._thinker = runtime.thinker
-        runtime.packer.thinker = self
+        runtime.packer.migrator.thinker = self
 
     async def ask(self, question):
         self.asked.append(question)

@@ -19,7 +19,7 @@ from kubernetes_asyncio.config import ConfigException
 from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader, load_kube_config
 
-from kubedsm.kube.client import kubeconfig
+from kubedsm.kube.client import environment
 from kubedsm.kube.client.port import CredentialsError
 
 #: seconds for reading credentials; an exec plugin may have to ask a cloud for them
@@ -126,19 +126,19 @@ async def from_kubeconfig(
     Raises CredentialsError.
     """
     try:
-        files = kubeconfig.files(path, environ)
-        chosen = kubeconfig.context(files, context)
-    except kubeconfig.KubeconfigError as error:
+        files = environment.files(path, environ)
+        chosen = environment.context(files, context)
+    except environment.KubeconfigError as error:
         raise CredentialsError(str(error)) from None
 
     async def load() -> _Loaded:
         configuration = Configuration()
         loader = await load_kube_config(
-            kubeconfig.joined(files), chosen, configuration, persist_config=False
+            environment.joined(files), chosen, configuration, persist_config=False
         )
         return _Loaded(configuration, loader)
 
-    credentials = Credentials(f"kubeconfig {kubeconfig.joined(files)}, context {chosen}", load)
+    credentials = Credentials(f"kubeconfig {environment.joined(files)}, context {chosen}", load)
     await credentials.authorization()
     return credentials
 

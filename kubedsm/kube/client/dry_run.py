@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from kubedsm.kube.client.paths import EVENTS
-from kubedsm.kube.client.port import Cluster, Request, Response
+from kubedsm.kube.client.port import EVENTS, Cluster, Request, Response
 from kubedsm.kube.client.write_gate import READS
 
 log = structlog.get_logger()

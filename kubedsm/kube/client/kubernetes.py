@@ -26,22 +26,22 @@ from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 import kubedsm
-from kubedsm.kube.client.api_errors import api_error
 from kubedsm.kube.client.connection import CLOSED, NO_LINGERING
 from kubedsm.kube.client.connections import Connections, told
+from kubedsm.kube.client.environment import (
+    SERVICE_ACCOUNT,
+    is_in_cluster,
+    proxy_for,
+    service_account_in,
+)
 from kubedsm.kube.client.port import (
     CredentialsError,
     OutcomeUnknown,
     Request,
     Response,
     Unreachable,
+    api_error,
     not_sent,
-)
-from kubedsm.kube.client.proxies import proxy_for
-from kubedsm.kube.client.service_account import (
-    SERVICE_ACCOUNT,
-    is_in_cluster,
-    service_account_in,
 )
 from kubedsm.process.clock import Clock
 

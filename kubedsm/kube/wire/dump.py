@@ -10,8 +10,12 @@ from typing import Any
 import attrs
 import orjson
 
-from kubedsm.config.documents import DocumentError, reading
-from kubedsm.config.recognised import DUMP, refuse_others
+from kubedsm.config.documents import (
+    DUMP,
+    DocumentError,
+    reading,
+    refuse_others,
+)
 from kubedsm.config.yaml_text import FAST, parsed_all
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.errors import WireError

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from kubedsm.config.documents import located
-from kubedsm.kube.wire import rules_schema as schema
+from kubedsm.kube.wire import schema
 from kubedsm.kube.wire.pod_requests import FieldError
 from kubedsm.model.model import (
     ClaimReference,
@@ -189,7 +189,7 @@ def _spread(
 
 
 def claims(
-    volumes: Iterable[schema.Volume], namespace: str, pod_name: str
+    volumes: Iterable[schema.PodVolume], namespace: str, pod_name: str
 ) -> Iterator[ClaimReference]:
     """The claims that these volumes of a pod are."""
     for volume in volumes:
@@ -199,7 +199,7 @@ def claims(
             yield ClaimReference(namespace, f"{pod_name}-{volume.name}", ephemeral=True)
 
 
-def disks(volumes: Iterable[schema.Volume]) -> Iterator[Disk]:
+def disks(volumes: Iterable[schema.PodVolume]) -> Iterator[Disk]:
     """The network disks that volumes of a pod name themselves."""
     for volume in volumes:
         if (gce := volume.gce_persistent_disk) is not None:

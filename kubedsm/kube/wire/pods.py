@@ -7,7 +7,7 @@ from sys import intern
 import msgspec
 
 from kubedsm.kube.wire import schema
-from kubedsm.kube.wire.move_mark import MoveMark, mark_of
+from kubedsm.kube.wire.annotations import MoveMark, mark_of, wishes_of
 from kubedsm.kube.wire.pod_requests import Amounts, FieldError, Reported, Reports, pod_requests
 from kubedsm.kube.wire.pod_rules import (
     Demands,
@@ -16,8 +16,6 @@ from kubedsm.kube.wire.pod_rules import (
     disks,
     scheduling_rules,
 )
-from kubedsm.kube.wire.rules_schema import Volume
-from kubedsm.kube.wire.wishes import wishes_of
 from kubedsm.model.model import (
     DO_NOT_DISRUPT_ANNOTATION,
     EVERY_ADDRESS,
@@ -255,7 +253,7 @@ def _demands(
     )
 
 
-def _is_claim_or_disk(volume: Volume) -> bool:
+def _is_claim_or_disk(volume: schema.PodVolume) -> bool:
     return (
         volume.persistent_volume_claim is not None
         or volume.ephemeral is not None

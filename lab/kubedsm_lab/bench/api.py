@@ -6,8 +6,7 @@ from typing import Any
 import attrs
 import orjson
 
-from kubedsm.kube.client.api_errors import api_error
-from kubedsm.kube.client.port import Cluster, Request
+from kubedsm.kube.client.port import Cluster, Request, api_error
 
 HTTP_ERROR = 400
 #: refusals that are part of life: a namespace that is going, or gone, a name that is taken

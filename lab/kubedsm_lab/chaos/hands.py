@@ -5,7 +5,11 @@ from typing import Any
 
 from kubedsm.config.settings import KEY
 from kubedsm.kube.watching.config_map import ConfigMapName
-from kubedsm.kube.wire.move_request import REQUEST_ANNOTATION, MoveRequest, RequestedMove
+from kubedsm.kube.wire.annotations import (
+    REQUEST_ANNOTATION,
+    MoveRequest,
+    RequestedMove,
+)
 from kubedsm_lab.chaos.fitting import free
 from kubedsm_lab.chaos.invariants import OURS
 from kubedsm_lab.emulator.actors import conditions

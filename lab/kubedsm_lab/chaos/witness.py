@@ -16,7 +16,7 @@ import orjson
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.kube.client.port import Cluster, OutcomeUnknown, Request, Response
-from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
+from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.emulator.actors.pod_state import is_ready, is_terminating
 from kubedsm_lab.emulator.api.api_server import ApiServer

@@ -16,7 +16,7 @@ from kubedsm.explain.effects import summed_up
 from kubedsm.explain.explanation import EffectAnswer
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.client.kubernetes import KubernetesCluster
-from kubedsm.kube.client.paths import is_name
+from kubedsm.kube.client.port import is_name
 from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console

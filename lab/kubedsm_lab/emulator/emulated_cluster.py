@@ -9,7 +9,6 @@ from typing import Self
 
 import attrs
 
-from kubedsm.kube.wire.sightings import EMULATED_RUNTIME
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.actors.cache import Cache
@@ -36,6 +35,9 @@ from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.resources import NODES, Object
 from kubedsm_lab.emulator.http.routes import Routes
+
+#: `containerRuntimeVersion` of the nodes
+EMULATED_RUNTIME = "kubedsm-emulated://1"
 
 
 @attrs.frozen

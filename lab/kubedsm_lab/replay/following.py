@@ -14,19 +14,23 @@ from typing import Any
 import attrs
 
 from kubedsm.config.documents import DocumentError
-from kubedsm.kube.client.paths import APPS, CORE, path_of
-from kubedsm.kube.client.port import Cluster
+from kubedsm.kube.client.port import (
+    APPS,
+    CORE,
+    Cluster,
+    path_of,
+)
 from kubedsm.kube.joining import TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.watching.watched import Watched
-from kubedsm.kube.wire import sightings
 from kubedsm.kube.wire.decoding import Identity, Reader
-from kubedsm.kube.wire.sightings import DeploymentGone, PodGone, Sighting
 from kubedsm.model.model import Uid
 from kubedsm.process.clock import Clock
+from kubedsm_lab.replay import sightings
 from kubedsm_lab.replay.load_report import LoadReport, read
 from kubedsm_lab.replay.measures import Answers
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
+from kubedsm_lab.replay.sightings import DeploymentGone, PodGone, Sighting
 
 #: seconds that load may end after it was to: it began later, and its last answers are waited for
 PATIENCE = 120.0

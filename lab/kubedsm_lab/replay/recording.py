@@ -4,8 +4,12 @@ from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.kube.wire import sightings
-from kubedsm.kube.wire.sightings import (
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Tiers, Uid
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.paper import NAMESPACE
+from kubedsm_lab.replay import sightings
+from kubedsm_lab.replay.sightings import (
     DeploymentGone,
     DeploymentSeen,
     NodeSeen,
@@ -13,10 +17,6 @@ from kubedsm.kube.wire.sightings import (
     PodSeen,
     Sighting,
 )
-from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Tiers, Uid
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
-from kubedsm_lab.emulator.api.store import ObjectChange
-from kubedsm_lab.emulator.paper import NAMESPACE
 from kubedsm_lab.replay.timeline import Life, MoveRecord, Span, Timeline
 
 #: which service a pod serves, by the label that its Service selects; a migration leaves it alone

@@ -19,13 +19,13 @@ import attrs
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.watching.watched import PODS
-from kubedsm.kube.wire.sightings import EMULATED_RUNTIME
 from kubedsm.model.events import ClusterEvent, PodApplied
 from kubedsm.model.model import Pod, Uid
 from kubedsm.process.clock import Clock
 from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, pod_spec
 from kubedsm_lab.bench.burst.figures import evenness, times
 from kubedsm_lab.bench.burst.result import BurstResult, Figures, Round, Side
+from kubedsm_lab.emulator.emulated_cluster import EMULATED_RUNTIME
 
 REQUESTS = {"cpu": "10m", "memory": "16Mi"}
 #: seconds between two looks

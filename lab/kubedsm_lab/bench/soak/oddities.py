@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import orjson
 
-from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
+from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.bench.api import deployment, pod_spec
 

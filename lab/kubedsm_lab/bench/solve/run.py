@@ -22,7 +22,7 @@ from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.plugins.fit import shortages
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from kubedsm_lab.bench.instances import DisagreementError
 from kubedsm_lab.bench.solve.best import ROUNDING, Best
 from kubedsm_lab.bench.solve.instances import Instance, batches, crowded

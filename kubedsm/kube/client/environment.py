@@ -1,10 +1,11 @@
-"""Which kubeconfig files count, and which of their contexts.
+"""Locate the API server from the process environment: kubeconfig, service account, proxies.
 
-As kubectl does it (Kubernetes documentation, "Organizing Cluster Access Using kubeconfig Files"):
-$KUBECONFIG may name several files, and the first one that sets a value decides. What the chosen
-context's entries contain is read elsewhere; that they exist is checked here.
+Kubeconfig files are chosen as kubectl does (Kubernetes documentation, "Organizing Cluster Access
+Using kubeconfig Files"): $KUBECONFIG may name several files, and the first file that sets a value
+decides. The entries of the chosen context must exist; `credentials` reads their content.
 """
 
+import ipaddress
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,12 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+#: overrides `SERVICE_ACCOUNT`, for a process that is like a pod and is none
+SERVICE_ACCOUNT_VARIABLE = "KUBEDSM_SERVICE_ACCOUNT"
+#: set in every container of a pod
+_HOST_VARIABLE = "KUBERNETES_SERVICE_HOST"
 
 
 class KubeconfigError(ValueError):
@@ -54,7 +61,7 @@ class _Kubeconfig(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 def files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The files that count and exist: `path` alone if given.
+    """Return the kubeconfig files that exist: `path` alone if given.
 
     Raises KubeconfigError if there are none.
     """
@@ -68,7 +75,7 @@ def files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def context(paths: Sequence[Path], name: str | None) -> str:
-    """The context of that name, or the current one, found to be whole.
+    """Return the name of the given or current context, after a check of its entries.
 
     Raises KubeconfigError.
     """
@@ -97,7 +104,7 @@ def context(paths: Sequence[Path], name: str | None) -> str:
 
 
 def joined(paths: Iterable[Path]) -> str:
-    """As $KUBECONFIG lists them."""
+    """Join paths as $KUBECONFIG does."""
     return os.pathsep.join(map(str, paths))
 
 
@@ -113,7 +120,7 @@ def _read(path: Path) -> _Kubeconfig:
 
 
 def _by_name(lists: Iterable[Sequence[N] | None]) -> dict[str, N]:
-    """Entries by their name; of those with the same name, the first."""
+    """Index entries by name; the first entry of a name wins."""
     return {entry.name: entry for entries in reversed(list(lists)) for entry in entries or ()}
 
 
@@ -131,3 +138,52 @@ def _any(names: Iterable[str]) -> str:
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
+
+
+def service_account_in(environ: Mapping[str, str]) -> Path:
+    """Return the directory with a pod's token and ca.crt."""
+    return Path(environ.get(SERVICE_ACCOUNT_VARIABLE) or SERVICE_ACCOUNT)
+
+
+def is_in_cluster(environ: Mapping[str, str], service_account: Path) -> bool:
+    """Return True if this process runs in a pod with a service account."""
+    return bool(environ.get(_HOST_VARIABLE)) and (service_account / "token").is_file()
+
+
+def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
+    """Return HTTP_PROXY or HTTPS_PROXY, unless NO_PROXY names the host.
+
+    Called once for a server. aiohttp would do this, and read ~/.netrc, for every request. NO_PROXY
+    lists hosts, domains, addresses, and networks such as 10.0.0.0/8, as Go reads it,
+    and so as the cluster's other components do; `*` is every host.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    name = f"{parts.scheme}_proxy"
+    proxy = environ.get(name) or environ.get(name.upper())
+    exempt = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    if (
+        not proxy
+        or is_loopback(host)
+        or any(_names(entry.strip(), host) for entry in exempt.split(","))
+    ):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only this machine can reach the host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _names(entry: str, host: str) -> bool:
+    if not entry:
+        return False
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        domain = entry.lower().removeprefix("*").removeprefix(".")
+        return entry == "*" or host == domain or host.endswith(f".{domain}")

@@ -1,20 +1,19 @@
-"""What a recording reads of a cluster's objects: also what is done to them, and who runs them.
+"""Objects as a recording reads them: with evictions, emulated nodes and Deployments.
 
-Decisions need none of that, so the values of `core.world` are without it.
+The values of `kubedsm.model` omit these, since no decision depends on them.
 """
 
 from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.kube.wire import decoding, live_schema, schema
+from kubedsm.kube.wire import decoding, schema
 from kubedsm.kube.wire.decoding import Reader
 from kubedsm.kube.wire.pods import made
-from kubedsm.kube.wire.rules_schema import Wire
+from kubedsm.kube.wire.schema import Wire
 from kubedsm.model.model import Node, Pod, Uid
+from kubedsm_lab.emulator.emulated_cluster import EMULATED_RUNTIME
 
-#: what a node of the emulated cluster says of itself (`containerRuntimeVersion`)
-EMULATED_RUNTIME = "kubedsm-emulated://1"
 _EVICTED = ("DisruptionTarget", "EvictionByEvictionAPI")
 
 
@@ -76,7 +75,7 @@ def _node(shape: _Node) -> NodeSeen:
     return NodeSeen(decoding.node_of(shape), info.container_runtime_version == EMULATED_RUNTIME)
 
 
-def _deployment(shape: live_schema.Workload) -> DeploymentSeen:
+def _deployment(shape: schema.Workload) -> DeploymentSeen:
     labels = shape.spec.template.metadata.labels or {}
     metadata = shape.metadata
     return DeploymentSeen(metadata.namespace or "", metadata.name, shape.wanted, labels)
@@ -84,6 +83,6 @@ def _deployment(shape: live_schema.Workload) -> DeploymentSeen:
 
 PODS: Reader[schema.Pod, PodSeen] = Reader("Pod", schema.Pod, _pod)
 NODES: Reader[_Node, NodeSeen] = Reader("Node", _Node, _node)
-DEPLOYMENTS: Reader[live_schema.Workload, DeploymentSeen] = Reader(
-    "Deployment", live_schema.Workload, _deployment
+DEPLOYMENTS: Reader[schema.Workload, DeploymentSeen] = Reader(
+    "Deployment", schema.Workload, _deployment
 )
