@@ -16,9 +16,10 @@ from kubedsm.config.fields import (
     choice,
     document,
     flag,
-    section,
     section_schema,
+    setting,
     structured,
+    subsection,
 )
 from kubedsm.config.load_aware import LoadAware
 from kubedsm.config.sections import (
@@ -66,45 +67,33 @@ LONGEST = 65_536
 
 @attrs.frozen(slots=False, field_transformer=checked)
 class Configuration:
-    api_version: str = attrs.field(default=API_VERSION, metadata=choice(API_VERSION))
-    kind: str = attrs.field(default=KIND, metadata=choice(KIND))
-    scheduler_name: str = attrs.field(default="kubedsm", metadata=NAME)
-    preemption: Literal["disabled", "enabled"] = attrs.field(
-        default="disabled", metadata=choice("disabled", "enabled")
-    )
-    tiers: Tiers = attrs.field(default=Tiers(), metadata=TIERS)
-    site: SiteSettings = attrs.field(default=SiteSettings(), metadata=section(SiteSettings))
-    batch: BatchSettings = attrs.field(default=BatchSettings(), metadata=section(BatchSettings))
-    edge: EdgeSettings = attrs.field(default=EdgeSettings(), metadata=section(EdgeSettings))
-    cloud: CloudSettings = attrs.field(default=CloudSettings(), metadata=section(CloudSettings))
-    suggester: SuggesterSettings = attrs.field(
-        default=SuggesterSettings(), metadata=section(SuggesterSettings)
-    )
-    solver: SolverSettings = attrs.field(default=SolverSettings(), metadata=section(SolverSettings))
-    optimiser: OptimiserSettings = attrs.field(
-        default=OptimiserSettings(), metadata=section(OptimiserSettings)
-    )
-    migration: MigrationSettings = attrs.field(
-        default=MigrationSettings(), metadata=section(MigrationSettings)
-    )
-    objective: ObjectiveSettings = attrs.field(
-        default=ObjectiveSettings(), metadata=section(ObjectiveSettings)
-    )
+    api_version: str = setting(API_VERSION, choice(API_VERSION))
+    kind: str = setting(KIND, choice(KIND))
+    scheduler_name: str = setting("kubedsm", NAME)
+    preemption: Literal["disabled", "enabled"] = setting("disabled", choice("disabled", "enabled"))
+    tiers: Tiers = setting(Tiers(), TIERS)
+    site: SiteSettings = subsection(SiteSettings)
+    batch: BatchSettings = subsection(BatchSettings)
+    edge: EdgeSettings = subsection(EdgeSettings)
+    cloud: CloudSettings = subsection(CloudSettings)
+    suggester: SuggesterSettings = subsection(SuggesterSettings)
+    solver: SolverSettings = subsection(SolverSettings)
+    optimiser: OptimiserSettings = subsection(OptimiserSettings)
+    migration: MigrationSettings = subsection(MigrationSettings)
+    objective: ObjectiveSettings = subsection(ObjectiveSettings)
     #: how the room that no pod can use is measured
-    fragmentation: Literal["unusable", "product"] = attrs.field(
-        default="unusable", metadata=choice("unusable", "product")
+    fragmentation: Literal["unusable", "product"] = setting(
+        "unusable", choice("unusable", "product")
     )
     #: the replicas of a workload go as far apart as costs no QoS
-    default_spread: bool = attrs.field(default=True, metadata=flag())
-    services: Mapping[str, Service] = attrs.field(
-        default={EVERY_SERVICE: Service(qos=1.0, weight=1.0)}, metadata=SERVICES
+    default_spread: bool = setting(True, flag())
+    services: Mapping[str, Service] = setting(
+        {EVERY_SERVICE: Service(qos=1.0, weight=1.0)}, SERVICES
     )
-    tenants: TenantSettings = attrs.field(
-        default=TenantSettings(), metadata=section(TenantSettings)
-    )
-    fairness: Fairness = attrs.field(default=Fairness(), metadata=section(Fairness))
-    latency: Latency = attrs.field(default=Latency(), metadata=section(Latency))
-    load_aware: LoadAware = attrs.field(default=LoadAware(), metadata=section(LoadAware))
+    tenants: TenantSettings = subsection(TenantSettings)
+    fairness: Fairness = subsection(Fairness)
+    latency: Latency = subsection(Latency)
+    load_aware: LoadAware = subsection(LoadAware)
 
     def __attrs_post_init__(self) -> None:
         if self.latency.edge < self.latency.cloud:
