@@ -55,7 +55,7 @@ class EventHandler:
                 observers = self._on_pod
             else:
                 observers = self._on_gone if change.pod_before is not None else self._on_other
-            self._supervisor.tell("event", observers, change, story=event)
+            self._supervisor.notify("event", observers, change, story=event)
 
 
 class FollowedCluster:

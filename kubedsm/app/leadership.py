@@ -65,9 +65,9 @@ async def wind_down(runtime: Runtime, grace: float) -> None:
     left for whoever leads next.
     """
     manager = runtime.manager
-    manager.give_up(STARTS, STOPPING)
+    manager.abort_steps(STARTS, STOPPING)
     if not await _within(grace * FINISHING, manager.quiet.wait()):
-        manager.give_up(WAITS_FOR_REPLACEMENT, STOPPING)
+        manager.abort_steps(WAITS_FOR_REPLACEMENT, STOPPING)
         await _within(grace * TAKING_BACK, manager.quiet.wait())
     await _within(min(grace, FLUSHING), runtime.flushed())
 

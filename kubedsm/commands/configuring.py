@@ -28,7 +28,7 @@ from kubedsm.model.model import Pod, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
 from kubedsm.objective.wishes import newest_wishing
-from kubedsm.planner.suggest_request import migration_of
+from kubedsm.planner.rebalancing_requests import migration_mode
 from kubedsm.solvers.available import lacking
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
@@ -140,7 +140,7 @@ def shown_workloads(snapshot: Snapshot, origins: Origins) -> Iterator[ShownWorkl
             capped = f", at most {promise.qos:g}" if promise.qos < wishes.qos else ""
             qos_from = f"annotation {QOS_ANNOTATION} of {pod}{capped}"
         migration_from = _mode_from(workload, origins)
-        if migration_of(pod, configuration) != migration_of(
+        if migration_mode(pod, configuration) != migration_mode(
             attrs.evolve(pod, wishes=None), configuration
         ):
             migration_from = f"annotation {MIGRATION_ANNOTATION} of {pod}"
@@ -150,7 +150,7 @@ def shown_workloads(snapshot: Snapshot, origins: Origins) -> Iterator[ShownWorkl
             qos_from,
             promise.weight,
             _weight_from(pod, origins),
-            migration_of(pod, configuration),
+            migration_mode(pod, configuration),
             migration_from,
         )
 

@@ -170,7 +170,7 @@ class _Serving:
                 shown(self.viewing, runtime, scene, clock, who_leads) as (page, app),
                 Diagnostics(
                     runtime.decisions,
-                    runtime.thinker,
+                    runtime.planner,
                     self.diagnostics_port,
                     dry_run=self.dry_run,
                     leader=lambda: None if who_leads().leading else who_leads().leader,
@@ -225,7 +225,7 @@ class _Serving:
         finally:
             by = {"signal": signal.Signals(self.stop.by).name} if self.stop.by else {}
             uptime = round(clock.monotonic() - began, 1)
-            done = runtime.work_done.summary()
+            done = runtime.scheduler.summary()
             structlog.get_logger().info("stopped", why=why, **by, uptime_seconds=uptime, **done)
 
     async def _configured(self, cluster: Cluster) -> Configuration:

@@ -29,8 +29,7 @@ from kubedsm.events.notices import (
     subject_of,
     with_older,
 )
-from kubedsm.execution.bind_calls import BindCalls
-from kubedsm.execution.tier_labels import tier_marks
+from kubedsm.execution.bind_calls import BindCalls, tier_marks
 from kubedsm.explain.listener import Listener
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
@@ -46,10 +45,10 @@ from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.change import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Tier, Uid
+from kubedsm.process.backoff import TokenBucket
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm.process.supervisor import Supervisor
-from kubedsm.process.token_bucket import TokenBucket
 
 log = structlog.get_logger()
 

@@ -47,9 +47,8 @@ from kubedsm.optimizer.moving.suggestion import Cause as MoveCause
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion
 from kubedsm.optimizer.placing.alone import rejection_elsewhere
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.planner.pack_request import score_of
 from kubedsm.planner.plurals import counted
-from kubedsm.planner.suggest_request import kept_by, reason_to_stay
+from kubedsm.planner.rebalancing_requests import reason_by_site, reason_to_stay, score_of
 from kubedsm.process.backoff import Doubling
 from kubedsm.rebalancing.suggester import Migrator
 
@@ -164,7 +163,7 @@ class MigrationRequests:
         log.info("moves requested", request=request.id, proposal=request.proposal, moves=len(asked))
         self._under_way = request.id
         self._answered.clear()
-        self.migrator.manager.spawn_beside(
+        self.migrator.manager.spawn_task(
             "move request", lambda: self._carry_out(found, request, asked), request=request.id
         )
 
@@ -313,7 +312,7 @@ def validate(
 
     Free capacity and benefit are checked as each migration begins.
     """
-    forbidden, kept = default_movable(snapshot), kept_by(away)
+    forbidden, kept = default_movable(snapshot), reason_by_site(away)
     refused: dict[str, str] = {}
     moves: dict[str, Move] = {}
     for each in asked:

@@ -15,13 +15,13 @@ from kubedsm.explain.entries import Outcome
 from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.moving.suggestion import Move, Suggestion
-from kubedsm.planner.pack_request import Packing, RoomByPacking
 from kubedsm.planner.plurals import counted
-from kubedsm.planner.requests import NoAnswerError
+from kubedsm.planner.rebalancing_requests import PackRequest, PackResponse
+from kubedsm.planner.requests import NoResponseError
 from kubedsm.plugins.fit import shortages
 from kubedsm.process.backoff import Doubling
 from kubedsm.rebalancing.suggester import LOOK, PATIENCE, REST, Migrator, State
-from kubedsm.scheduling.preemptor import EvictionRefusedError, Preemptor
+from kubedsm.scheduling.preemptor import EvictionRefusedError
 
 log = structlog.get_logger()
 
@@ -44,7 +44,6 @@ class Packer:
     """
 
     migrator: Migrator
-    preemptor: Preemptor
     #: pods of the last packing, count of packings without result, and end of their back-off
     _packed_for: frozenset[Uid] = attrs.field(default=frozenset(), init=False)
     _in_vain: int = attrs.field(default=0, init=False)
@@ -75,18 +74,18 @@ class Packer:
             return False
         return migrator.is_calm()
 
-    def candidates(self, refused: frozenset[Uid]) -> RoomByPacking:
+    def candidates(self, refused: frozenset[Uid]) -> PackRequest:
         """Return the request for a packing that makes the refused pods fit."""
         budget = self.migrator.configuration.current.optimiser.budget
-        return self.migrator.about_candidates(RoomByPacking, budget=budget, refused=refused)
+        return self.migrator.about_candidates(PackRequest, budget=budget, refused=refused)
 
     async def _pack(self, refused: frozenset[Uid]) -> None:
         migrator = self.migrator
         state, now = migrator.state, migrator.clock.monotonic
         snapshot, began = migrator.mirror.snapshot(), now()
         try:
-            packing = await migrator.thinker.ask(self.candidates(refused))
-        except NoAnswerError:
+            packing = await migrator.planner.solve(self.candidates(refused))
+        except NoResponseError:
             return
         answered = now()
         seconds = answered - began
@@ -115,7 +114,7 @@ class Packer:
         wait = migrator.changes.worth_another_look() if packing.may_pay_later else math.inf
         self._again_at = answered + wait
 
-    async def _apply(self, snapshot: Snapshot, packing: Packing, seconds: float) -> None:
+    async def _apply(self, snapshot: Snapshot, packing: PackResponse, seconds: float) -> None:
         self.migrator.listener.packed("applied", seconds)
         if await self.execute(snapshot, packing):
             self._in_vain, self._packed_for = 0, frozenset()
@@ -155,7 +154,9 @@ class Packer:
             )
         )
 
-    def _report(self, refused: frozenset[Uid], packing: Packing, mode: str, seconds: float) -> None:
+    def _report(
+        self, refused: frozenset[Uid], packing: PackResponse, mode: str, seconds: float
+    ) -> None:
         """Record the result for each pod; log it if it is new."""
         found = packing.suggestion
         results = dict(packing.left)
@@ -190,7 +191,7 @@ class Packer:
             text = f"Packing: {count} would make room on {awaited.target}: {moves}"
             self.migrator.recorder.packing(awaited.pod, "PackingProposed", text)
 
-    async def execute(self, snapshot: Snapshot, packing: Packing) -> bool:
+    async def execute(self, snapshot: Snapshot, packing: PackResponse) -> bool:
         """Execute a packing; return True if a pending pod was placed.
 
         The caller has validated the packing, and has not awaited since.
@@ -199,7 +200,7 @@ class Packer:
             return False
         deadline = self.migrator.configuration.current.migration.deadline
         until = self.migrator.clock.monotonic() + LONGEST * deadline
-        return await Execution(self.migrator, self.preemptor, packing.suggestion, until).run(
+        return await Execution(self.migrator, packing.suggestion, until).run(
             snapshot, packing.evicted
         )
 
@@ -212,7 +213,6 @@ class Execution:
     """
 
     migrator: Migrator
-    preemptor: Preemptor
     found: Suggestion
     #: limit, monotonic
     until: float
@@ -235,7 +235,7 @@ class Execution:
         finally:
             self._over = True
             for uid in self._held:
-                self.preemptor.give_back(uid)
+                self.migrator.preemptor.give_back(uid)
             for move in self.found.moves:
                 migrator.mirror.withdraw(move.pod.uid)
         return self._conclude()
@@ -252,7 +252,7 @@ class Execution:
                 mirror.nominate(leg.move.pod, leg.target)
         by = self.found.awaited[0].pod
         try:
-            await self.preemptor.make_way(victims, by)
+            await self.migrator.preemptor.evict_all(victims, by)
         except EvictionRefusedError as refusal:
             text = f"Packing: no room is made: {refusal}"
             self.migrator.recorder.packing(by, "PackingFailed", text)
@@ -295,7 +295,7 @@ class Execution:
         for move in self._waiting():
             if move.pod.uid not in self._held and move.target not in coming:
                 self._held.add(move.pod.uid)
-                self.preemptor.keep(move.pod, move.target)
+                self.migrator.preemptor.keep(move.pod, move.target)
 
     def _conclude(self) -> bool:
         migrator = self.migrator

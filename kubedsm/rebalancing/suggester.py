@@ -34,10 +34,11 @@ from kubedsm.optimizer.moving.move_groups import edge_changes
 from kubedsm.optimizer.moving.rebalance import on_one_node
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion
 from kubedsm.optimizer.programming.in_order import unproven
-from kubedsm.planner.requests import NoAnswerError, Thinker
-from kubedsm.planner.suggest_request import MovesToMake, Suggested, migration_of
-from kubedsm.planner.what_if import WhatIf
+from kubedsm.planner.rebalancing_requests import SuggestRequest, SuggestResponse, migration_mode
+from kubedsm.planner.requests import NoResponseError, Planner
+from kubedsm.planner.what_if import WhatIfRequest
 from kubedsm.process.clock import Clock
+from kubedsm.scheduling.preemptor import Preemptor
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 from kubedsm.scheduling.site_monitor import Sites
 from kubedsm.scheduling.workload_changes import WorkloadChanges
@@ -65,16 +66,15 @@ class Migrator:
     queue: SchedulingQueue
     manager: PlacementManager
     moves: Moves
+    preemptor: Preemptor
     recorder: EventRecorder
     record: DecisionRecord
-    thinker: Thinker
+    planner: Planner
     configuration: CurrentConfiguration
     clock: Clock
     synced: asyncio.Event
     #: pause switch: no migration may begin now
     paused: Callable[[], bool]
-    #: preemption is in progress
-    preempting: Callable[[], bool]
     listener: Listener
     changes: WorkloadChanges
     sites: Sites
@@ -98,10 +98,10 @@ class Migrator:
 
     def what_if(
         self, qos: tuple[tuple[str, float], ...], replicas: tuple[tuple[Workload, int], ...]
-    ) -> WhatIf:
+    ) -> WhatIfRequest:
         """Return the request for a hypothetical proposal, which is never executed."""
         budget = self.configuration.current.suggester.budget
-        return self.about_candidates(WhatIf, budget=budget, qos=qos, replicas=replicas)
+        return self.about_candidates(WhatIfRequest, budget=budget, qos=qos, replicas=replicas)
 
     # validation
 
@@ -119,7 +119,7 @@ class Migrator:
         return (
             not self.queue.busy
             and self.manager.at_rest()
-            and not self.preempting()
+            and not self.preemptor.busy
             and not self.paused()
         )
 
@@ -252,11 +252,11 @@ class Suggester:
     async def _suggest(self) -> None:
         migrator, state = self.migrator, self.migrator.state
         settings = migrator.configuration.current.suggester
-        candidates = migrator.about_candidates(MovesToMake, budget=settings.budget)
+        candidates = migrator.about_candidates(SuggestRequest, budget=settings.budget)
         snapshot, began = migrator.mirror.snapshot(), migrator.clock.monotonic()
         try:
-            suggested = await migrator.thinker.ask(candidates)
-        except NoAnswerError:
+            suggested = await migrator.planner.solve(candidates)
+        except NoResponseError:
             return
         suggestion = suggested.suggestion
         seconds = migrator.clock.monotonic() - began
@@ -270,7 +270,7 @@ class Suggester:
         else:
             self._carry_out(snapshot, suggestion)
 
-    def _note_nothing(self, suggested: Suggested, state: State) -> None:
+    def _note_nothing(self, suggested: SuggestResponse, state: State) -> None:
         migrator, may_pay_later = self.migrator, suggested.suggestion.may_pay_later
         self._nothing_at = None if suggested.rests else state
         wait = migrator.changes.worth_another_look() if may_pay_later else math.inf
@@ -322,7 +322,7 @@ def order_of(plan_id: str, leg: Leg, configuration: Configuration) -> MoveOrder:
         id=f"{plan_id}/{leg.name}",
         pod="" if leg.continues else leg.move.pod.uid,
         target=leg.target,
-        mode=MoveMode(migration_of(leg.move.pod, configuration)),
+        mode=MoveMode(migration_mode(leg.move.pod, configuration)),
         deadline=configuration.migration.deadline,
         needs=frozenset(f"{plan_id}/{name}" for name in leg.needs - {leg.continues}),
         second_leg_of=f"{plan_id}/{leg.continues}" if leg.continues else "",

@@ -7,8 +7,7 @@ import pytest
 
 from kubedsm.app.leader_election import Elector
 from kubedsm.execution.limits import Limits
-from kubedsm.execution.migration_calls import StepCalls
-from kubedsm.execution.migration_checks import Fate
+from kubedsm.execution.migration_calls import Fate, MigrationCalls
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Request, not_sent
@@ -67,7 +66,7 @@ def lost_answers_are_refusals(monkeypatch):
 
 
 def pods_never_given_back(monkeypatch):
-    monkeypatch.setattr(StepCalls, "restore", nothing)
+    monkeypatch.setattr(MigrationCalls, "restore", nothing)
 
 
 def unrest(monkeypatch):
@@ -98,7 +97,7 @@ def a_bug(monkeypatch):
     async def failing(*_, **__):
         raise KeyError("a bug")
 
-    monkeypatch.setattr(StepCalls, "check", failing)
+    monkeypatch.setattr(MigrationCalls, "check", failing)
 
 
 def a_task_nobody_waits_for(monkeypatch):

@@ -20,7 +20,7 @@ ONE_PLACE = node("e1", "edge", "1", "8Gi")
 
 
 def moves(world):
-    return [move for entry in world.runtime._record.newest_first() for move in entry.moves]
+    return [move for entry in world.runtime.decisions.record.newest_first() for move in entry.moves]
 
 
 def effects(world):
@@ -71,7 +71,7 @@ async def test_what_was_expected_and_measured_is_kept_explained_counted_and_summ
             labels = {"kind": "cloud_to_edge", "of": "measured"}
             assert metered(change, **labels, le="-0.02") == 1
             assert metered(change, **labels, le="-0.05") == 0
-            [entry] = [e for e in world.runtime._record.newest_first() if e.moves]
+            [entry] = [e for e in world.runtime.decisions.record.newest_first() if e.moves]
             listed = orjson.loads(orjson.dumps(entry.as_json()))["moves"]
             assert summed_up(answers(each["effect"] for each in listed)) == {
                 "moves": 1,
@@ -108,7 +108,7 @@ async def test_what_cannot_be_told_says_why(before, meanwhile, after, why):
             [said] = effects(world)
             assert said.endswith(f"; not measured: {why}")
             assert metered("kubedsm_move_effects_total", result="untold") == 1
-            assert not world.runtime._effects._watched
+            assert not world.runtime.effects._watched
 
 
 async def test_moves_of_one_service_that_are_under_way_at_one_time_are_judged_together():
@@ -130,7 +130,7 @@ async def test_moves_of_one_service_that_are_under_way_at_one_time_are_judged_to
             assert summed["measuredChange"] == pytest.approx(-0.0025)
             assert summed["expectedChange"] == pytest.approx(-0.04)
             assert metered("kubedsm_move_effects_total", result="shorter") == 2
-            assert not world.runtime._effects._watched
+            assert not world.runtime.effects._watched
 
 
 async def test_a_move_that_begins_before_the_sample_after_another_leaves_both_untold():
@@ -143,7 +143,7 @@ async def test_a_move_that_begins_before_the_sample_after_another_leaves_both_un
         tell(world, 50, 100)
         why = "others of its pods were moved at that time"
         assert [said.endswith(why) for said in effects(world)] == [True, True]
-        assert not world.runtime._effects._watched
+        assert not world.runtime.effects._watched
 
 
 async def test_a_move_soon_after_another_has_no_before_of_its_own():
@@ -174,10 +174,10 @@ async def test_a_move_that_is_taken_back_has_brought_nothing():
         await settle_on_cloud(world, "web", 2, 3)
         tell(world, 40, 120)
         open_edge(world, node("e1", "edge", "1", "8Gi"))
-        await world.until(lambda: world.runtime._effects._watched, 60)
+        await world.until(lambda: world.runtime.effects._watched, 60)
         world.scale("web", 0)
         await quiet(world)
         [move] = moves(world)
         assert move.outcome != "completed"
         assert move.effect is None
-        assert not world.runtime._effects._watched
+        assert not world.runtime.effects._watched

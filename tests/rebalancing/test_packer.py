@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from kubedsm.config.settings import load
 from kubedsm.explain.table import explanation_table
 from kubedsm.model.sites import Away
-from kubedsm.planner.requests import NoAnswerError
+from kubedsm.planner.requests import NoResponseError
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from support.move_scenes import MERGE
 from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
@@ -33,24 +33,24 @@ def annotated(world, app):
 async def test_it_is_asked_once_the_same_pods_have_waited_for_the_delay():
     patient = attrs.evolve(APPLY, optimiser=attrs.evolve(APPLY.optimiser, delay=20.0))
     async with in_pieces(configuration=patient) as world, world.scheduler() as runtime:
-        thinker = Counting(runtime)
+        planner = Counting(runtime)
         await half_full(world)
         for number in range(12):
             large(world, f"large{number}")
             await asyncio.sleep(5)
-            assert thinker.asked == []
-        await world.until(lambda: thinker.asked, 45)
+            assert planner.asked == []
+        await world.until(lambda: planner.asked, 45)
 
 
 async def test_what_nothing_can_be_done_about_is_asked_once_and_said_once():
     async with in_pieces() as world, world.scheduler() as runtime:
-        thinker = Counting(runtime)
+        planner = Counting(runtime)
         await half_full(world)
         annotated(world, "web")
         with capture_logs() as logs:
             large(world)
             await asyncio.sleep(620)
-        assert len(thinker.asked) == 1
+        assert len(planner.asked) == 1
         assert len(of(logs, "packing")) == 1
         assert placed(world) == 0
         before = world.invariants.writes
@@ -60,7 +60,7 @@ async def test_what_nothing_can_be_done_about_is_asked_once_and_said_once():
 
 async def test_a_restless_cluster_is_asked_about_ever_less_often():
     async with in_pieces() as world, world.scheduler() as runtime:
-        thinker = Counting(runtime)
+        planner = Counting(runtime)
         await half_full(world)
         annotated(world, "web")
         with capture_logs() as logs:
@@ -69,34 +69,34 @@ async def test_a_restless_cluster_is_asked_about_ever_less_often():
                 patch = {"metadata": {"labels": {"second": str(number)}}}
                 world.api.patch(NODES, "", "n1", patch, MERGE)
                 await asyncio.sleep(0.5)
-        assert len(thinker.asked) <= 16
+        assert len(planner.asked) <= 16
         assert len(of(logs, "packing")) == 1
 
 
 async def test_no_more_than_a_tenth_of_the_time_is_spent_on_thinking():
     async with in_pieces() as world, world.scheduler() as runtime:
-        thinker = Counting(runtime, 2.5)
+        planner = Counting(runtime, 2.5)
         await half_full(world)
         annotated(world, "web")
         for number in range(40):
             large(world, f"large{number}")
             await asyncio.sleep(5)
-        assert 5 <= len(thinker.asked) <= 200 / 25 + 1
+        assert 5 <= len(planner.asked) <= 200 / 25 + 1
 
 
 async def test_new_pods_are_thought_about_though_others_were_in_vain():
     async with in_pieces(nodes=3) as world, world.scheduler() as runtime:
-        thinker = Counting(runtime)
+        planner = Counting(runtime)
         await half_full(world, 3)
         world.deploy("hopeless", 1, cpu="5")
         for number in range(300):
             patch = {"metadata": {"labels": {"second": str(number)}}}
             world.api.patch(NODES, "", "n1", patch, MERGE)
             await asyncio.sleep(1)
-            if len(thinker.asked) == 6:
+            if len(planner.asked) == 6:
                 break
         large(world)
-        await world.until(lambda: len(thinker.asked) > 6, 6)
+        await world.until(lambda: len(planner.asked) > 6, 6)
         await world.until(lambda: placed(world) == 1, 30)
         assert placed(world, "hopeless") == 0
 
@@ -150,12 +150,12 @@ async def test_in_the_mode_suggest_it_is_only_said():
 
 async def test_nothing_is_thought_about_while_moving_is_paused():
     async with in_pieces() as world, world.scheduler() as runtime:
-        thinker, paused = Counting(runtime), [True]
+        planner, paused = Counting(runtime), [True]
         runtime.migrator.paused = lambda: paused[0]
         await half_full(world)
         large(world)
         await asyncio.sleep(60)
-        assert thinker.asked == []
+        assert planner.asked == []
         paused[0] = False
         await world.until(lambda: placed(world) == 1, 30)
 
@@ -163,10 +163,8 @@ async def test_nothing_is_thought_about_while_moving_is_paused():
 async def test_pods_of_a_site_that_is_away_are_not_moved():
     async with in_pieces(tier="edge") as world, world.scheduler() as runtime:
         await half_full(world)
-        names = frozenset({"n1", "n2"})
-        runtime.packer.migrator.sites = type(
-            "Cut", (), {"away": lambda _: Away({"north": names})}
-        )()
+        away = Away({"north": frozenset({"n1", "n2"})})
+        runtime.migrator.sites = type("Cut", (), {"away": lambda _: away})()
         large(world)
         await asyncio.sleep(60)
         assert placed(world) == 0
@@ -180,10 +178,10 @@ async def test_without_an_answer_it_is_asked_again():
         def gone(_):
             if silent[0]:
                 silent[0] -= 1
-                thinker.meanwhile = gone
-                raise NoAnswerError("it ended")
+                planner.meanwhile = gone
+                raise NoResponseError("it ended")
 
-        thinker = Counting(runtime, meanwhile=gone)
+        planner = Counting(runtime, meanwhile=gone)
         await half_full(world)
         large(world)
         await world.until(lambda: placed(world) == 1, 60)

@@ -48,11 +48,11 @@ async def test_looking_again_as_time_goes_by_is_no_busy_thinking():
         asked = []
 
         class Listening:
-            async def ask(self, question):
+            async def solve(self, question):
                 asked.append(world.clock.monotonic())
-                return await runtime.thinker.ask(question)
+                return await runtime.planner.solve(question)
 
-        runtime.migrator.thinker = Listening()
+        runtime.migrator.planner = Listening()
         await asyncio.sleep(3000)
     assert 2 <= len(asked) <= 25
 

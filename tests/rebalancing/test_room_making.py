@@ -252,15 +252,15 @@ async def test_room_is_held_once_no_more_moves_have_to_come_there_and_not_twice(
         large(world)
         await asyncio.sleep(5)
         request = runtime.packer.candidates(runtime.queue.refused())
-        found = (await runtime.thinker.ask(request)).suggestion
+        found = (await runtime.planner.solve(request)).suggestion
         [waits] = found.awaited
-        execution = Execution(runtime.migrator, runtime._preemptor, found, math.inf)
-        held = runtime._preemptor._nominations
+        execution = Execution(runtime.migrator, found, math.inf)
+        held = runtime.preemptor._nominations
         execution.hold_capacity({waits.target})
         assert not held
         execution.hold_capacity(set())
         assert list(held) == [waits.pod.uid]
-        runtime._preemptor.give_back(waits.pod.uid)  # or another pod that matters more has it
+        runtime.preemptor.give_back(waits.pod.uid)  # or another pod that matters more has it
         execution.hold_capacity(set())
         assert not held
 
@@ -315,7 +315,7 @@ async def test_a_packing_that_takes_too_long_is_given_up_with_its_room():
         [event] = world.events("PackingFailed")
         assert event["message"] == "Packing: no room was made: it took too long"
         runtime = world.runtime
-        assert not runtime._preemptor._nominations
+        assert not runtime.preemptor._nominations
         assert not runtime.mirror.held_for([runtime.mirror.pods()[-1].uid])
 
 

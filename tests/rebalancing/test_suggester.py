@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm.execution.running_plan import LONGEST, STALLED, Running
-from kubedsm.planner.requests import Known
-from kubedsm.planner.suggest_request import MovesToMake
+from kubedsm.execution.placement_manager import LONGEST, STALLED, Running
+from kubedsm.planner.rebalancing_requests import SuggestRequest
+from kubedsm.planner.requests import PlanningContext
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import Timing
@@ -159,9 +159,9 @@ async def test_nothing_is_thought_about_while_plans_or_preemptions_are_under_way
         thinks, [pod] = runtime.suggester._is_due, runtime.mirror.pods()
         runtime.suggester._nothing_at = None
         assert thinks()
-        runtime._preemptor._nominate(pod, "c1")
+        runtime.preemptor._nominate(pod, "c1")
         assert not thinks()
-        runtime._preemptor._end(pod.uid)
+        runtime.preemptor._end_nomination(pod.uid)
         assert thinks()
         runtime.manager.begin(bind_plan("p", [("elsewhere", "c1")], 10.0))
         assert not thinks()
@@ -198,7 +198,7 @@ async def test_a_plan_that_makes_progress_is_waited_for():
         for uid in pods[1:]:
             await asyncio.sleep(STALLED - 1)
             assert not manager.at_rest()
-            manager.tell("p", PodGone(uid))
+            manager.report("p", PodGone(uid))
         await asyncio.sleep(STALLED - 1)
         assert not manager.at_rest()
         await asyncio.sleep(1)
@@ -219,14 +219,14 @@ async def test_capacity_that_a_waiting_migration_is_going_to_use_is_not_free_to_
         await asyncio.sleep(0.5)
         await hand_over(world, [(pod, "e1", ()) for pod in world.pods("web")])
         await world.until(lambda: any(map(is_detached, world.pods())), 10)
-        known = Known(runtime.mirror, runtime.mirror.held, None, None, world.clock)
-        seen = runtime.migrator.about_candidates(MovesToMake, budget=1).seen(known)
+        known = PlanningContext(runtime.mirror, runtime.mirror.held, None, None, world.clock)
+        seen = runtime.migrator.about_candidates(SuggestRequest, budget=1).seen(known)
         [one, other] = (
             runtime.mirror.pod(pod["metadata"]["uid"]).requests for pod in world.pods("web")[:2]
         )
         assert seen.free["e1"] == runtime.mirror.node("e1").allocatable - one - other
         await quiet(world)
-        assert runtime.migrator.about_candidates(MovesToMake, budget=1).arriving == {}
+        assert runtime.migrator.about_candidates(SuggestRequest, budget=1).arriving == {}
 
 
 async def test_a_namespace_with_many_migrations_lets_others_have_their_turn():

@@ -14,7 +14,7 @@ import pytest
 from kubedsm.config import settings
 from kubedsm.config.sections import MigrationSettings
 from kubedsm.config.settings import Configuration
-from kubedsm.execution.tier_labels import DELETION_COST_ANNOTATION
+from kubedsm.execution.bind_calls import DELETION_COST_ANNOTATION
 from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Conflict, DisruptionBudgetExceeded, Request
 from kubedsm_lab.bench.soak.processes import family

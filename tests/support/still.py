@@ -5,7 +5,7 @@ import random
 import orjson
 
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.execution.migration_calls import StepCalls
+from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.kube.calls import reads
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.kube.wire.decoding import pod as read
@@ -112,7 +112,7 @@ class Still:
     @property
     def step_calls(self):
         said = SaidByCause(self.clock)
-        return StepCalls(self.front, self.clock, 10.0, CurrentConfiguration(), said, _ignore)
+        return MigrationCalls(self.front, self.clock, 10.0, CurrentConfiguration(), said, _ignore)
 
     async def check(self, mode):
         return await self.step_calls.check(self.known(), mode)

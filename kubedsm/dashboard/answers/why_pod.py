@@ -27,8 +27,8 @@ from kubedsm.model.model import NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import promised_pods
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.planner.migration_reasons import made_for
 from kubedsm.planner.plurals import counted
+from kubedsm.planner.what_if import made_for
 from kubedsm.plugins.fit import counted_reasons
 from kubedsm.plugins.rejection import Rejection
 

@@ -15,7 +15,7 @@ from kubedsm.explain.effects import Effect
 from kubedsm.explain.entries import Entry, Kind, MoveOutcome, Outcome
 from kubedsm.model.model import Pod, Uid
 from kubedsm.observability.reading import Reading
-from kubedsm.planner.migration_reasons import made_for
+from kubedsm.planner.what_if import made_for
 from kubedsm.process.clock import Clock
 from kubedsm.rebalancing.migration_effects import NOT_MEASURED
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState

@@ -144,7 +144,7 @@ async def _costs(pods: int, classes: int, nodes: int, events: int) -> tuple[floa
         mirror.apply(NodeApplied(instances.node(f"n{index}", *_EDGE)))
     for pod in _waiting(pods, classes):
         mirror.apply(PodApplied(pod))
-        queue.wait_for_help(pod, FIT)
+        queue.add_unschedulable(pod, FIT)
         literal.waiting[pod.uid] = pod, FIT
     ours, theirs, asked, every = 0.0, 0.0, 0, max(1, events // _SAMPLE)
     for index, event in enumerate(_passing(nodes, events)):

@@ -244,7 +244,7 @@ class Stage:
     def tell_plans(self) -> None:
         """Have the history tell of those that are still under way."""
         for process in self.running:
-            for story in process.runtime.manager.stories:
+            for story in process.runtime.manager.histories:
                 self.seam.tell(process.name, "under way", story)
 
     @property

@@ -26,9 +26,8 @@ from kubedsm.model.events import ClusterEvent, NodeApplied, PodApplied, PodDelet
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Resources, Uid, Workload
 from kubedsm.process.clock import SystemClock
-from kubedsm.scheduling.decider import Deciding
-from kubedsm.scheduling.planned_decisions import TakingIn
-from kubedsm.scheduling.scheduler import Scheduler
+from kubedsm.scheduling.planned_batches import Application
+from kubedsm.scheduling.scheduling_cycle import Scheduler
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.scale.world import Size, mirror
 from kubedsm_lab.bench.telling import span
@@ -38,11 +37,11 @@ PATIENCE = 600.0
 #: what the parts of the scheduler do in their turns
 STEPS: tuple[tuple[str, type, str], ...] = (
     ("snapshot", ClusterMirror, "snapshot"),
-    ("how many at once", Scheduler, "_most"),
-    ("quick decision", Deciding, "at_once"),
-    ("hasty decision", Deciding, "in_haste"),
-    ("placing what was thought", TakingIn, "_place"),
-    ("saying why not", TakingIn, "_refuse"),
+    ("how many at once", Scheduler, "_batch_limit"),
+    ("quick decision", Scheduler, "decide_inline"),
+    ("hasty decision", Scheduler, "decide_fallback"),
+    ("placing what was thought", Application, "_place"),
+    ("saying why not", Application, "_park_unschedulable"),
     ("record", DecisionRecord, "batch"),
 )
 _LOOK = 0.05
@@ -247,7 +246,7 @@ async def _run(size: Size, bursts: tuple[HardBurst, ...]) -> list[Held]:
     configuration = load("{suggester: {mode: 'off'}, preemption: disabled}", "bench")
     runtime = Runtime(cluster, configuration, clock, random.Random(0), listener=told, apart=True)
     there = mirror(size)
-    tell = runtime._handler.handle  # noqa: SLF001 - in the place of the watches
+    tell = runtime.handler.handle
     for node in there.nodes():
         tell(NodeApplied(node))
     for pod in there.pods():
