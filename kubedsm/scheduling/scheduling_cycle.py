@@ -253,7 +253,7 @@ class Scheduler:
     # 2. Take a snapshot, then filter and score.
 
     def _schedule(self, waiting: list[Pod], decide: Decide) -> None:
-        """Run the cycle from snapshot to record. No `await`, so no event comes in between."""
+        """Run steps 2 to 5. There is no `await`, so no event comes in between."""
         began = self.clock.monotonic()
         pods = self.snapshot().schedulable(waiting)
         if not pods:
@@ -269,10 +269,16 @@ class Scheduler:
             if decided is None:
                 self._begin_planning(left, began)
                 return
-            self._carry_out(batch, decided, last=stage.last)
-            decision = decided.decision
-            done = {*(p.uid for p in decided.awaiting_capacity)}
-            done.update(binding.pod.uid for binding in decision.bindings)
+            snapshot, decision, awaiting_capacity = decided
+            self.advance_sampling(decision.looked_at)
+            for pod in awaiting_capacity:
+                self.queue.await_capacity(pod)
+            unplaced, late = (decision.unplaced, decision.late) if stage.last else ({}, ())
+            messages = self.park_unschedulable(snapshot, unplaced)
+            self.bind(batch, decision.bindings)
+            self.record.batch(snapshot, decision, messages)
+            self.requeue_late(late)
+            done = {pod.uid for pod in (*awaiting_capacity, *(b.pod for b in decision.bindings))}
             left = [pod for pod in left if pod.uid not in done]
         self.manager.cancel_unstarted("new pods came")
         if decision.unplaced:
@@ -365,17 +371,6 @@ class Scheduler:
         return independent
 
     # 3. Reserve and bind.
-
-    def _carry_out(self, batch: Batch, decided: StageDecision, *, last: bool) -> None:
-        snapshot, decision, awaiting_capacity = decided
-        self.advance_sampling(decision.looked_at)
-        for pod in awaiting_capacity:
-            self.queue.await_capacity(pod)
-        messages = self.park_unschedulable(snapshot, decision.unplaced) if last else {}
-        self.bind(batch, decision.bindings)
-        self.record.batch(snapshot, decision, messages)
-        if last:
-            self.requeue_late(decision.late)
 
     def advance_sampling(self, sampled: LookedAt | None) -> None:
         """Continue after the sampled cloud nodes, unless another batch has advanced meanwhile."""

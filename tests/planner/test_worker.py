@@ -175,11 +175,11 @@ async def test_its_answers_are_those_that_are_worked_out_here(monkeypatch):
                 placed = await on.here.solve(placing)
                 assert await on.worker.solve(placing) == placed, seed
                 seen["placed"] += len(placed.decision.bindings)
-                seen["refused"] += len(placed.refused)
+                seen["refused"] += len(placed.unplaced)
             seen["moves"] += len(suggested.suggestion.moves)
             seen["found"] += here.found is not None
-            seen["coming"] += here.coming is not None
-    assert all(seen[kind] for kind in ("moves", "found", "coming", "placed", "refused")), seen
+            seen["freeing"] += here.freeing is not None
+    assert all(seen[kind] for kind in ("moves", "found", "freeing", "placed", "refused")), seen
 
 
 async def test_packing_is_found_there_as_it_is_here(monkeypatch):
@@ -278,7 +278,7 @@ async def test_questions_are_taken_one_after_the_other(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
         questions = [Dawdle(seconds) for seconds in (0.2, 0.0, 0.1)]
-        assert await asyncio.gather(*map(on.worker.ask, questions)) == [0.2, 0.0, 0.1]
+        assert await asyncio.gather(*map(on.worker.solve, questions)) == [0.2, 0.0, 0.1]
 
 
 async def test_a_mistake_is_told_as_ours_and_costs_no_process(monkeypatch):

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from collections import deque
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -206,7 +207,7 @@ async def test_a_plan_that_makes_progress_is_waited_for():
 
 
 async def test_a_plan_is_not_waited_for_for_ever_whatever_its_progress():
-    running = Running(waiting_plan("p", "pod"), begun=0.0, progressed=LONGEST - 1)
+    running = Running(waiting_plan("p", "pod"), 0.0, progressed=LONGEST - 1, history=deque())
     assert not running.is_slow(LONGEST - 0.1)
     assert running.is_slow(LONGEST)
 
@@ -220,7 +221,7 @@ async def test_capacity_that_a_waiting_migration_is_going_to_use_is_not_free_to_
         await hand_over(world, [(pod, "e1", ()) for pod in world.pods("web")])
         await world.until(lambda: any(map(is_detached, world.pods())), 10)
         known = PlanningContext(runtime.mirror, runtime.mirror.held, None, None, world.clock)
-        seen = runtime.migrator.about_candidates(SuggestRequest, budget=1).seen(known)
+        seen = runtime.migrator.about_candidates(SuggestRequest, budget=1).snapshot(known)
         [one, other] = (
             runtime.mirror.pod(pod["metadata"]["uid"]).requests for pod in world.pods("web")[:2]
         )

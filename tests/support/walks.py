@@ -29,8 +29,9 @@ from support.fake_prometheus import DOWN, FakePrometheus
 from support.worlds import emulated
 
 ROOT = Path(__file__).parents[2]
-#: packages of the scheduler, and of its surroundings
-PRODUCT, SURROUNDINGS = ("kubedsm", "plans"), ("lab", "tests")
+PRODUCT = ("kubedsm", "plans")
+#: whatever these call is left out, too
+OBSERVERS = ("lab", "tests", "kubedsm.events", "kubedsm.explain")
 #: parts of a function that the interpreter calls as functions
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 #: no rebalancing, so that no other work falls into the measurement
@@ -84,17 +85,10 @@ class Profiler:
         module = self._module(frame.f_code)
         if not module.startswith(PRODUCT):
             return
-        caller = self._caller(frame)
-        if not caller.startswith(SURROUNDINGS):
+        stack = [self._module(code) for code in _stack(frame)]
+        if not any(each.startswith(OBSERVERS) for each in stack):
             self._functions[module, frame.f_code.co_qualname] += 1
-            self._crossings += caller not in ("", module)
-
-    def _caller(self, frame):
-        """Return the module that called, where frames of libraries do not count."""
-        while frame := frame.f_back:
-            if module := self._module(frame.f_code):
-                return module
-        return ""
+            self._crossings += next(filter(None, stack[1:]), module) != module
 
     def _module(self, code):
         known = self._modules.get(code.co_filename)
@@ -104,6 +98,13 @@ class Profiler:
                 known = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             self._modules[code.co_filename] = known
         return known
+
+
+def _stack(frame):
+    """Yield the code of the frames in this callback of the event loop, innermost first."""
+    while frame is not None and frame.f_code is not asyncio.Handle._run.__code__:
+        yield frame.f_code
+        frame = frame.f_back
 
 
 @asynccontextmanager
