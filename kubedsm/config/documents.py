@@ -1,4 +1,4 @@
-"""Documents that people write, YAML or JSON: read by one set of rules, refused by one error."""
+"""Reading and refusing of documents that people write, as YAML or JSON."""
 
 import re
 import sys
@@ -40,7 +40,7 @@ _SECTIONS = ("services", "suggester", "migration", "batch", "objective", "tiers"
 
 
 class DocumentError(Problem, ValueError):
-    """One line: the source, the key, what is wrong there and what would be right."""
+    """One-line refusal: the source, the key, the mistake, and the remedy."""
 
     def __init__(self, reason: str, place: tuple[str, ...] = (), source: str = "") -> None:
         self.reason = reason
@@ -51,7 +51,7 @@ class DocumentError(Problem, ValueError):
 
 @contextmanager
 def at(*keys: object) -> Iterator[None]:
-    """Whatever is refused inside is refused at this key."""
+    """Prepend these keys to the place of a refusal."""
     try:
         yield
     except DocumentError as error:
@@ -61,7 +61,7 @@ def at(*keys: object) -> Iterator[None]:
 
 @contextmanager
 def reading(source: object) -> Iterator[None]:
-    """Whatever is refused inside is refused of this source, unless it has named one already."""
+    """Name the source of a refusal, unless it names one already."""
     try:
         yield
     except DocumentError as error:
@@ -70,12 +70,12 @@ def reading(source: object) -> Iterator[None]:
 
 
 def source_of(path: object) -> str:
-    """What complaints call a file."""
+    """Return the name of a file in messages."""
     return "standard input" if str(path) == STDIN else str(path)
 
 
 def shown(value: object) -> str:
-    """The value as a person would recognise it, on one short line."""
+    """Return the value on one short line, as a person would recognise it."""
     match value:
         case bool():
             return str(value).lower()
@@ -94,13 +94,13 @@ def shown(value: object) -> str:
 
 
 def key_shown(key: object) -> str:
-    """The key as complaints have it."""
+    """Return the key as messages show it."""
     plain = isinstance(key, str) and key.isprintable() and 0 < len(key) <= SHOWN
     return str(key) if plain else shown(key)
 
 
 def content(path: str | Path, most: int = -1) -> bytes:
-    """What is in the file; of more than so many bytes one more. Raises DocumentError."""
+    """Read the file, up to one byte more than `most`. Raises DocumentError."""
     size = most if most < 0 else most + 1
     with reading(path):
         try:
@@ -122,7 +122,7 @@ def _standard_input(size: int) -> bytes:
 
 
 def converted(value: Any, shape: type[T]) -> T:
-    """The value in that shape. Raises DocumentError."""
+    """Convert a value to a type. Raises DocumentError."""
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
@@ -131,7 +131,7 @@ def converted(value: Any, shape: type[T]) -> T:
 
 
 def json_as(text: bytes, shape: type[T]) -> T:
-    """What JSON of ours, or of a program's, says, in that shape. Raises DocumentError."""
+    """Decode JSON of a program to a type. Raises DocumentError."""
     try:
         return msgspec.json.decode(text, type=shape)
     except msgspec.ValidationError as error:
@@ -145,14 +145,14 @@ _AT = re.compile(r"(?P<reason>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?
 
 
 def located(error: msgspec.ValidationError) -> tuple[str, str]:
-    """What is wrong, and at which path; the path is empty for the value as a whole."""
+    """Split an error of msgspec into reason and path; the path of the whole value is empty."""
     match = _AT.fullmatch(str(error))
     reason, path = (match["reason"], match["path"] or "") if match else (str(error), "")
     return reason[:1].lower() + reason[1:], path.removeprefix(".")
 
 
 def what_it_is(said: Any) -> str:
-    """Nothing if that is not known."""
+    """Return the type of a document in words; empty if it is not recognised."""
     if not isinstance(said, Mapping):
         return ""
     kind = said.get("kind")
@@ -172,7 +172,7 @@ def what_it_is(said: Any) -> str:
 
 
 def mistaken(said: Any, wanted: str, also: Iterable[str] = ()) -> str:
-    """What is wrong if the document is known to be something else; nothing if not."""
+    """Return a message if the document is recognised as another one; empty if not."""
     found = what_it_is(said)
     if not found or found == wanted or found in also:
         return ""
@@ -180,6 +180,6 @@ def mistaken(said: Any, wanted: str, also: Iterable[str] = ()) -> str:
 
 
 def refuse_others(said: Any, wanted: str, also: Iterable[str] = ()) -> None:
-    """Raises DocumentError if the document is known to be something else."""
+    """Raise DocumentError if the document is recognised as another one."""
     if why := mistaken(said, wanted, also):
         raise DocumentError(why)

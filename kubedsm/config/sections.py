@@ -1,4 +1,4 @@
-"""The sections of the document: what an operator may decide of each thing, and its defaults."""
+"""Sections of the configuration, with their defaults."""
 
 import re
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ _APPLY_MODE = choice(*get_args(ApplyMode))
 
 @attrs.frozen(field_transformer=checked)
 class _TierLabels:
-    """The document's form of `Tiers`, whose sets have no order to write them in."""
+    """Document form of `Tiers`, whose sets have no order."""
 
     label: tuple[str, ...] = setting(Tiers().labels, _LABEL_KEYS)
     edge: tuple[str, ...] = setting(("edge",), _LABEL_VALUES)
@@ -86,7 +86,7 @@ TIERS = Kind(
 
 @attrs.frozen(field_transformer=checked)
 class SiteSettings:
-    """See `core.world.sites` and `runtime.sites`."""
+    """Settings of `model.sites` and `scheduling.site_monitor`."""
 
     #: none: no node is at a site
     label: tuple[str, ...] = setting(SITE_LABELS, several(LABEL_KEY, least=0))
@@ -96,10 +96,7 @@ class SiteSettings:
 
 @attrs.frozen(field_transformer=checked)
 class BatchSettings:
-    """When the window that gathers new pods closes, and how long is thought about them.
-
-    Seconds; pods.
-    """
+    """Limits of the batch window and of its solving time, in seconds and pods."""
 
     idle: float = setting(0.005, duration("0s", "1m"))
     max: float = setting(0.2, duration("0s", "1m"))
@@ -125,7 +122,7 @@ class EdgeSettings:
 
 @attrs.frozen(field_transformer=checked)
 class CloudSettings:
-    """How much of a cloud of 100 nodes and more is looked at; see `core.placing.cloud_window`."""
+    """Share of a large cloud that is sampled; see `optimizer.placing.cloud_window`."""
 
     #: as kube-scheduler's percentageOfNodesToScore; 0: its formula
     percentage_of_nodes: int = setting(100, whole(0, 100))
@@ -146,7 +143,7 @@ class SuggesterSettings:
 
 @attrs.frozen(field_transformer=checked)
 class OptimiserSettings:
-    """When pods are moved for others that no node takes; see `runtime.packer`."""
+    """Settings of capacity packing; see `rebalancing.packer`."""
 
     #: None: as the suggester's
     mode: ApplyMode | None = setting(None, _APPLY_MODE)
@@ -175,7 +172,7 @@ class MigrationSettings:
 
 @attrs.frozen(field_transformer=checked)
 class SolverSettings:
-    """Who is asked beyond the bounds of what can be compared, and for how long."""
+    """Solver above the exact-search limit, and its time limit."""
 
     kind: SolverKind = setting("highs", choice(*get_args(SolverKind)))
     #: seconds, for a batch of pods or one step of a suggestion
@@ -184,7 +181,7 @@ class SolverSettings:
 
 @attrs.frozen(field_transformer=checked)
 class ObjectiveSettings:
-    """See `core.goals.objective`. Alpha, beta and gamma are of the kind `share`.
+    """Settings of `objective.objective`. Alpha, beta and gamma belong to the kind `share`.
 
     The bounds keep sums of scores in nano-units within 64 bits.
     """
@@ -204,7 +201,7 @@ class ObjectiveSettings:
 
 @attrs.frozen(field_transformer=checked)
 class TenantSettings:
-    """What tenants may say of their own workloads, by annotations of their pods."""
+    """Limits of tenants' annotations on their own pods."""
 
     #: and at least what the operator promises the workload
     max_qos: float = setting(0.0, number(0, 1))
@@ -214,7 +211,7 @@ class TenantSettings:
 
 @attrs.frozen(field_transformer=checked)
 class Fairness:
-    """Weights of namespaces; see `core.goals.fairness`."""
+    """Weights of namespaces; see `objective.fairness`."""
 
     per_namespace: bool = setting(True, flag())
     #: the weights of those that do not weigh 1
@@ -223,7 +220,7 @@ class Fairness:
 
 @attrs.frozen(field_transformer=checked)
 class Latency:
-    """Response times at the tiers, seconds: what turns a latency target into a QoS factor."""
+    """Response times of the tiers in seconds, which turn a latency target into a QoS factor."""
 
     edge: float = setting(0.02, duration("0s", "1m"))
     cloud: float = setting(0.08, duration("0s", "1m"))

@@ -1,4 +1,4 @@
-"""What an operator may decide, structured and validated as a whole, frozen."""
+"""Configuration: one frozen value, validated as a whole, and its YAML form."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -108,7 +108,7 @@ class Configuration:
                     raise DocumentError(f"needs latency.edge, {edge}, below latency.cloud, {cloud}")
 
     def promise(self, workload: Workload) -> Promise:
-        """The workload's QoS factor and weight; a latency target is turned into the factor."""
+        """Return the workload's QoS factor and weight; a latency target becomes a factor."""
         return self._asked(workload)[1]
 
     def _asked(self, workload: Workload) -> tuple[Service, Promise]:
@@ -122,7 +122,7 @@ class Configuration:
 
     @cached_property
     def _known(self) -> dict[Workload, tuple[Service, Promise]]:
-        """Of those that were asked for: it is asked again and again."""
+        """Cache of combined entries and promises by workload."""
         return {}
 
     def _promised(self, said: Service) -> Promise:
@@ -181,12 +181,12 @@ class Configuration:
         return self._said_of(workload).latency_target
 
     def rate(self, workload: Workload) -> float | None:
-        """The requests/s that the operator says it answers."""
+        """Return the configured requests/s of the workload."""
         return self._said_of(workload).rate
 
     @property
     def packing_mode(self) -> ApplyMode:
-        """Whether pods are moved for others that no node takes."""
+        """Return the mode of capacity packing."""
         return self.optimiser.mode or self.suggester.mode
 
     def migration_mode(self, workload: Workload) -> Mode:
@@ -194,7 +194,7 @@ class Configuration:
 
 
 def load(text: str | bytes, source: str) -> Configuration:
-    """The configuration that YAML or JSON text describes; an empty document means defaults.
+    """Return the configuration of a YAML or JSON text; an empty document means defaults.
 
     Raises DocumentError, which names the source.
     """
@@ -203,7 +203,7 @@ def load(text: str | bytes, source: str) -> Configuration:
 
 
 def said_by(text: str | bytes) -> object:
-    """What is to be structured; a document that says nothing is a mapping without keys.
+    """Parse a document; an empty one is a mapping without keys.
 
     Raises DocumentError.
     """
@@ -214,14 +214,14 @@ def said_by(text: str | bytes) -> object:
 
 
 def load_file(path: str | Path) -> Configuration:
-    """The configuration in the file. Raises DocumentError, which names the file."""
+    """Load the configuration in a file. Raises DocumentError, which names the file."""
     return load(*text_at(path))
 
 
 def text_at(path: str | Path) -> tuple[str | bytes, str]:
-    """The text in the file, and what to call its source.
+    """Return the text in the file, and the name of its source.
 
-    Of a ConfigMap it is what its key holds. Raises DocumentError, which names the file.
+    For a manifest of a ConfigMap: the text of its key. Raises DocumentError.
     """
     text, source = content(path, LONGEST), source_of(path)
     if b"ConfigMap" not in text:
@@ -237,7 +237,7 @@ def text_at(path: str | Path) -> tuple[str | bytes, str]:
 
 
 def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> Configuration:
-    """The same with some values changed, given as YAML under dotted keys: `suggester.period`.
+    """Return a copy with values, in YAML, under dotted keys such as `suggester.period`.
 
     Raises DocumentError.
     """
@@ -254,7 +254,7 @@ def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> 
 
 
 def schema() -> dict[str, Any]:
-    """What `load` takes, as a JSON Schema, for editors."""
+    """Return the JSON Schema of a document, for editors."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": KIND,
@@ -263,5 +263,5 @@ def schema() -> dict[str, Any]:
 
 
 def dump(configuration: Configuration) -> str:
-    """YAML that `load` reads as this very configuration."""
+    """Return YAML that `load` reads as this configuration."""
     return msgspec.yaml.encode(document(configuration)).decode()

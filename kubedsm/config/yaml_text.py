@@ -37,7 +37,7 @@ _UNREADABLE = (yaml.YAMLError, ValueError, KeyError, AttributeError)
 
 
 def parsed(text: str | bytes, wanted: str = "") -> Any:
-    """What the document says; nothing is None.
+    """Parse one document; an empty one is None.
 
     wanted: one of those that are recognised. Raises DocumentError.
     """
@@ -52,12 +52,12 @@ def parsed(text: str | bytes, wanted: str = "") -> Any:
 
 
 def parsed_all(text: str | bytes) -> list[Any]:
-    """What each of the documents in the text says. Raises DocumentError."""
+    """Parse every document in the text. Raises DocumentError."""
     return [value for value, _ in _documents(text)]
 
 
 def _documents(text: str | bytes) -> Iterator[tuple[Any, str]]:
-    """Each, and where it begins."""
+    """Yield each document and its position."""
     try:
         parser = _PARSER(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
         while not isinstance(event := parser.get_event(), yaml.StreamEndEvent):
@@ -81,7 +81,7 @@ def _where(mark: Any) -> str:
 
 
 class _Document:
-    """One that is read; a loop, so that no depth of it is too much for the stack."""
+    """Parser of one document: a loop, so that no depth exhausts the stack."""
 
     def __init__(self, parser: Any) -> None:
         self._parser = parser
@@ -133,7 +133,7 @@ class _Document:
                 key = None
 
     def _check(self, event: Any, key: str | None, inside: Any) -> None:
-        """Whether a mapping or a list may begin here."""
+        """Refuse a mapping or a list that may not begin here."""
         if key is None and isinstance(inside, dict):
             with at(*self._place()):
                 raise DocumentError(f"a key must be text{_where(event.start_mark)}")
@@ -165,7 +165,7 @@ class _Document:
         return self._plain[text]
 
     def _tag(self, event: Any) -> str:
-        """Which it has, or is taken to have."""
+        """Return the explicit or resolved tag."""
         tag: str | None = event.tag
         if tag is not None and tag != "!":
             return tag
@@ -203,7 +203,7 @@ class _Document:
 
 
 def lines(text: str | bytes) -> dict[tuple[str, ...], int]:
-    """The lines of the keys, counted from 1, in text that `parsed` takes."""
+    """Return the line of each key, counted from 1, in text that `parsed` accepts."""
     found: dict[tuple[str, ...], int] = {}
 
     def note(node: yaml.Node | None, place: tuple[str, ...]) -> None:

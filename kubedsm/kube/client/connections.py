@@ -1,9 +1,8 @@
-"""The connections to one server: few, and warm.
+"""Pool of warm connections to one server.
 
-A burst begins without a handshake, however long it was quiet: what was not used for a while is used
-for something small, before the server, or a load balancer without saying so, lets go of it. When
-all of them are slow to come back there are more, for as long as that lasts: a Lease's renewal must
-not wait behind sixty binds.
+A burst begins without a handshake: a small request keeps each idle connection open, before the
+server or a load balancer drops it. If all connections of the pool are slow, further ones are opened
+meanwhile: a Lease renewal must not wait behind sixty binds.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ _NEXT_ADDRESS = 0.25
 
 @attrs.define(eq=False)
 class Connections:
-    """To be closed with `aclose`."""
+    """Pool, to be closed with `aclose`."""
 
     #: of the server: its host and port
     url: URL
@@ -49,10 +48,7 @@ class Connections:
 
     @asynccontextmanager
     async def one(self, within: float) -> AsyncIterator[Connection]:
-        """One of one's own for a while, there in so many seconds.
-
-        Raises Unreachable if none came about.
-        """
+        """Acquire a connection for exclusive use; raise Unreachable after `within` seconds."""
         is_of_few, connection = False, None
         try:
             try:
@@ -73,7 +69,7 @@ class Connections:
     async def keep_warm(
         self, something_small: Callable[[], Awaitable[bytes]], clock: Clock
     ) -> NoReturn:
-        """Have them open and used, until cancelled; what fails is tried again later."""
+        """Keep the connections open and in use until cancelled; failures are retried later."""
         while True:
             with suppress(OSError, ClusterError):
                 await self._use(await something_small())
@@ -88,7 +84,7 @@ class Connections:
         await _closed(list(self._all))
 
     async def _turn(self, within: float) -> bool:
-        """Wait until one of the few is free; False if that takes longer."""
+        """Wait for a free place in the pool; return False after `within` seconds."""
         try:
             async with asyncio.timeout(within):
                 return await self._few.acquire()
@@ -131,9 +127,9 @@ class Connections:
             self._idle.remove(connection)
 
     async def _use(self, request: bytes) -> None:
-        """Use each that was not used since last time.
+        """Send the request over each connection that was idle since the last call.
 
-        Raises OSError if one fails; then none that is idle is kept.
+        If one fails, all idle connections are closed, and OSError is raised.
         """
         unused = [each for each in self._idle if not each.used]
         for each in self._all:
@@ -158,5 +154,5 @@ async def _closed(connections: Collection[Connection]) -> None:
 
 
 def told(error: Exception) -> str:
-    """On one line."""
+    """Return the error's text on one line."""
     return " ".join(str(error).split()) or type(error).__name__

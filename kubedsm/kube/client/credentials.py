@@ -1,10 +1,10 @@
-"""How to be let in by an API server, from a kubeconfig or a pod's service account.
+"""Credentials of an API server, from a kubeconfig or a pod's service account.
 
-kubernetes_asyncio reads them; here its many ways to fail become one line, and what expires is
-renewed: a service account's token each minute, an exec plugin's shortly before it runs out, and
-whatever it was when the server stops accepting it. Client certificates are read once.
+kubernetes_asyncio loads them. This module turns its failures into one-line messages, and renews
+tokens: a service account's each minute, an exec plugin's shortly before expiry, and any that the
+server rejects. Client certificates are read once.
 
-To be imported where credentials are loaded: kubernetes_asyncio takes half a second to.
+Import this module lazily: kubernetes_asyncio takes half a second to import.
 """
 
 import asyncio
@@ -52,12 +52,12 @@ class Credentials:
 
     @property
     def server(self) -> str:
-        """Its URL, without a slash at the end."""
+        """Return the URL, without a slash at the end."""
         return str(self._loaded.configuration.host).rstrip("/")
 
     @property
     def server_name(self) -> str | None:
-        """What the server's certificate must name, if that is not the URL's host."""
+        """Return the name in the server's certificate, if that is not the URL's host."""
         return self._loaded.configuration.tls_server_name or None
 
     @property
@@ -65,7 +65,7 @@ class Credentials:
         return self._loaded.configuration.proxy or None
 
     def tls(self) -> ssl.SSLContext:
-        """How to speak TLS with the server.
+        """Return the TLS context for the server.
 
         Raises CredentialsError if a certificate or key cannot be used.
         """
@@ -84,7 +84,7 @@ class Credentials:
         return context
 
     async def authorization(self) -> str | None:
-        """The Authorization header as of now, if there is one.
+        """Return the current Authorization header, if there is one.
 
         Raises CredentialsError if it had to be renewed and could not be.
         """
@@ -101,7 +101,7 @@ class Credentials:
         return self._header
 
     def rejected(self, header: str | None) -> None:
-        """The server did not accept that header: read everything anew before the next request."""
+        """Note that the server rejected the header: reload before the next request."""
         if header == self._header:
             self._rejected = True
 
@@ -121,7 +121,7 @@ class Credentials:
 async def from_kubeconfig(
     path: Path | None, context: str | None, environ: Mapping[str, str]
 ) -> Credentials:
-    """Those of one context: of that file, else of $KUBECONFIG, else of ~/.kube/config.
+    """Load the credentials of a context: of that file, else of $KUBECONFIG or ~/.kube/config.
 
     Raises CredentialsError.
     """
@@ -144,7 +144,7 @@ async def from_kubeconfig(
 
 
 async def in_cluster(environ: Mapping[str, str], service_account: Path) -> Credentials:
-    """Those of the service account of the pod we run in.
+    """Load the credentials of the service account of this pod.
 
     Raises CredentialsError.
     """

@@ -1,6 +1,6 @@
-"""What `kubectl get nodes,pods,... -A -o json` printed, as the events that build a mirror.
+"""Cluster dump from `kubectl get nodes,pods,... -A -o json`, as events that build a mirror.
 
-One malformed object spoils only itself: it is named, with the reason, and the rest is read.
+A malformed object is reported with its name and the reason; the others are read.
 """
 
 import reprlib
@@ -58,7 +58,7 @@ DEEPEST = 8
 
 @attrs.frozen(slots=True)
 class Malformed:
-    """An object that could not be read."""
+    """Object that could not be decoded."""
 
     kind: str
     #: as kubectl names it: shop/cart-1 for a pod, n2 for a node
@@ -80,7 +80,7 @@ class Dump:
 
     @property
     def lacking(self) -> str:
-        """What is not there and nothing can be decided without: nodes, and pods that are read."""
+        """Return what the dump lacks for any decision: nodes, or readable pods."""
         for kind, applied in (("Node", NodeApplied), ("Pod", PodApplied)):
             if any(isinstance(event, applied) for event in self.events):
                 continue
@@ -109,7 +109,7 @@ def read(text: bytes, source: str) -> Dump:
 
 
 def of_objects(said: Any, source: str) -> Dump:
-    """The same of a dump that is parsed already, or of objects that were never text.
+    """Read a parsed dump, or objects that were never text.
 
     Raises DocumentError.
     """
@@ -151,7 +151,7 @@ def of_objects(said: Any, source: str) -> Dump:
 
 
 def _assumed(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[tuple[str, str]]:
-    """What is assumed where rules of these ask for a kind that is not there."""
+    """Yield kinds that pod rules refer to and the dump lacks, with the assumption made."""
     mounts = looks_at_namespaces = False
     for each in rules:
         mounts = mounts or bool(each.claims)
@@ -190,7 +190,7 @@ def _begins_as_json(text: bytes) -> bool:
 
 
 def _parsed_yaml(text: bytes, no_json: orjson.JSONDecodeError) -> Any:
-    """What JSON could say as well."""
+    """Parse YAML into values that JSON has as well."""
     try:
         said = [each for each in parsed_all(text) if each is not None]
     except DocumentError:

@@ -1,4 +1,4 @@
-"""What a pod holds of its node, counted as kube-scheduler and the kubelet count it.
+"""Resource requests of a pod, computed as kube-scheduler and the kubelet do.
 
 Source: KEP-753 (sidecar containers), KEP-2837 (pod-level resources), KEP-1287 and KEP-5419 (their
 resize in place), and "Resource sharing within containers" in the Kubernetes documentation of init
@@ -21,7 +21,7 @@ _POD_LEVEL = ("cpu", "memory")
 
 
 class Reports(NamedTuple):
-    """What the kubelet reports, which differs from what was asked for while a pod is resized."""
+    """Resources that the kubelet reports; they differ from the requests during a resize."""
 
     #: in the order of the containers, or empty if nothing is reported of any
     containers: tuple[Reported, ...] = ()
@@ -67,7 +67,7 @@ def pod_requests(
     pod_level: Amounts = (),
     reports: Reports | None = None,
 ) -> Resources:
-    """The most the pod asks for at any moment of its life, and one of `pods`.
+    """Return the peak requests over the pod's life, and one of `pods`.
 
     Init containers come in order, each with whether it is a sidecar (restartPolicy Always). An
     init container runs beside the sidecars started before it; the containers run beside all of
@@ -123,7 +123,7 @@ def _effective(
 
 
 def _of_the_pod(asked: Amounts, reports: Reports, overhead: dict[str, int]) -> dict[str, int]:
-    """What takes the place of the containers' requests; without the overhead."""
+    """Return the pod-level requests that replace the containers', without the overhead."""
     at_pod = _supported(integers(asked, "spec.resources.requests"))
     if not at_pod:
         return {}

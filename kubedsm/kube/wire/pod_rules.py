@@ -1,4 +1,4 @@
-"""Scheduling rules from the API's JSON, made once for all pods that say the same."""
+"""Decode scheduling rules, once for all pods with the same rules."""
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -33,7 +33,7 @@ _DEFAULT_RBD_POOL = "rbd"
 
 
 class Demands(NamedTuple):
-    """What a pod asks for that most pods do not; the key of a cache."""
+    """Rare demands of a pod, as the key of a cache."""
 
     ports: tuple[HostPort, ...] = ()
     claims: tuple[ClaimReference, ...] = ()
@@ -55,7 +55,7 @@ _NO_DEMANDS = Demands()
 def scheduling_rules(
     node_selector: Pairs, tolerations: tuple[Tolerated, ...], demands: Demands | None = None
 ) -> SchedulingRules:
-    """The rules of a pod.
+    """Return the rules of a pod.
 
     Neither order nor repetition means anything in most of this, and what means the same must
     compare equal.
@@ -147,7 +147,7 @@ def selector_of(given: schema.LabelSelector | None, more: Iterable[Requirement] 
 
 
 def _same(keys: tuple[str, ...] | None, operator: str, own: dict[str, str]) -> list[Requirement]:
-    """The pod's own value of each label, as a condition; labels it does not have are no matter."""
+    """Return a requirement for each of these labels that the pod has, with its own value."""
     return [Requirement(key, operator, (own[key],)) for key in keys or () if key in own]
 
 
@@ -191,7 +191,7 @@ def _spread(
 def claims(
     volumes: Iterable[schema.PodVolume], namespace: str, pod_name: str
 ) -> Iterator[ClaimReference]:
-    """The claims that these volumes of a pod are."""
+    """Yield the persistent volume claims among a pod's volumes."""
     for volume in volumes:
         if volume.persistent_volume_claim is not None:
             yield ClaimReference(namespace, volume.persistent_volume_claim.claim_name)
@@ -200,7 +200,7 @@ def claims(
 
 
 def disks(volumes: Iterable[schema.PodVolume]) -> Iterator[Disk]:
-    """The network disks that volumes of a pod name themselves."""
+    """Yield the network disks that a pod's volumes name directly."""
     for volume in volumes:
         if (gce := volume.gce_persistent_disk) is not None:
             yield _disk("gcePersistentDisk", gce, gce.get("pdName"))

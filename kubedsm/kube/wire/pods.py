@@ -1,4 +1,4 @@
-"""Pods from their JSON: what is read of each, and what many of them share."""
+"""Decode pods: the fields of each, and the pod class that many share."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -37,7 +37,7 @@ _NO_STATUS = schema.PodStatus()
 
 
 def made(shape: schema.Pod) -> Pod:
-    """The pod of that shape.
+    """Return the pod of a shape.
 
     Raises FieldError.
     """
@@ -93,7 +93,7 @@ def _containers(spec: schema.PodSpec) -> list[schema.Container]:
 
 @lru_cache(maxsize=4096)
 def _images(images: tuple[str, ...]) -> tuple[str, ...]:
-    """With the tag that they have if none is given."""
+    """Return image names with the default tag where none is given."""
     return tuple(
         intern(image if image.rfind(":") > image.rfind("/") else f"{image}:latest")
         for image in images
@@ -102,7 +102,7 @@ def _images(images: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _shared(labels: Pairs) -> Mapping[str, str]:
-    """One object for all pods that have the same."""
+    """Return one object for all pods with equal labels."""
     return dict(labels)
 
 
@@ -111,7 +111,7 @@ def _wishes(annotations: schema.Annotations) -> Wishes | None:
 
 
 def _untouchable(annotations: schema.Annotations) -> str:
-    """Why the pod may not be taken from its node."""
+    """Return why the pod must not leave its node; empty if it may."""
     if annotations.do_not_disrupt == "true":
         return f"it is annotated {DO_NOT_DISRUPT_ANNOTATION}"
     if annotations.mirror is not None:
@@ -120,7 +120,7 @@ def _untouchable(annotations: schema.Annotations) -> str:
 
 
 def _pinned(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
-    """Why the pod must be left where it is: it may not be taken, or would leave files behind."""
+    """Return why the pod must not migrate: untouchable, or with a volume on its node."""
     if metadata.annotations and (why := _untouchable(metadata.annotations)):
         return why
     for volume in spec.volumes or ():
@@ -157,7 +157,7 @@ def _init_requests(container: schema.Container) -> tuple[Amounts, bool]:
 
 
 def _reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
-    """What the kubelet reports; None if that is what was asked for."""
+    """Return the resources that the kubelet reports; None if they equal the requests."""
     if not (
         _differs(spec.containers, status.container_statuses)
         or _differs(spec.init_containers, status.init_container_statuses)
@@ -176,7 +176,7 @@ def _reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
 def _differs(
     containers: list[schema.Container] | None, statuses: list[schema.ContainerStatus] | None
 ) -> bool:
-    """Whether a closer look is needed; a kubelet reports in the order of the containers, mostly."""
+    """Return True if reports may differ from requests; statuses mostly follow spec order."""
     if not containers or not statuses:
         return False
     if len(containers) != len(statuses):
@@ -232,7 +232,7 @@ def _pod_class(
 def _demands(
     metadata: schema.Metadata, spec: schema.PodSpec, namespace: str, labels: Mapping[str, str]
 ) -> Demands | None:
-    """What few pods ask for, beside what all do; None for the others."""
+    """Return the rare demands of a pod; None without any."""
     ports = _host_ports(spec)
     volumes = [volume for volume in spec.volumes or () if _is_claim_or_disk(volume)]
     affinity, spread = spec.affinity, spec.topology_spread_constraints
@@ -284,7 +284,7 @@ def controller_of(metadata: schema.Metadata) -> schema.Owner | None:
 
 
 def mark_on(metadata: schema.Metadata) -> MoveMark | None:
-    """The mark of a move on that pod, if it has a whole one."""
+    """Return the migration mark of the pod, if it is complete."""
     owner = controller_of(metadata)
     annotation = metadata.annotations.move if metadata.annotations else None
     controller = (owner.kind, owner.name, owner.uid or "") if owner else None
@@ -298,7 +298,7 @@ def _workload(
     owner: schema.Owner | None,
     mark: MoveMark | None,
 ) -> Workload:
-    """Whose pod it is: while a migration detaches it, too.
+    """Return the pod's workload, also while a migration detaches the pod.
 
     The template hash is in one label before a pod is detached and in the other one after it.
     """

@@ -135,7 +135,7 @@ class Owner(Wire, frozen=True):
 
 
 class Annotations(Wire, frozen=True):
-    """Of the many that an object may have, those that we read."""
+    """Annotations that we read."""
 
     do_not_disrupt: str | None = msgspec.field(default=None, name=DO_NOT_DISRUPT_ANNOTATION)
     deletion_cost: str | None = msgspec.field(default=None, name=DELETION_COST_ANNOTATION)
@@ -436,7 +436,7 @@ class Workload(Wire, frozen=True):
 
     @property
     def shrinking(self) -> bool:
-        """Whether it has more pods than it wants, so that some will be deleted."""
+        """Return True if the workload has more pods than replicas."""
         return (self.status.replicas or 0) > self.wanted
 
 
