@@ -246,7 +246,7 @@ class Elector:
                 where = f"namespace {self._name.namespace} is not there"
                 raise NotLeadingError(f"no lease {self._name}: {where}") from None
             return self._times.look  # it was deleted meanwhile
-        self._renewed(sent)
+        self._note_renewal(sent)
         self.since = wall
         log.info("leading", lease=str(self._name), identity=self.identity, transitions=changes)
         self.elected.set()
@@ -290,20 +290,20 @@ class Elector:
         if known is None:
             known = await self._read()
             if known is not None and known.term.holder != self.identity:
-                self._lost(known.term.holder)
+                self._stop_leading(known.term.holder)
         mine = self._seen if known is None else known.term
         if mine is None:
             raise RuntimeError("nothing to renew: never elected")
         sent = self._clock.monotonic()
         await self._write(known, mine.renewed_at(self._clock.wall()))
-        self._renewed(sent)
+        self._note_renewal(sent)
 
-    def _renewed(self, sent: float) -> None:
+    def _note_renewal(self, sent: float) -> None:
         self._renewal_sent = sent
         self._failures = 0
         self._gate.open_until(sent + self._times.window)
 
-    def _lost(self, holder: str) -> NoReturn:
+    def _stop_leading(self, holder: str) -> NoReturn:
         self._gate.shut()
         self.since, self.holder = None, holder
         raise NotLeadingError(

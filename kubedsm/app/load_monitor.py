@@ -81,7 +81,7 @@ class Round:
         return f"{'; '.join(causes)}{placed}" if causes else ""
 
 
-def taken_in(
+def combine_answers(
     load: LoadAware,
     queries: Mapping[str, str],
     before: Mapping[str, Known],
@@ -103,7 +103,7 @@ def taken_in(
             results[name], wrong[name] = "failed", answer.reason
             continue
         vector, unusable = usable(answer, at, oldest)
-        results[name], why = _heard(vector, unusable)
+        results[name], why = _classify_samples(vector, unusable)
         if why:
             wrong[name] = why
         if vector or name in OPTIONAL:
@@ -111,7 +111,7 @@ def taken_in(
     vectors = {name: each.vector for name, each in known.items()}
     reading = read(vectors, snapshot, load.node_label, at)
     for name in [name for name, each in known.items() if each.at == at and each.vector]:
-        result, why = _placed(reading, name)
+        result, why = _classify_objects(reading, name)
         if result is not None:
             results[name], wrong[name] = result, why
         if result == "empty" and name not in OPTIONAL:
@@ -121,14 +121,14 @@ def taken_in(
     return Round(known, results, wrong, measured)
 
 
-def _heard(vector: Vector, unusable: str) -> tuple[LoadResult, str]:
+def _classify_samples(vector: Vector, unusable: str) -> tuple[LoadResult, str]:
     """Classify an answer by its samples; return the result and the reason."""
     if unusable:
         return "partial" if vector else "empty", f"not used: {unusable}"
     return ("answered", "") if vector else ("empty", NOTHING)
 
 
-def _placed(reading: Reading, name: str) -> tuple[LoadResult | None, str]:
+def _classify_objects(reading: Reading, name: str) -> tuple[LoadResult | None, str]:
     """Classify an answer by the objects it measures; None if nothing is wrong."""
     used, doubled = reading.used[name], reading.doubled[name]
     if doubled:
@@ -156,14 +156,15 @@ class LoadMonitor:
     _reconfigured: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.configuration.observe(self._changed)
+        self.configuration.observe(self._apply_configuration)
 
-    def _changed(self, before: Configuration) -> None:
+    def _apply_configuration(self, before: Configuration) -> None:
         """Drop results of another server, and send changed queries at once."""
         after = self.configuration.current
-        if _asked(before) == _asked(after):
+        if _query_inputs(before) == _query_inputs(after):
             return
-        if not after.load_aware.prometheus or _whom(before.load_aware) != _whom(after.load_aware):
+        load = after.load_aware
+        if not load.prometheus or _server(before.load_aware) != _server(load):
             self._known, self._missing = {}, frozenset()
             self._apply(NOTHING_MEASURED)
         self._reconfigured.set()
@@ -185,10 +186,10 @@ class LoadMonitor:
         configuration = self.configuration.current
         load, queries = configuration.load_aware, queries_of(configuration)
         snapshot = self.mirror.snapshot()
-        then = partial(taken_in, load, queries, self._known, snapshot, self.clock.wall)
+        then = partial(combine_answers, load, queries, self._known, snapshot, self.clock.wall)
         most = max(BYTES, BYTES_EACH * (len(snapshot.nodes) + len(snapshot.pods)))
         round_ = await self.asker.ask(load, queries, BUDGET, most, then)
-        if _asked(configuration) != _asked(self.configuration.current):
+        if _query_inputs(configuration) != _query_inputs(self.configuration.current):
             return  # the changed queries are sent at once
         for query, result in round_.results.items():
             self.listener.load_asked(query, result)
@@ -223,10 +224,10 @@ class LoadMonitor:
             self.recorder.load_told(self.config_map.found, text)
 
 
-def _asked(configuration: Configuration) -> object:
+def _query_inputs(configuration: Configuration) -> object:
     """Return everything that the queries depend on."""
     return configuration.load_aware, queries_of(configuration)
 
 
-def _whom(load: LoadAware) -> object:
+def _server(load: LoadAware) -> object:
     return load.prometheus, load.node_label

@@ -32,7 +32,7 @@ class PauseSwitch:
     _told: str = attrs.field(default="", init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.config_map.observe(self._changed)
+        self.config_map.observe(self._observe)
 
     def __call__(self) -> bool:
         """Return True if no migration may begin; log why if the switch is unknown."""
@@ -48,7 +48,7 @@ class PauseSwitch:
             return True
         return paused_in(self.config_map.found)
 
-    def _changed(self, found: ConfigMap | None) -> None:
+    def _observe(self, found: ConfigMap | None) -> None:
         before, now = self._told, _value(found)
         self._told = now
         was_on, is_on = _is_on(before), _is_on(now)

@@ -160,7 +160,7 @@ def ask_all(
         for name, query in queries.items():
             if nobody is None:
                 adapter.left, adapter.most = left, most
-                answer = _asked(client, query, due)
+                answer = _run_query(client, query, due)
                 left = adapter.left
                 if isinstance(answer, Failure) and answer.nobody:
                     nobody = answer  # nor will it answer the others
@@ -326,7 +326,7 @@ def _error_in(body: bytes) -> str:
         return ""
 
 
-def _asked(client: "PrometheusConnect", query: str, due: float) -> Vector | Failure:
+def _run_query(client: "PrometheusConnect", query: str, due: float) -> Vector | Failure:
     import requests  # noqa: PLC0415 - see above
 
     left = due - time.monotonic()

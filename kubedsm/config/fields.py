@@ -69,13 +69,13 @@ def kind_of(attribute: "attrs.Attribute[Any]") -> Kind:
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
     """Return the end of a message about a word that is not among the known ones."""
-    words = {_folded(word): word for word in known}
-    folded = _folded(given[:SHOWN]) if isinstance(given, str) else ""
+    words = {_fold(word): word for word in known}
+    folded = _fold(given[:SHOWN]) if isinstance(given, str) else ""
     near = difflib.get_close_matches(folded, words, n=1)
     return f"; did you mean {words[near[0]]}?" if near else ""
 
 
-def _folded(word: str) -> str:
+def _fold(word: str) -> str:
     return word.casefold().replace("_", "").replace("-", "")
 
 

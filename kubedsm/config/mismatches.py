@@ -36,11 +36,11 @@ def why_unmatched(key: str, snapshot: Snapshot) -> str:
             f" they need schedulerName: {snapshot.scheduler_name}"
         )
     said = f"services.{key} matches no workload that has pods"
-    meant = _meant(key, (*ours, *sorted(theirs)))
+    meant = _similar_key(key, (*ours, *sorted(theirs)))
     return f"{said}; did you mean {meant}?" if meant else said
 
 
-def _meant(key: str, workloads: Iterable[Workload]) -> str:
+def _similar_key(key: str, workloads: Iterable[Workload]) -> str:
     """Return the most similar key that matches; empty without a similar one."""
     namespace, _, name = key.partition("/")
     listed = list(workloads)

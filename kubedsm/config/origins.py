@@ -41,14 +41,14 @@ def mistakes(text: str | bytes, source: str) -> list[DocumentError]:
                 place = place[:-1]
             else:
                 found[place] = error
-            if not _left_out(said, place):
+            if not _remove_key(said, place):
                 break
         else:
             break
     return list(found.values())
 
 
-def _left_out(said: object, place: Key) -> bool:
+def _remove_key(said: object, place: Key) -> bool:
     """Remove the key from the document; return True if it was there."""
     if not place:
         return False

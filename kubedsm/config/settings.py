@@ -109,15 +109,15 @@ class Configuration:
 
     def promise(self, workload: Workload) -> Promise:
         """Return the workload's QoS factor and weight; a latency target becomes a factor."""
-        return self._asked(workload)[1]
+        return self._look_up(workload)[1]
 
-    def _asked(self, workload: Workload) -> tuple[Service, Promise]:
+    def _look_up(self, workload: Workload) -> tuple[Service, Promise]:
         known = self._known.get(workload)
         if known is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             said = service_of(self.services, workload)
-            known = self._known[workload] = said, self._promised(said)
+            known = self._known[workload] = said, self._promise_of(said)
         return known
 
     @cached_property
@@ -125,14 +125,14 @@ class Configuration:
         """Cache of combined entries and promises by workload."""
         return {}
 
-    def _promised(self, said: Service) -> Promise:
+    def _promise_of(self, said: Service) -> Promise:
         qos = 1.0 if said.qos is None else said.qos
         if said.latency_target is not None:
             qos = self.latency.times.qos(said.latency_target)
         return Promise(qos, 1.0 if said.weight is None else said.weight)
 
-    def _said_of(self, workload: Workload) -> Service:
-        return self._asked(workload)[0]
+    def _entry_of(self, workload: Workload) -> Service:
+        return self._look_up(workload)[0]
 
     @cached_property
     def objective_function(self) -> Objective:
@@ -178,11 +178,11 @@ class Configuration:
         return LatencyGoal(self._latency_target, self.latency.times)
 
     def _latency_target(self, workload: Workload) -> float | None:
-        return self._said_of(workload).latency_target
+        return self._entry_of(workload).latency_target
 
     def rate(self, workload: Workload) -> float | None:
         """Return the configured requests/s of the workload."""
-        return self._said_of(workload).rate
+        return self._entry_of(workload).rate
 
     @property
     def packing_mode(self) -> ApplyMode:
@@ -190,7 +190,7 @@ class Configuration:
         return self.optimiser.mode or self.suggester.mode
 
     def migration_mode(self, workload: Workload) -> Mode:
-        return self._said_of(workload).mode or self.migration.mode
+        return self._entry_of(workload).mode or self.migration.mode
 
 
 def load(text: str | bytes, source: str) -> Configuration:

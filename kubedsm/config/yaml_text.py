@@ -120,7 +120,7 @@ class _Document:
                 if anchor is not None:
                     self._anchors[anchor] = value, count - since
             elif kind is yaml.AliasEvent:
-                value, size = self._meant(event, key, inside)
+                value, size = self._resolve_alias(event, key, inside)
                 count += size
             else:  # the document's end, without a value
                 return None
@@ -157,11 +157,11 @@ class _Document:
     def _scalar(self, event: Any) -> Any:
         text = event.value
         if event.tag is not None or not event.implicit[0]:
-            return text if event.tag is None else self._constructed(self._tag(event), event)
+            return text if event.tag is None else self._construct(self._tag(event), event)
         if text[:1] not in _RESOLVERS:
             return text
         if text not in self._plain:
-            self._plain[text] = self._constructed(self._tag(event), event)
+            self._plain[text] = self._construct(self._tag(event), event)
         return self._plain[text]
 
     def _tag(self, event: Any) -> str:
@@ -175,14 +175,14 @@ class _Document:
                     return str(resolved)
         return _AS_TEXT
 
-    def _constructed(self, tag: str, event: Any) -> Any:
+    def _construct(self, tag: str, event: Any) -> Any:
         if tag in _TEXT:
             return event.value
         if tag not in _CONSTRUCTED:
             self._refuse_tag(tag, event)
         return _CONSTRUCTED[tag](yaml.ScalarNode(tag, event.value))
 
-    def _meant(self, event: Any, key: str | None, inside: Any) -> tuple[Any, int]:
+    def _resolve_alias(self, event: Any, key: str | None, inside: Any) -> tuple[Any, int]:
         if event.anchor not in self._anchors:
             where = _where(event.start_mark)
             raise DocumentError(f"not YAML: found undefined alias {event.anchor!r}{where}")

@@ -73,7 +73,7 @@ class MoveEffects:
         watched = self._watched.get(workload)
         if watched is None or not watched.under_way:
             if watched is not None:
-                self._told(watched, watched.untold or OTHER_MOVES)
+                self._record_effect(watched, watched.untold or OTHER_MOVES)
             watched = self._watched[workload] = self._first(snapshot, workload)
         watched.more[move.id] = _change_of_share(snapshot, move)
         watched.kinds[move.id] = move.move.kind
@@ -82,7 +82,7 @@ class MoveEffects:
     def _first(self, snapshot: Snapshot, workload: Workload) -> _Watched:
         self._forget_long_ended()
         sample, share = snapshot.measured, snapshot.shares().get(workload, Share())
-        untold = _not_told(sample, workload)
+        untold = _why_unknown(sample, workload)
         if self._ended.get(workload, 0.0) > sample.answered - sample.window:
             untold = untold or OTHER_MOVES
         believed = sample.believed(sample.answers.get(workload, {}))
@@ -100,7 +100,7 @@ class MoveEffects:
         if not completed:
             del watched.more[move.id]
         if not watched.under_way:
-            self._tell_if_known(watched, None)
+            self._judge_if_known(watched, None)
         effect = attrs.evolve(watched.effect(), untold=watched.untold or AWAITED)
         return attrs.evolve(move, effect=effect) if completed else move
 
@@ -109,22 +109,24 @@ class MoveEffects:
         sample = change.measured_after
         if sample is not None:
             for watched in [each for each in self._watched.values() if not each.under_way]:
-                self._tell_if_known(watched, sample)
+                self._judge_if_known(watched, sample)
 
-    def _tell_if_known(self, watched: _Watched, sample: Measured | None) -> None:
+    def _judge_if_known(self, watched: _Watched, sample: Measured | None) -> None:
         """Judge finished migrations if a new sample, or a change, allows it."""
         pods = self._decisions.mirror.snapshot().shares().get(watched.workload, Share()).total
         why = watched.untold
         if not watched.more:
             del self._watched[watched.workload]
         elif why or pods != watched.share.total:
-            self._told(watched, why or SCALED.format(watched.share.total, pods))
+            self._record_effect(watched, why or SCALED.format(watched.share.total, pods))
         elif sample is not None and not sample.at:
-            self._told(watched, NOT_MEASURED)
+            self._record_effect(watched, NOT_MEASURED)
         elif sample is not None and sample.answered - sample.window >= watched.ended_at:
-            self._told(watched, _not_told(sample, watched.workload), sample)
+            self._record_effect(watched, _why_unknown(sample, watched.workload), sample)
 
-    def _told(self, watched: _Watched, untold: str, sample: Measured | None = None) -> None:
+    def _record_effect(
+        self, watched: _Watched, untold: str, sample: Measured | None = None
+    ) -> None:
         """Record the effect, or why it is unknown, finally."""
         del self._watched[watched.workload]
         watched.untold = untold
@@ -146,7 +148,7 @@ class MoveEffects:
         self._ended = {w: at for w, at in self._ended.items() if at > oldest}
 
 
-def _not_told(sample: Measured, workload: Workload) -> str:
+def _why_unknown(sample: Measured, workload: Workload) -> str:
     """Return why the sample has no response time of the workload; empty if it has."""
     answers = sample.answers.get(workload)
     if not answers:

@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is None and not self._in_head and self._ends_with_connection:
-            self._answered()
+            self._resolve()
         self._fail(str(exc or CLOSED))
         self.gone.set_result(None)
 
@@ -120,11 +120,11 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._in_head:
             return  # 1xx: the answer itself is still to come
-        self._answered()
+        self._resolve()
         if not self._parser.should_keep_alive():
             self.abort()
 
-    def _answered(self) -> None:
+    def _resolve(self) -> None:
         if self._answer is not None and not self._answer.done():
             status = self._parser.get_status_code()
             self._answer.set_result(Response(status, b"".join(self._body)))

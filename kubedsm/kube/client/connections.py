@@ -54,7 +54,7 @@ class Connections:
             try:
                 async with asyncio.timeout(within):
                     is_of_few = await self._turn(min(SOON, within / 2))
-                    connection = self._kept() or await self._opened()
+                    connection = self._pop_idle() or await self._open()
             except TimeoutError:
                 raise Unreachable(f"{self.url}: no connection within {within:g} s") from None
             except OSError as error:
@@ -76,12 +76,12 @@ class Connections:
             with suppress(OSError):
                 for _ in range(len(self._all), FEW):
                     async with self._few, asyncio.timeout(PATIENCE):
-                        self._take_back(await self._opened())
+                        self._take_back(await self._open())
             await clock.sleep(PAUSE)
 
     async def aclose(self) -> None:
         """Close all of them."""
-        await _closed(list(self._all))
+        await _close_all(list(self._all))
 
     async def _turn(self, within: float) -> bool:
         """Wait for a free place in the pool; return False after `within` seconds."""
@@ -91,14 +91,14 @@ class Connections:
         except TimeoutError:
             return False
 
-    def _kept(self) -> Connection | None:
+    def _pop_idle(self) -> Connection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.usable:
                 return connection
         return None
 
-    async def _opened(self) -> Connection:
+    async def _open(self) -> Connection:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(
             self.url.host or "", self.url.port or 0, type=socket.SOCK_STREAM
@@ -142,12 +142,12 @@ class Connections:
                 async with self._few, asyncio.timeout(PATIENCE):
                     await connection.exchange(request)
             except OSError:
-                await _closed([connection, *self._idle])
+                await _close_all([connection, *self._idle])
                 raise
             self._take_back(connection)
 
 
-async def _closed(connections: Collection[Connection]) -> None:
+async def _close_all(connections: Collection[Connection]) -> None:
     for connection in connections:
         connection.abort()
     await asyncio.gather(*(connection.gone for connection in connections))

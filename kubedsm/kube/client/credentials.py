@@ -91,10 +91,10 @@ class Credentials:
         try:
             loader = self._loaded.kubeconfig
             if self._rejected or hasattr(loader, "exec_plugin_expiry"):
-                await self._renewed()
+                await self._renew()
             header = await self._loaded.configuration.get_api_key_with_prefix("BearerToken")
         except _FAILURES as error:
-            raise CredentialsError(f"{self._source}: {_told(error)}") from error
+            raise CredentialsError(f"{self._source}: {_message(error)}") from error
         self._header = header.strip() if header else None
         if self._header and not self._header.isprintable():
             raise CredentialsError(f"{self._source}: the token has what cannot be in a header")
@@ -105,7 +105,7 @@ class Credentials:
         if header == self._header:
             self._rejected = True
 
-    async def _renewed(self) -> None:
+    async def _renew(self) -> None:
         # One renewal at a time: those who waited for it find it done.
         async with self._renewal, asyncio.timeout(LOAD_TIMEOUT):
             if self._rejected:
@@ -163,7 +163,7 @@ async def in_cluster(environ: Mapping[str, str], service_account: Path) -> Crede
     return credentials
 
 
-def _told(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {LOAD_TIMEOUT:g} s"
     text = " ".join(str(error).split())

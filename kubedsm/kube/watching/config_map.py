@@ -61,8 +61,8 @@ class FollowedConfigMap:
             config_map(name.namespace, name.name),
             clock,
             rng,
-            self._changed,
-            self._listed,
+            self._update,
+            self._note_list,
             log.warning,
         )
 
@@ -88,12 +88,12 @@ class FollowedConfigMap:
     def _unreadable(self) -> bool:
         return self._reflector.statistics.malformed > self._unread
 
-    def _changed(self, found: ConfigMap | None) -> None:
+    def _update(self, found: ConfigMap | None) -> None:
         self._unread = self._reflector.statistics.malformed
         self.found = found
         for observer in self._observers:
             observer(found)
 
-    def _listed(self) -> None:
+    def _note_list(self) -> None:
         if self.found is None and not self._unreadable:
-            self._changed(None)
+            self._update(None)

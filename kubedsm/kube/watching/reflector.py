@@ -237,9 +237,9 @@ class Reflector(Generic[T, E]):
         if not anonymous:
             for gone in self._known.keep_only(present):
                 self._on_event(self._watched.deleted(gone))
-        self._listed(awaiting)
+        self._complete_list(awaiting)
 
-    def _listed(self, awaiting: int) -> None:
+    def _complete_list(self, awaiting: int) -> None:
         """Complete a list that `awaiting` callers waited for when it was begun."""
         for listed in self._awaiting[:awaiting]:
             listed.set()
@@ -339,14 +339,14 @@ class Reflector(Generic[T, E]):
         match read:
             case decoding.Applied():
                 self._apply(read)
-                self._reached(read.identity.resource_version)
+                self._advance_to(read.identity.resource_version)
             case decoding.Removed():
                 gone = self._known.remove(read.identity)
                 if gone is not None:
                     self._on_event(self._watched.deleted(gone))
-                self._reached(read.identity.resource_version)
+                self._advance_to(read.identity.resource_version)
             case decoding.Bookmark():
-                self._reached(read.resource_version)
+                self._advance_to(read.resource_version)
             case decoding.Failed():
                 raise read.error
         self._out_of_trouble()
@@ -359,7 +359,7 @@ class Reflector(Generic[T, E]):
             self._on_event(self._watched.deleted(gone))
         self._on_event(self._watched.applied(read.object))
 
-    def _reached(self, version: str) -> None:
+    def _advance_to(self, version: str) -> None:
         if version and not is_older(version, self._version):
             self._version = version
 

@@ -115,12 +115,12 @@ class Reader(Generic[Shape, T]):
 
     def value(self, source: Source) -> T:
         """Decode one object from its JSON, or from a parsed dump. Raises WireError."""
-        return self._made(source, self._read(source))
+        return self._convert(source, self._read(source))
 
     def item(self, source: Source) -> Applied[T]:
         """Decode an object of a list. Raises WireError."""
         shape = self._read(source)
-        return Applied(_identity(shape.metadata), self._made(source, shape))
+        return Applied(_identity(shape.metadata), self._convert(source, shape))
 
     def line(self, line: bytes) -> Line[T]:
         """Decode one line of a watch. Raises WireError."""
@@ -130,7 +130,7 @@ class Reader(Generic[Shape, T]):
             raise unreadable(self.kind, error, line, "object") from None
         if isinstance(event, _CHANGES):
             shape = event.object
-            return Applied(_identity(shape.metadata), self._made(line, shape, "object"))
+            return Applied(_identity(shape.metadata), self._convert(line, shape, "object"))
         if isinstance(event, schema.Deleted):
             return Removed(_identity(event.object.metadata))
         if isinstance(event, schema.Bookmarked):
@@ -145,7 +145,7 @@ class Reader(Generic[Shape, T]):
         except UNREADABLE as error:
             raise unreadable(self.kind, error, source) from None
 
-    def _made(self, source: Source, shape: Shape, inside: str = "") -> T:
+    def _convert(self, source: Source, shape: Shape, inside: str = "") -> T:
         try:
             return self._make(shape)
         except FieldError as error:

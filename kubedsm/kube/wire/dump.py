@@ -99,7 +99,7 @@ def read(text: bytes, source: str) -> Dump:
     Raises DocumentError with one line that names `source`.
     """
     with reading(source):
-        said = _parsed(text)
+        said = _parse(text)
         refuse_others(said, DUMP, also=(f"a {kind}" for kind in _READERS))
     dump = of_objects(said, source)
     if not FAST and len(text) > _LARGE and not _begins_as_json(text):
@@ -145,12 +145,12 @@ def of_objects(said: Any, source: str) -> Dump:
         if kind not in seen
     ]
     rules = {e.pod.pod_class.rules for e in events.values() if isinstance(e, PodApplied)}
-    remarks += [f"no {kind} in {source}: {what}" for kind, what in _assumed(rules, seen)]
+    remarks += [f"no {kind} in {source}: {what}" for kind, what in _assumptions(rules, seen)]
     known = (KindKnown(SURROUNDINGS[kind]) for kind in sorted(seen & SURROUNDINGS.keys()))
     return Dump((*known, *events.values()), tuple(malformed), tuple(remarks))
 
 
-def _assumed(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[tuple[str, str]]:
+def _assumptions(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[tuple[str, str]]:
     """Yield kinds that pod rules refer to and the dump lacks, with the assumption made."""
     mounts = looks_at_namespaces = False
     for each in rules:
@@ -176,20 +176,20 @@ def _assumed(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[tuple
             yield "CSINode", "assumed that every node takes any number of volumes"
 
 
-def _parsed(text: bytes) -> Any:
+def _parse(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         if not text.strip():
             raise DocumentError("empty") from None
-        return _parsed_yaml(text, error)
+        return _parse_yaml(text, error)
 
 
 def _begins_as_json(text: bytes) -> bool:
     return text.lstrip(_BEFORE_JSON)[:1] in (b"{", b"[")
 
 
-def _parsed_yaml(text: bytes, no_json: orjson.JSONDecodeError) -> Any:
+def _parse_yaml(text: bytes, no_json: orjson.JSONDecodeError) -> Any:
     """Parse YAML into values that JSON has as well."""
     try:
         said = [each for each in parsed_all(text) if each is not None]
@@ -232,7 +232,7 @@ def _items(value: Any, depth: int = 0) -> Iterator[Any]:
             yield item
 
 
-def _namespaced(item: dict[str, Any]) -> dict[str, Any]:
+def _with_namespace(item: dict[str, Any]) -> dict[str, Any]:
     # A manifest has neither; what is written by hand means what kubectl would make of it.
     metadata = item.get("metadata")
     if isinstance(metadata, dict):
@@ -245,10 +245,10 @@ def _namespaced(item: dict[str, Any]) -> dict[str, Any]:
 
 _READERS: Mapping[str, Callable[[dict[str, Any]], ClusterEvent]] = {
     "Node": lambda item: NodeApplied(decoding.node(item)),
-    "Pod": lambda item: PodApplied(decoding.pod(_namespaced(item))),
+    "Pod": lambda item: PodApplied(decoding.pod(_with_namespace(item))),
     "Namespace": lambda item: SurroundingApplied(decoding.NAMESPACES.value(item)),
     "PersistentVolumeClaim": lambda item: SurroundingApplied(
-        decoding.CLAIMS.value(_namespaced(item))
+        decoding.CLAIMS.value(_with_namespace(item))
     ),
     "PersistentVolume": lambda item: SurroundingApplied(decoding.VOLUMES.value(item)),
     "StorageClass": lambda item: SurroundingApplied(decoding.STORAGE_CLASSES.value(item)),

@@ -124,17 +124,18 @@ def _effective(
 
 def _of_the_pod(asked: Amounts, reports: Reports, overhead: dict[str, int]) -> dict[str, int]:
     """Return the pod-level requests that replace the containers', without the overhead."""
-    at_pod = _supported(integers(asked, "spec.resources.requests"))
+    at_pod = _pod_level_amounts(integers(asked, "spec.resources.requests"))
     if not at_pod:
         return {}
     without_overhead = [
         {name: max(0, amount - overhead.get(name, 0)) for name, amount in amounts.items()}
-        for amounts in map(_supported, (integers(r, "status.resources") for r in reports.pod))
+        for report in reports.pod
+        for amounts in [_pod_level_amounts(integers(report, "status.resources"))]
     ]
     return _effective(at_pod, without_overhead, reports.infeasible)
 
 
-def _supported(amounts: dict[str, int]) -> dict[str, int]:
+def _pod_level_amounts(amounts: dict[str, int]) -> dict[str, int]:
     return {
         name: amount
         for name, amount in amounts.items()

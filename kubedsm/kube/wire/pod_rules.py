@@ -64,9 +64,9 @@ def scheduling_rules(
     """
     demands = demands or _NO_DEMANDS
     affinity, spread, namespace = demands.affinity, demands.spread, demands.namespace
-    asked = _decoded(_AFFINITY, affinity, "spec.affinity") if affinity else schema.Affinity()
+    asked = _decode(_AFFINITY, affinity, "spec.affinity") if affinity else schema.Affinity()
     own = dict(demands.labels)
-    constraints = _decoded(_SPREAD, spread, "spec.topologySpreadConstraints") if spread else ()
+    constraints = _decode(_SPREAD, spread, "spec.topologySpreadConstraints") if spread else ()
     near, far = asked.pod_affinity or _NO_AFFINITY, asked.pod_anti_affinity or _NO_AFFINITY
     hard, soft = (
         tuple(
@@ -90,15 +90,15 @@ def scheduling_rules(
         disks=demands.disks,
         resource_claims=demands.resource_claims,
         preferences=Preferences(
-            tuple(_preferred_nodes(asked.node_affinity)),
-            tuple(_weighted(near, namespace, own)),
-            tuple(_weighted(far, namespace, own)),
+            tuple(_node_preferences(asked.node_affinity)),
+            tuple(_affinity_preferences(near, namespace, own)),
+            tuple(_affinity_preferences(far, namespace, own)),
             soft,
         ),
     )
 
 
-def _decoded(decoder: "msgspec.json.Decoder[T]", text: bytes, path: str) -> T:
+def _decode(decoder: "msgspec.json.Decoder[T]", text: bytes, path: str) -> T:
     try:
         return decoder.decode(text)
     except msgspec.ValidationError as error:
@@ -124,7 +124,7 @@ def _node_affinity(affinity: schema.NodeAffinity | None) -> tuple[NodeSelectorTe
     return node_selector_terms(affinity.required)
 
 
-def _preferred_nodes(
+def _node_preferences(
     affinity: schema.NodeAffinity | None,
 ) -> Iterator[tuple[int, NodeSelectorTerm]]:
     for term in (affinity.preferred if affinity else None) or ():
@@ -165,7 +165,7 @@ def _term(term: schema.PodAffinityTerm, namespace: str, own: dict[str, str]) -> 
     )
 
 
-def _weighted(
+def _affinity_preferences(
     affinity: schema.PodAffinity, namespace: str, own: dict[str, str]
 ) -> Iterator[tuple[int, PodAffinityTerm]]:
     for preferred in affinity.preferred or ():

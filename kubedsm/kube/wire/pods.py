@@ -75,10 +75,10 @@ def made(shape: schema.Pod) -> Pod:
         detached=mark is not None,
         gated=bool(spec.scheduling_gates),
         created=metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0,
-        labels=_shared(tuple(labels.items())),
+        labels=_intern_labels(tuple(labels.items())),
         resource_version=metadata.resource_version or "",
         gates=_gates(spec.scheduling_gates) if spec.scheduling_gates else (),
-        pinned=_pinned(metadata, spec) if metadata.annotations or spec.volumes else "",
+        pinned=_reason_to_stay(metadata, spec) if metadata.annotations or spec.volumes else "",
         untouchable=bool(metadata.annotations and _untouchable(metadata.annotations)),
         deletion_cost=metadata.annotations.deletion_cost if metadata.annotations else None,
         wishes=_wishes(metadata.annotations) if metadata.annotations else None,
@@ -101,7 +101,7 @@ def _images(images: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _shared(labels: Pairs) -> Mapping[str, str]:
+def _intern_labels(labels: Pairs) -> Mapping[str, str]:
     """Return one object for all pods with equal labels."""
     return dict(labels)
 
@@ -119,7 +119,7 @@ def _untouchable(annotations: schema.Annotations) -> str:
     return ""
 
 
-def _pinned(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
+def _reason_to_stay(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
     """Return why the pod must not migrate: untouchable, or with a volume on its node."""
     if metadata.annotations and (why := _untouchable(metadata.annotations)):
         return why
@@ -168,7 +168,7 @@ def _reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
     return Reports(
         _all_reported(spec.containers, status.container_statuses),
         _all_reported(spec.init_containers, status.init_container_statuses),
-        _reported(status),
+        _report_of(status),
         _infeasible(status.conditions or ()),
     )
 
@@ -192,7 +192,7 @@ def _differs(
     return False
 
 
-def _reported(status: schema.ContainerStatus | schema.PodStatus) -> Reported:
+def _report_of(status: schema.ContainerStatus | schema.PodStatus) -> Reported:
     reported: Reported = ()
     if status.allocated_resources:
         reported = (tuple(status.allocated_resources.items()),)
@@ -204,7 +204,7 @@ def _reported(status: schema.ContainerStatus | schema.PodStatus) -> Reported:
 def _all_reported(
     containers: list[schema.Container] | None, statuses: list[schema.ContainerStatus] | None
 ) -> tuple[Reported, ...]:
-    by_name = {status.name: _reported(status) for status in statuses or ()}
+    by_name = {status.name: _report_of(status) for status in statuses or ()}
     return tuple(by_name.get(container.name, ()) for container in containers or ())
 
 
