@@ -69,11 +69,9 @@ class Running:
     #: time of the last finished step
     progressed: float
     #: time, event, and the steps that it changed
-    history: deque[tuple[float, PlanEvent, tuple[Step, ...]]]
-
-    @classmethod
-    def begin(cls, plan: Plan, now: float) -> "Running":
-        return cls(plan, now, now, deque(maxlen=HISTORY))
+    history: deque[tuple[float, PlanEvent, tuple[Step, ...]]] = attrs.field(
+        factory=partial(deque, maxlen=HISTORY)
+    )
 
     def is_slow(self, now: float) -> bool:
         """Return whether the plan waits for something slow, so that others do not wait for it."""
@@ -271,7 +269,8 @@ class PlacementManager:
         self.abort_steps(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
 
     def begin(self, plan: Plan) -> None:
-        self._plans[plan.id] = Running.begin(plan, self._clock.monotonic())
+        now = self._clock.monotonic()
+        self._plans[plan.id] = Running(plan, begun=now, progressed=now)
         for step in plan.steps:
             if step.pod:
                 self._plan_of[Uid(step.pod)] = plan.id

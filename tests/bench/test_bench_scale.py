@@ -5,7 +5,7 @@ import pytest
 
 import support
 from kubedsm.optimizer.placing.ranks import ranks_of
-from kubedsm.scheduling import decider as deciding
+from kubedsm.scheduling import scheduling_cycle
 from kubedsm_lab.bench.instances import DisagreementError
 from kubedsm_lab.bench.scale import holding
 from kubedsm_lab.bench.scale.holding import HardBurst
@@ -71,12 +71,12 @@ def test_lag_is_that_of_the_looks_between_two_scrapes():
 @pytest.mark.http
 def test_all_pods_of_a_burst_are_bound_or_told_why_not_while_turns_are_timed(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(support.__file__).parents[1]))
-    monkeypatch.setattr(deciding, "MOST", 20)
+    monkeypatch.setattr(scheduling_cycle, "INLINE_LIMIT", 20)
     bursts = HardBurst(15, 3), HardBurst(60, 20, 32_000)
     few, many = (held.as_json() for held in holding.run(Size(8, 40), bursts).held)
     assert few["bound"] == 15
     assert few["longestTurnMs"]["scheduler"] > 0
     assert 0 < many["bound"] < 60
-    assert many["longestTurnMs"]["thoughts"] > 0
+    assert many["longestTurnMs"]["planned batches"] > 0
     for step in ("placing what was thought", "saying why not", "record", "snapshot"):
         assert many["longestStepMs"][step] > 0

@@ -193,7 +193,7 @@ async def test_those_that_there_is_no_time_for_are_told_without_nodes():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
         world.deploy("huge", 3, cpu="64")
         await asyncio.sleep(1)
-        question, known = world.runtime.decisions.pending(), world.runtime.planner.known
+        question, known = world.runtime.decisions.pending(), world.runtime.planner.context
         hurried = attrs.evolve(known, clock=Hurried(PendingPods.budget / 3))
         said = msgspec.json.decode(question.solve(hurried))["pending"]
         assert [len(each["nodes"]) for each in said] == [2, 2, 0]
