@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 
-from kubedsm.commands.tables import solve_table
 from kubedsm_lab.bench.footprint import IdleResult, StartResult
 from kubedsm_lab.bench.ingest import IngestResult
 from kubedsm_lab.bench.instances import timed
@@ -24,6 +23,7 @@ from kubedsm_lab.bench.solve.verdict import Moved, Moves, Placed, SolveResult, S
 from kubedsm_lab.bench.suggest import Comparison, Large, SuggestResult
 from kubedsm_lab.bench.telling import figure, many, span
 from kubedsm_lab.bench.viewing import Part, ViewingResult
+from kubedsm_lab.commands.tables import solve_table
 from support.command_line import kubedsm
 from support.printed import printed
 
@@ -109,7 +109,7 @@ def test_two_sides_of_the_same_are_told_with_their_ratio():
     assert "10,000 writes, and in 10 minutes after" in told
     assert "500 PATCH events a minute; on an emulated cluster in virtual time" in told
     began, _ = StartResult((1.2, 1.0, 1.1), (1.0, 1.0, 1.0)).sentences
-    assert "1.10 s (1.20 s at worst); `python -c 'import kubedsm.commands.serving'`" in began
+    assert "1.10 s (1.20 s at worst); `python -c 'import kubedsm.cli.scheduler_process'`" in began
     assert "takes 1.00 s (1.00 s at worst): the first bind takes 1.1 times as long." in began
 
 

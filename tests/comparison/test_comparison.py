@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-
 from kubedsm.commands import comparing
+
 from kubedsm_lab.bench.burst import tables as burst_tables
 from kubedsm_lab.bench.burst.result import BurstResult
 from kubedsm_lab.bench.nodes import tables as nodes_tables

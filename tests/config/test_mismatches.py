@@ -1,8 +1,8 @@
 """What a configuration speaks of and a cluster has not."""
 
 import pytest
-
 from kubedsm.commands import offline
+
 from kubedsm.config.mismatches import mismatches
 from kubedsm.config.settings import load
 from kubedsm.kube.wire import dump as dumps

@@ -35,7 +35,7 @@ def test_page_tells_what_viewers_get_and_cost():
 def test_start_tells_how_long_the_first_bind_takes_in_each_round():
     start = said("start", "--rounds", 2)
     assert start["rounds"] == 2
-    for times in (start["toFirstBind"], start["python -c 'import kubedsm.commands.serving'"]):
+    for times in (start["toFirstBind"], start["python -c 'import kubedsm.cli.scheduler_process'"]):
         assert 0 < times["medianSeconds"] <= times["worstSeconds"]
     assert start["ratio"] > 0
 

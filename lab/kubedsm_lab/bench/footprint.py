@@ -42,7 +42,7 @@ AFTERGLOW = 5.0
 #: seconds that nothing here takes
 PATIENCE = 300.0
 NAMESPACE = "bench"
-_YARDSTICK = "import kubedsm.commands.serving"
+_YARDSTICK = "import kubedsm.cli.scheduler_process"
 
 
 @attrs.frozen(slots=True)

@@ -70,7 +70,6 @@ _COMMANDS = {
 @click.group(
     cls=Commands,
     modules={name: module for name, (module, _) in _COMMANDS.items()},
-    summaries={name: summary for name, (_, summary) in _COMMANDS.items()},
 )
 def bench() -> None:
     """Measure one side beside another, and print the ratio.

@@ -5,7 +5,7 @@ import random
 import sys
 from contextlib import AsyncExitStack
 
-from kubedsm.commands.console import log_to, print_json
+from kubedsm.cli.console import log_to, print_json
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console

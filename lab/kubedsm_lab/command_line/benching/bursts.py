@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from kubedsm.commands.options import kubeconfig_context, output
+from kubedsm.cli.options import kubeconfig_context, output
 from kubedsm.kube.client.port import is_name
 from kubedsm.terminal.running import nearest
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from kubedsm.commands.options import output, sizes
+from kubedsm.cli.options import output
+from kubedsm_lab.cli.options import sizes
 
 
 @click.command("nodes")

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from kubedsm.commands.options import OneOf, output
+from kubedsm.cli.options import OneOf, output
 
 ODDITIES = ("absurd", "overlapping", "forged")
 

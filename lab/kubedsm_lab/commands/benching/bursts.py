@@ -6,8 +6,7 @@ from pathlib import Path
 import click
 import structlog
 
-from kubedsm.commands.console import log_to, print_json, until_interrupted
-from kubedsm.commands.options import require_extra
+from kubedsm.cli.console import log_to, print_json, until_interrupted
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.echo import echo
@@ -39,8 +38,6 @@ def burst_command(
 ) -> None:
     given = click.get_current_context()
     _check(given, pods, policies, real=kubeconfig_path is not None)
-    if kubeconfig_path is None:
-        require_extra("an emulated cluster with https", "trustme", "tls")
     usual = _SILENCE if kubeconfig_path is None else 0.0
     plan = Plan(
         schedulers=policies if kubeconfig_path is None else schedulers,

@@ -5,7 +5,7 @@ import math
 import click
 from rich.progress import Progress
 
-from kubedsm.commands.console import log_to
+from kubedsm.cli.console import log_to
 from kubedsm.solvers.available import installed
 from kubedsm.terminal.console import Console
 from kubedsm_lab.bench import match as bench_match

@@ -2,7 +2,7 @@
 
 from rich.progress import Progress
 
-from kubedsm.commands.console import print_json
+from kubedsm.cli.console import print_json
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 

@@ -4,7 +4,7 @@ import asyncio
 
 import click
 
-from kubedsm.commands.console import log_to
+from kubedsm.cli.console import log_to
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.bench import footprint, viewing

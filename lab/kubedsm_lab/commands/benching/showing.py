@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from kubedsm.commands.console import print_json
+from kubedsm.cli.console import print_json
 from kubedsm.terminal.console import Console
 
 
