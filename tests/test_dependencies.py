@@ -9,7 +9,6 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from kubedsm.cli.main import MODULES
-from kubedsm_lab.command_line.bench import _COMMANDS
 from loadgen.cli import MODULES as LOADGEN_MODULES
 
 ROOT = Path(__file__).parent.parent
@@ -119,8 +118,7 @@ def test_only_the_command_that_is_asked_for_is_loaded():
 
 def test_help_loads_nothing_of_what_commands_do():
     """Counted, for time is another one on each machine: all that help and completion ask for."""
-    benches = {module.partition(":")[0] for module, _ in _COMMANDS.values()}
-    asked = f"import {', '.join([*MODULES.values(), *sorted(LAB_MODULES | benches)])}"
+    asked = f"import {', '.join([*MODULES.values(), *sorted(LAB_MODULES)])}"
     heavy = {"aiohttp", "asyncio", "kubernetes_asyncio", "msgspec", "numpy", "highspy", "rich"}
     heavy |= {"orjson", "structlog", "yaml", "yarl", "kubedsm.config.settings"}
     count = "print(len([name for name in sys.modules if name.startswith('kubedsm')]))"

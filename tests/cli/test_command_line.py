@@ -23,15 +23,9 @@ from kubedsm.cli.run import RunOptions
 from kubedsm.explain import server
 from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.solvers.available import LIBRARIES
-from kubedsm_lab.bench import footprint
-from kubedsm_lab.bench.burst import bare_loop, contenders
-from kubedsm_lab.bench.burst.policy_process import BATCHED
-from kubedsm_lab.bench.soak.oddities import ODDITIES
-from kubedsm_lab.bench.soak.run import ODD_PODS
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.cli import chaos, compare, replay
 from kubedsm_lab.cli.emulate import EmulateOptions
-from kubedsm_lab.command_line.benching import bursts, processes, soaking
 from kubedsm_lab.comparison.experiments import EXPERIMENTS
 from kubedsm_lab.replay.variants import CONTENDERS
 from support.command_line import kubedsm
@@ -81,12 +75,6 @@ def test_names_and_defaults_are_those_of_what_they_are_of():
     assert tuple(each.name for each in EXPERIMENTS) == compare.EXPERIMENTS
     assert tuple(CONTENDERS) == replay.POLICIES
     assert (*LIBRARIES, "off") == replay.SOLVERS
-    assert tuple(ODDITIES) == soaking.ODDITIES
-    without = (name for name in contenders.NAMES if not name.endswith(BATCHED))
-    assert tuple(without) == bursts.POLICIES
-    assert (BATCHED, bare_loop.FOREVER) == (bursts.BATCHED, bursts.FOREVER)
-    defaults = {each.name: each.default for each in (*soaking.soak.params, *processes.idle.params)}
-    assert (defaults["odd_pods"], defaults["heartbeat"]) == (ODD_PODS, footprint.HEARTBEAT)
     assert (LOOPBACK, DIAGNOSTICS_PORT) == (server.LOOPBACK, server.PORT)
     context = click.command()(leader_election(lambda: None)).make_context("", [])
     times, lease = LeaseTimes(), LeaseName()

@@ -1,1 +1,1 @@
-"""Commands of the laboratory: demo, emulate, replay, record, compare and chaos."""
+"""Commands that the lab adds to `kubedsm`."""

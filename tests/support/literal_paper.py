@@ -23,7 +23,7 @@ from kubedsm.objective.fragmentation import Fragmentation, canonical
 from kubedsm.objective.objective import Objective, Promises, quality
 from kubedsm.optimizer.matching.best_fit import size
 from kubedsm.optimizer.moving.movable import Movable
-from kubedsm_lab.bench.literal.match import literal_fragmentation, literal_match
+from kubedsm_lab.bench.match import literal_fragmentation, literal_match
 
 Shares = Mapping[Workload, Share]
 Free = Mapping[NodeName, Resources]

@@ -1,4 +1,4 @@
-"""`kubedsm emulate` and `kubedsm run` as processes of their own, and what is seen of them."""
+"""`kubedsm emulate` and `kubedsm run` as processes of their own, observed from outside."""
 
 import asyncio
 import os
@@ -11,27 +11,27 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import attrs
 import orjson
 
 from kubedsm.process.clock import Clock
 
-#: of one line of a log: with a traceback it is long
+#: Bytes of the longest log line; a traceback makes it long.
 LONGEST_LINE = 2**24
-#: seconds that a process has to end when it is told to
-PATIENCE = 30.0
-#: seconds until a scheduler that ended is started again, and between two looks at its memory
+#: Seconds from SIGTERM to SIGKILL.
+_GRACE = 30.0
+#: Seconds until a scheduler that ended is restarted, and between samples of its memory.
 PAUSE = 1.0
-#: what it says that ends because another leads
+#: Error of a scheduler that ends because it lost the Lease.
 _GAVE_WAY = b"kubedsm: error: not leading any more:"
-_KIBI = 1024
 
 
 @asynccontextmanager
 async def emulated_cluster(nodes: Sequence[dict[str, Any]], *options: str) -> AsyncIterator[Path]:
-    """Run `kubedsm emulate` with those nodes, in the short form or as Node objects.
+    """Run `kubedsm emulate` and yield the path of its kubeconfig.
 
-    Gives its kubeconfig's path.
+    nodes: Node objects, or nodes in the short form.
     """
     with tempfile.TemporaryDirectory(prefix="kubedsm-") as folder:
         cluster = Path(folder) / "cluster.json"
@@ -50,31 +50,30 @@ async def emulated_cluster(nodes: Sequence[dict[str, Any]], *options: str) -> As
             line = await process.stdout.readline()
             yield Path(orjson.loads(line)["kubeconfig"])
         finally:
-            await ended(process)
+            await end_process(process)
 
 
 @attrs.define
 class LogCount:
-    """What a scheduler has to say, counted by its events."""
+    """Events in a scheduler's log."""
 
     errors: Counter[str] = attrs.field(factory=Counter)
     warnings: Counter[str] = attrs.field(factory=Counter)
-    #: when moves ended, on the monotonic clock, and how
+    #: ends of migrations: monotonic time, outcome
     moves: list[tuple[float, str]] = attrs.field(factory=list)
     tracebacks: int = 0
-    #: how often a process ended because another led
+    #: processes that ended because another one leads
     gave_way: int = 0
-    #: whether the process that runs was elected
+    #: whether the running process is the leader
     leading: bool = False
-    #: where it answers for /metrics
+    #: base URL of /metrics, and URL of the page
     metrics: str = ""
-    #: where the page is, if there is one
     page: str = ""
-    #: set once it knows the cluster
+    #: set once the mirror is synced
     synced: asyncio.Event = attrs.field(factory=asyncio.Event)
 
-    def take(self, line: bytes, now: float) -> None:
-        """Take in a line: JSON, or whatever Python has to say when a process ends."""
+    def read_line(self, line: bytes, now: float) -> None:
+        """Count one line: JSON, or text that Python prints when a process ends."""
         try:
             entry = orjson.loads(line)
         except orjson.JSONDecodeError:
@@ -86,17 +85,16 @@ class LogCount:
             elif line.startswith(b"kubedsm: error:"):
                 self.errors[line.decode(errors="replace").strip()] += 1
             return
+        self._count_entry(entry, now)
+
+    def _count_entry(self, entry: dict[str, Any], now: float) -> None:
         event, level = str(entry.get("event")), entry.get("level")
         self.tracebacks += "exception" in entry
         if level in ("error", "critical"):
             self.errors[event] += 1
         elif level == "warning":
             self.warnings[event] += 1
-        else:
-            self._heard(event, entry, now)
-
-    def _heard(self, event: str, entry: dict[str, Any], now: float) -> None:
-        if event == "connected":
+        elif event == "connected":
             self.metrics, self.page = str(entry.get("metrics")), str(entry.get("page", ""))
         elif event == "synced":
             self.synced.set()
@@ -105,26 +103,25 @@ class LogCount:
         elif event == "move ended":
             self.moves.append((now, str(entry.get("outcome"))))
 
-    def began(self) -> None:
-        """Another process speaks from now on."""
+    def restart(self) -> None:
+        """Forget the state of a process that ended."""
         self.leading, self.metrics, self.page = False, "", ""
 
     @classmethod
-    def of_all(cls, logs: Iterable["LogCount"]) -> "LogCount":
-        """What they said, together."""
-        whole = cls()
+    def sum(cls, logs: Iterable["LogCount"]) -> "LogCount":
+        total = cls()
         for log in logs:
-            whole.errors += log.errors
-            whole.warnings += log.warnings
-            whole.moves += log.moves
-            whole.tracebacks += log.tracebacks
-            whole.gave_way += log.gave_way
-        return whole
+            total.errors += log.errors
+            total.warnings += log.warnings
+            total.moves += log.moves
+            total.tracebacks += log.tracebacks
+            total.gave_way += log.gave_way
+        return total
 
 
 @attrs.frozen(slots=True)
-class Look:
-    """At a process: when, on the monotonic clock; seconds since it began; its resident bytes."""
+class MemorySample:
+    """Monotonic time, seconds since the process began, and its resident bytes."""
 
     at: float
     age: float
@@ -132,7 +129,7 @@ class Look:
 
 
 class Scheduler:
-    """`kubedsm run` on a cluster: started again when it ends, as a kubelet would."""
+    """`kubedsm run` on a cluster, restarted when it ends, as a kubelet would restart it."""
 
     def __init__(self, kubeconfig: Path, clock: Clock, *options: str) -> None:
         self._command = (
@@ -146,18 +143,28 @@ class Scheduler:
         self._killed = False
         self._children: set[int] = set()
         self.log = LogCount()
-        #: how often it ended by itself, other than to give way
+        #: ends other than by `kill`, `stop` or the loss of the Lease
         self.ends = 0
-        #: of it and its children together
-        self.memory: list[Look] = []
+        #: of the process and its children together
+        self.memory: list[MemorySample] = []
 
     @property
     def pid(self) -> int:
-        """Of the process that runs, or ran last; 0 before the first."""
+        """Process that runs, or ran last; 0 before the first."""
         return self._process.pid if self._process is not None else 0
 
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[asyncio.TaskGroup]:
+        """Run until the block ends; yield a task group. Raises ChildProcessError if it ended."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.run())
+            yield tasks
+            if self.ends:
+                raise ChildProcessError("kubedsm run ended by itself")
+            await self.stop()
+
     async def run(self) -> None:
-        """Keep one running until `stop`, or until cancelled."""
+        """Keep one process running until `stop`, or until cancelled."""
         while not self._stopping:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -167,92 +174,109 @@ class Scheduler:
                 limit=LONGEST_LINE,
             )
             self._process, self._killed, gave_way = process, False, self.log.gave_way
-            self.log.began()
+            self.log.restart()
             try:
                 async with asyncio.TaskGroup() as tasks:
                     for stream in (process.stdout, process.stderr):
                         if stream is not None:
-                            tasks.create_task(self._listen(stream))
-                    watching = tasks.create_task(self._look_at_memory(process.pid))
+                            tasks.create_task(self._read_log(stream))
+                    sampling = tasks.create_task(self._sample_memory(process.pid))
                     await process.wait()
-                    watching.cancel()
+                    sampling.cancel()
             finally:
-                await ended(process)
+                await end_process(process)
             if not self._stopping:
                 self.ends += not self._killed and self.log.gave_way == gave_way
                 await self._clock.sleep(PAUSE)
 
     async def stop(self) -> float:
-        """Tell it to end, and wait until it has. Returns the seconds that it took."""
+        """Send SIGTERM, and return the seconds until the process has ended."""
         self._stopping = True
         started = self._clock.monotonic()
         if self._process is not None:
-            await ended(self._process)
+            await end_process(self._process)
         return self._clock.monotonic() - started
 
     def kill(self) -> None:
-        """Have it end without a word, if it runs."""
         self._killed = True
         self.send(signal.SIGKILL)
 
     def send(self, number: signal.Signals) -> None:
-        """To the process itself, if it runs; its children hear nothing."""
+        """Signal the process if it runs, but none of its children."""
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(number)
 
-    def left_over(self) -> list[int]:
-        """Children that live although it does not."""
-        return [pid for pid in self._children if _lives(pid)]
+    def orphans(self) -> list[int]:
+        """Return children that outlived their scheduler."""
+        return [pid for pid in self._children if _is_alive(pid)]
 
-    async def _listen(self, stream: asyncio.StreamReader) -> None:
+    async def read_metrics(self) -> str:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{self.log.metrics}/metrics", raise_for_status=True) as response,
+        ):
+            return await response.text()
+
+    def cpu_seconds(self) -> tuple[float, float]:
+        """Return the CPU seconds of the process, and of its children. Raises OSError."""
+        main, *children = family(self.pid)
+        return cpu_seconds(main), sum(map(cpu_seconds, children))
+
+    def resident(self) -> tuple[int, int]:
+        """Return the resident bytes of the process, and of its children. Raises OSError."""
+        main, *children = family(self.pid)
+        return resident(main), sum(map(resident, children))
+
+    async def _read_log(self, stream: asyncio.StreamReader) -> None:
         async for line in stream:
-            self.log.take(line, self._clock.monotonic())
+            self.log.read_line(line, self._clock.monotonic())
 
-    async def _look_at_memory(self, pid: int) -> None:
+    async def _sample_memory(self, pid: int) -> None:
         began = self._clock.monotonic()
         while True:
             await self._clock.sleep(PAUSE)
-            with suppress(OSError):  # it has just ended
+            with suppress(OSError):  # the process has just ended
                 processes = family(pid)
                 self._children.update(processes[1:])
                 now = self._clock.monotonic()
-                self.memory.append(Look(now, now - began, sum(map(resident, processes))))
+                used = sum(map(resident, processes))
+                self.memory.append(MemorySample(now, now - began, used))
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that the process holds. Raises OSError."""
+    """Return the resident bytes of one process. Raises OSError."""
     status = Path(f"/proc/{pid}/status").read_text()
     fields = (line.partition(":") for line in status.splitlines())
-    return next((int(value.split()[0]) * _KIBI for name, _, value in fields if name == "VmRSS"), 0)
+    return next((int(value.split()[0]) * 1024 for name, _, value in fields if name == "VmRSS"), 0)
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of all threads of the process, since it began. Raises OSError."""
+    """Return the CPU seconds of one process, all threads. Raises OSError."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     user, system = int(fields[11]), int(fields[12])
     return (user + system) / os.sysconf("SC_CLK_TCK")
 
 
 def family(pid: int) -> tuple[int, ...]:
-    """The process, and those that it has started. Raises OSError."""
+    """Return the process and its children. Raises OSError."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return pid, *map(int, children)
 
 
-def _lives(pid: int) -> bool:
-    """Also False for one that has ended, and that nobody has asked for its exit code."""
+def _is_alive(pid: int) -> bool:
+    """Return False for a zombie, too."""
     try:
         return resident(pid) > 0
     except OSError:
         return False
 
 
-async def ended(process: asyncio.subprocess.Process) -> None:
-    """Have it ended: told first, then killed."""
+async def end_process(process: asyncio.subprocess.Process) -> None:
+    """Send SIGTERM, and SIGKILL after the grace period."""
     if process.returncode is None:
         process.terminate()
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(_GRACE):
                 await process.wait()
     if process.returncode is None:
         process.kill()

@@ -1,17 +1,15 @@
-"""Unschedulable pods asked about one by one, at every event, by all that is known of each."""
-
-import attrs
+"""Queueing hint of one unschedulable pod, without indexes: the queue must agree with it."""
 
 from kubedsm.model.change import Change
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Pod, Uid
+from kubedsm.model.model import Pod
 from kubedsm.plugins.fit import rejection
 from kubedsm.plugins.plugins import BY_NAME
 from kubedsm.plugins.scene import EquivalenceClass
 
 
 def may_be_helped(pod: Pod, rules: frozenset[str], change: Change, mirror: ClusterMirror) -> bool:
-    """Whether to try this very pod, which every node rejects by one of these rules, once more."""
+    """Return whether to retry a pod that every node rejects by one of these rules."""
     if change.known is not None:
         return True
     candidate = EquivalenceClass(pod.pod_class, pod.namespace, tuple(sorted(pod.labels.items())))
@@ -21,17 +19,3 @@ def may_be_helped(pod: Pod, rules: frozenset[str], change: Change, mirror: Clust
     if node is None or change.node_before is not None:
         return False
     return rejection(pod.pod_class, node, mirror.free(node.name)) is None
-
-
-@attrs.define
-class LiteralQueue:
-    """Pods with the rules that reject them."""
-
-    waiting: dict[Uid, tuple[Pod, frozenset[str]]] = attrs.field(factory=dict)
-
-    def helped(self, change: Change, mirror: ClusterMirror) -> set[Uid]:
-        return {
-            uid
-            for uid, (pod, rules) in self.waiting.items()
-            if may_be_helped(pod, rules, change, mirror)
-        }
