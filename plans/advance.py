@@ -190,13 +190,15 @@ def _follow_up(plan: Plan, changed: dict[int, Step], now: float) -> None:
         return
     waiting = [s for s in plan.steps if s.state is StepState.WAITING]
     steps = {step.id: step for step in plan.steps} | changed
-    while moved := list(_unblocked(steps, waiting)):
+    while moved := list(_list_unblocked(steps, waiting)):
         for step, trigger, reason in moved:
             _apply(changed, step, trigger, reason, now)
         steps |= changed
 
 
-def _unblocked(steps: dict[int, Step], waiting: list[Step]) -> Iterator[tuple[Step, Trigger, str]]:
+def _list_unblocked(
+    steps: dict[int, Step], waiting: list[Step]
+) -> Iterator[tuple[Step, Trigger, str]]:
     for step in waiting:
         if steps[step.id].state is not StepState.WAITING:
             continue

@@ -45,40 +45,34 @@ DELETION_COST: Mapping[str, str] = {Tier.EDGE: "100", Tier.CLOUD: "-100"}
 TIER_LABEL = "kubedsm.io/tier"
 
 
+@attrs.define(eq=False, repr=False, slots=False)
 class BindCalls:
     """Bind calls and live reads, up to `at_once` binds in flight, `timeout` seconds for each."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        mirror: ClusterMirror,
-        said: SaidByCause,
-        *,
-        at_once: int,
-        timeout: float,
-    ) -> None:
-        self._cluster = cluster
-        self._mirror = mirror
-        self._said = said
-        self._timeout = timeout
-        self._at_once = at_once
-        #: number of tasks that make calls, and calls that no task has begun
-        self._callers = 0
-        self._calls: deque[Work] = deque()
-        #: set while no bind is in flight
-        self.none_under_way = asyncio.Event()
+    _cluster: Cluster
+    _mirror: ClusterMirror
+    _said: SaidByCause
+    _at_once: int = attrs.field(kw_only=True)
+    _timeout: float = attrs.field(kw_only=True)
+    #: number of tasks that make calls, and calls that no task has begun
+    _callers: int = attrs.field(default=0, init=False)
+    _calls: deque[Work] = attrs.field(factory=deque, init=False)
+    #: set while no bind is in flight
+    none_under_way: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    #: workloads that lost pods by the tier label: their pods are bound without the label
+    _unlabelled: set[Workload] = attrs.field(factory=set, init=False)
+
+    def __attrs_post_init__(self) -> None:
         self.none_under_way.set()
-        #: workloads that lost pods by the tier label: their pods are bound without the label
-        self._unlabelled: set[Workload] = set()
 
     def observe(self, change: Change) -> None:
         """Notice owners that release pods because of the tier label."""
-        workload = _lost_by_label(change)
+        workload = _find_releasing_owner(change)
         if workload is not None:
             log.warning("owner releases labelled pods", owner=str(workload), label=TIER_LABEL)
             self._unlabelled.add(workload)
 
-    def make(self, call: Work, spawn: Callable[[Work], None]) -> None:
+    def enqueue(self, call: Work, spawn: Callable[[Work], None]) -> None:
         """Make the call in a task that `spawn` begins, once fewer than `at_once` are in flight."""
         if self._callers < self._at_once:
             spawn(self._make_calls)
@@ -119,7 +113,7 @@ class BindCalls:
             self._said.log(log.warning, "bind refused", error, pod=str(pod), node=step.node)
             report(CallRefused(step.id, str(error)))
 
-    async def read(self, step: Step, report: Report, apply_live: Callable[[Pod], None]) -> None:
+    async def read_pod(self, step: Step, report: Report, apply_live: Callable[[Pod], None]) -> None:
         """Read the step's pod live, and pass it to `apply_live`."""
         pod = self._mirror.pod(Uid(step.pod))
         if pod is None:
@@ -138,7 +132,7 @@ class BindCalls:
             apply_live(live)
 
 
-def _lost_by_label(change: Change) -> Workload | None:
+def _find_releasing_owner(change: Change) -> Workload | None:
     """Return the owner of a pod that the owner released after the pod got the tier label.
 
     A selector may exclude the label, or one of its values; that shows only when the label is set. A

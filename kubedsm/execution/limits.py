@@ -119,10 +119,10 @@ class MoveLimits:
         """Return the workload of each migration under way."""
         return [underway.workload for underway in self._underway.values()]
 
-    def leave(self, move: str) -> None:
+    def remove(self, move: str) -> None:
         self._underway.pop(move, None)
 
-    def rest(self, workload: Workload, now: float, *, failed: bool) -> None:
+    def begin_cooldown(self, workload: Workload, now: float, *, failed: bool) -> None:
         """Begin the cooldown of a workload whose plan has ended."""
         self._rests = {of: end for of, end in self._rests.items() if now < end + FORGOTTEN}
         self._failures = Counter({of: n for of, n in self._failures.items() if of in self._rests})

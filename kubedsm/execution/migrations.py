@@ -67,29 +67,23 @@ class _Move:
         return attrs.evolve(self.planned, move=attrs.evolve(self.planned.move, pod=self.pod))
 
 
+@attrs.define(eq=False, repr=False, slots=False)
 class Moves:
-    def __init__(
-        self,
-        mirror: ClusterMirror,
-        limits: MoveLimits,
-        clock: Clock,
-        on_released: Callable[[Pod], None],
-        on_begun: Callable[[MoveOutcome], None],
-        on_ended: Callable[[MoveOutcome], None],
-    ) -> None:
-        self._mirror = mirror
-        self.limits = limits
-        self._clock = clock
-        #: called with a pod that a migration claimed and no longer needs
-        self._on_released = on_released
-        #: called for each migration once its capacity is reserved, before any API call
-        self._on_begun = on_begun
-        #: called at the end of each migration, even if it never began
-        self._on_ended = on_ended
-        self._groups: dict[str, _Group] = {}
-        self._moves: dict[str, _Move] = {}
-        #: start steps that wait for the limits, by migration, in order of arrival
-        self._waiting: dict[str, Step] = {}
+    """Migrations under way."""
+
+    _mirror: ClusterMirror
+    limits: MoveLimits
+    _clock: Clock
+    #: called with a pod that a migration claimed and no longer needs
+    _on_released: Callable[[Pod], None]
+    #: called for each migration once its capacity is reserved, before any API call
+    _on_begun: Callable[[MoveOutcome], None]
+    #: called at the end of each migration, even if it never began
+    _on_ended: Callable[[MoveOutcome], None]
+    _groups: dict[str, _Group] = attrs.field(factory=dict, init=False)
+    _moves: dict[str, _Move] = attrs.field(factory=dict, init=False)
+    #: start steps that wait for the limits, by migration, in order of arrival
+    _waiting: dict[str, Step] = attrs.field(factory=dict, init=False)
 
     def add(self, plan_id: str, group: Group) -> None:
         self._groups[plan_id] = _Group(group)
@@ -105,7 +99,9 @@ class Moves:
         known = self._moves.get(step.move)
         return None if known is None else known.pod
 
-    def between(self, steps: Sequence[Step], nodes: Container[NodeName] | None) -> Sequence[Step]:
+    def select_touching(
+        self, steps: Sequence[Step], nodes: Container[NodeName] | None
+    ) -> Sequence[Step]:
         """Return the steps whose migrations are from or to one of the nodes; None: all steps."""
         return steps if nodes is None else [step for step in steps if self._touches(step, nodes)]
 
@@ -116,7 +112,7 @@ class Moves:
         pod = known.pod or self._mirror.pod(Uid(known.order.pod))
         return known.order.target in nodes or (pod is not None and pod.node_name in nodes)
 
-    def accepted(self, move: str) -> Accepted | None:
+    def live_state(self, move: str) -> Accepted | None:
         """Return the live state at the migration's start; None for a plan that only restores."""
         known = self._moves.get(move)
         return None if known is None else known.accepted
@@ -166,11 +162,11 @@ class Moves:
             if move.plan_id in plan_ids and not move.ended and move.accepted is None
         }
 
-    def wait(self, step: Step) -> None:
+    def queue_start(self, step: Step) -> None:
         """Queue a start step until the limits admit it."""
         self._waiting[step.move] = step
 
-    def turns(self) -> Iterator[tuple[str, Step, Pod | None]]:
+    def admit_starts(self) -> Iterator[tuple[str, Step, Pod | None]]:
         """Yield the admitted start steps with their plans and pods; None for a pod that is gone.
 
         Namespaces with fewer migrations under way come first, then steps that waited longer.
@@ -200,11 +196,11 @@ class Moves:
     def mode_of(self, move: str) -> MoveMode:
         return self._moves[move].order.mode
 
-    def hold(self, step: Step, pod: Pod, accepted: Accepted) -> str:
+    def reserve_capacity(self, step: Step, pod: Pod, accepted: Accepted) -> str:
         """Reserve the target's capacity and claim the replacement, or return why not."""
         move = self._moves[step.move]
         group = self._groups[move.plan_id]
-        reason = self._reserve(step, pod)
+        reason = self._reserve_target(step, pod)
         evaluate = group.group.for_others or not group.begun
         if not reason and evaluate and not group.group.worth():
             group.cancelled |= group.group.for_others
@@ -216,7 +212,7 @@ class Moves:
             self._mirror.claim(step.move, ReplacementClaim.of(pod))
         return reason
 
-    def _reserve(self, step: Step, pod: Pod) -> str:
+    def _reserve_target(self, step: Step, pod: Pod) -> str:
         self._mirror.withdraw(pod.uid, silently=True)  # a nomination of the pod itself
         snapshot = self._mirror.snapshot()
         if snapshot.surroundings.namespace_terminating(pod.namespace):
@@ -233,18 +229,18 @@ class Moves:
             return str(error)
         return ""
 
-    def settled(self, plan: Plan, step: Step) -> bool:
+    def end_step(self, plan: Plan, step: Step) -> bool:
         """Record the end of a step; return whether its migration has ended, so others may start."""
         move = self._moves.get(step.move)
         steps = [s for s in plan.steps if s.move == step.move]
         ends = move is not None and not move.ended and all(s.state in TERMINAL for s in steps)
         if move is not None and ends:
-            self._end(move, steps)
+            self._end_migration(move, steps)
         if plan.finished and plan.id in self._groups:
-            self._rest(plan)
+            self._begin_cooldowns(plan)
         return ends
 
-    def _end(self, move: _Move, steps: Sequence[Step]) -> None:
+    def _end_migration(self, move: _Move, steps: Sequence[Step]) -> None:
         name, move.ended = move.order.id, True
         self._waiting.pop(name, None)
         self._mirror.release(name)
@@ -252,29 +248,31 @@ class Moves:
         self._mirror.unclaim(name)
         outcome = Outcome.DROPPED
         if move.pod is not None:
-            self.limits.leave(name)
-            outcome = _outcome(steps)
+            self.limits.remove(name)
+            outcome = _judge_outcome(steps)
         reason = next((step.reason for step in steps if step.state is StepState.FAILED), "")
         self._on_ended(MoveOutcome(name, move.present.move, outcome, reason, replacement))
         if replacement is not None:
             self._on_released(replacement)
 
-    def _rest(self, plan: Plan) -> None:
+    def _begin_cooldowns(self, plan: Plan) -> None:
         under_way = self._groups.pop(plan.id)
         group = under_way.group
         failures = (
             set()
             if under_way.cancelled
-            else {order.pod for order in group.orders if self._failed(plan, order)}
+            else {order.pod for order in group.orders if self._has_failed(plan, order)}
         )
         for order in group.orders:
             del self._moves[order.id]
         pods = [planned.move.pod for planned in group.moves]
         unlucky = {pod.workload for pod in pods if pod.uid in failures}
         for workload in dict.fromkeys(pod.workload for pod in pods):
-            self.limits.rest(workload, self._clock.monotonic(), failed=workload in unlucky)
+            self.limits.begin_cooldown(
+                workload, self._clock.monotonic(), failed=workload in unlucky
+            )
 
-    def _failed(self, plan: Plan, order: MoveOrder) -> bool:
+    def _has_failed(self, plan: Plan, order: MoveOrder) -> bool:
         """Return whether the migration failed, and not because its pod was deleted before."""
         lost = [s for s in plan.steps if s.move == order.id and s.state is StepState.FAILED]
         if not lost:
@@ -284,7 +282,7 @@ class Moves:
         return not (leaving and lost[0].kind is StepKind.START)
 
 
-def _outcome(steps: Sequence[Step]) -> Outcome:
+def _judge_outcome(steps: Sequence[Step]) -> Outcome:
     of = {step.kind: step for step in steps}
     if all(of[k].state is StepState.DONE for k in (StepKind.EVICT, StepKind.AWAIT_READY)):
         return Outcome.COMPLETED

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+import attrs
 import structlog
 
 from kubedsm.execution.migration_calls import MigrationCalls
@@ -50,39 +51,31 @@ class Plans(Protocol):
         """Run work that belongs to no plan as a task."""
 
 
+@attrs.define(eq=False, repr=False)
 class OrphanSweep:
-    def __init__(
-        self,
-        mirror: ClusterMirror,
-        step_calls: MigrationCalls,
-        clock: Clock,
-        on_ignored: Callable[[Pod], None],
-        on_stuck: Callable[[Pod, str], None],
-        on_ended: Callable[[Pod, str, bool], None],
-    ) -> None:
-        self._mirror = mirror
-        self._step_calls = step_calls
-        self._clock = clock
-        #: called once for each pod that carries a forged label
-        self._on_ignored = on_ignored
-        #: called with a detached pod that could not be restored, and the reason
-        self._on_stuck = on_stuck
-        #: called at the end of a migration that another process began: the pod, its target, and
-        #: whether the migration was completed
-        self._on_ended = on_ended
-        #: pods being restored, as of the beginning
-        self._restoring: dict[Uid, tuple[Pod, MoveMark]] = {}
-        #: number of failed attempts, and time of the next one
-        self._stuck: dict[Uid, tuple[int, float]] = {}
-        #: pods to be checked by namespace, in order of discovery
-        self._waiting: dict[str, dict[Uid, None]] = {}
-        #: namespaces of the pods being checked or restored
-        self._handled: dict[Uid, str] = {}
-        #: pods with forged labels
-        self._forged: set[Uid] = set()
-        self._reported: set[Uid] = set()
-        #: reports by namespace since the last sweep
-        self._reports: Counter[str] = Counter()
+    _mirror: ClusterMirror
+    _calls: MigrationCalls
+    _clock: Clock
+    #: called once for each pod that carries a forged label
+    _on_ignored: Callable[[Pod], None]
+    #: called with a detached pod that could not be restored, and the reason
+    _on_stuck: Callable[[Pod, str], None]
+    #: called at the end of a migration that another process began: the pod, its target, and
+    #: whether the migration was completed
+    _on_ended: Callable[[Pod, str, bool], None]
+    #: pods being restored, as of the beginning
+    _restoring: dict[Uid, tuple[Pod, MoveMark]] = attrs.field(factory=dict, init=False)
+    #: number of failed attempts, and time of the next one
+    _stuck: dict[Uid, tuple[int, float]] = attrs.field(factory=dict, init=False)
+    #: pods to be checked by namespace, in order of discovery
+    _waiting: dict[str, dict[Uid, None]] = attrs.field(factory=dict, init=False)
+    #: namespaces of the pods being checked or restored
+    _handled: dict[Uid, str] = attrs.field(factory=dict, init=False)
+    #: pods with forged labels
+    _forged: set[Uid] = attrs.field(factory=set, init=False)
+    _reported: set[Uid] = attrs.field(factory=set, init=False)
+    #: reports by namespace since the last sweep
+    _reports: Counter[str] = attrs.field(factory=Counter, init=False)
 
     def sweep(self, plans: Plans) -> None:
         """Check every pod with the migration label."""
@@ -105,7 +98,7 @@ class OrphanSweep:
             self._waiting.setdefault(pod.namespace, {})[pod.uid] = None
             self._admit(pod.namespace, plans)
 
-    def restored(self, step: Step, plans: Plans) -> None:
+    def end_restoring(self, step: Step, plans: Plans) -> None:
         """Record the end of the restoring of a pod."""
         uid = Uid(step.pod)
         pod, found = self._mirror.pod(uid), self._restoring.pop(uid, None)
@@ -149,11 +142,11 @@ class OrphanSweep:
         for uid in list(waiting)[:free]:
             del waiting[uid]
             self._handled[uid] = namespace
-            plans.spawn_task("orphans", partial(self._check, uid, plans), uid=uid)
+            plans.spawn_task("orphans", partial(self._check_orphan, uid, plans), uid=uid)
         if not waiting:
             self._waiting.pop(namespace, None)
 
-    async def _check(self, uid: Uid, plans: Plans) -> None:
+    async def _check_orphan(self, uid: Uid, plans: Plans) -> None:
         """Begin to restore the pod if a migration detached it."""
         try:
             mark = await self._read_mark(uid, plans)
@@ -174,9 +167,9 @@ class OrphanSweep:
         if pod is None:
             return None
         try:
-            mark = await self._step_calls.read_mark(pod)
+            mark = await self._calls.read_mark(pod)
         except (ClusterError, WireError) as error:
-            self._step_calls.said.log(log.warning, "detached pod unreadable", error, pod=str(pod))
+            self._calls.said.log(log.warning, "detached pod unreadable", error, pod=str(pod))
             return None  # until the next sweep
         now = self._mirror.pod(uid)
         if now is None or now.terminating or plans.follows(uid):

@@ -97,6 +97,7 @@ def plan_logged(plan_id: str | None) -> Iterator[None]:
         contextvars.reset_contextvars(**before)
 
 
+@attrs.define(eq=False, repr=False, slots=False)
 class PlacementManager:
     """Runner of all plans: binds, migrations, and the restoring of detached pods.
 
@@ -104,51 +105,40 @@ class PlacementManager:
     `on_bound`: called at the end of each bind outside migrations; its pod may be deleted.
     """
 
-    def __init__(
-        self,
-        mirror: ClusterMirror,
-        followed: dict[Uid, str],
-        clock: Clock,
-        binds: BindCalls,
-        step_calls: MigrationCalls,
-        moves: Moves,
-        orphans: OrphanSweep,
-        on_bound: Callable[[Pod | None, Step], None],
-        supervisor: Supervisor,
-        limits: Limits,
-        listener: Listener,
-    ) -> None:
-        self._mirror = mirror
-        self._plan_of = followed
-        self._clock = clock
-        self._binds = binds
-        self._step_calls = step_calls
-        self._moves = moves
-        self._orphans = orphans
-        self._on_bound = on_bound
-        self._supervisor = supervisor
-        self._limits = limits
-        self._listener = listener
-        self._plans: dict[str, Running] = {}
-        self._batches = itertools.count(1)
-        #: events not handled yet, those that follow from the present one too
-        self._inbox: deque[tuple[str, PlanEvent, float]] = deque()
-        self._handling = False
-        self._tasks: asyncio.TaskGroup | None = None
-        self._deadlines_changed = asyncio.Event()
-        #: time until which `run` waits
-        self._alarm = math.inf
-        self._sweeping = False
-        #: set while no plan is under way
-        self.quiet = asyncio.Event()
+    _mirror: ClusterMirror
+    _followed: dict[Uid, str]
+    _clock: Clock
+    _binds: BindCalls
+    _calls: MigrationCalls
+    _moves: Moves
+    _orphans: OrphanSweep
+    _on_bound: Callable[[Pod | None, Step], None]
+    _supervisor: Supervisor
+    _limits: Limits
+    _listener: Listener
+    _plans: dict[str, Running] = attrs.field(factory=dict, init=False)
+    _batches: Iterator[int] = attrs.field(factory=partial(itertools.count, 1), init=False)
+    #: events not handled yet, those that follow from the present one too
+    _inbox: deque[tuple[str, PlanEvent, float]] = attrs.field(factory=deque, init=False)
+    _handling: bool = attrs.field(default=False, init=False)
+    _tasks: asyncio.TaskGroup | None = attrs.field(default=None, init=False)
+    _deadlines_changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    #: time until which `run` waits
+    _alarm: float = attrs.field(default=math.inf, init=False)
+    _sweeping: bool = attrs.field(default=False, init=False)
+    #: set while no plan is under way
+    quiet: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    _handlers: dict[StepKind, Callable[[str, Step], None]] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
         self.quiet.set()
-        self._handlers: dict[StepKind, Callable[[str, Step], None]] = {
+        self._handlers = {
             StepKind.START: self._queue_start,
             StepKind.BIND: self._bind,
-            StepKind.DETACH: partial(self._call, step_calls.detach),
+            StepKind.DETACH: partial(self._call, self._calls.detach),
             StepKind.AWAIT_REPLACEMENT: self._await_replacement,
             StepKind.EVICT: self._evict,
-            StepKind.RESTORE: partial(self._call, step_calls.restore),
+            StepKind.RESTORE: partial(self._call, self._calls.restore),
             StepKind.AWAIT_READY: self._report_known,
             StepKind.SETTLE: self._report_known,
             StepKind.AWAIT_GONE: self._report_known,
@@ -255,7 +245,7 @@ class PlacementManager:
         `nodes`: only migrations from or to these nodes.
         """
         for plan_id, running in list(self._plans.items()):
-            steps = self._moves.between(running.plan.steps, nodes)
+            steps = self._moves.select_touching(running.plan.steps, nodes)
             if steps:
                 self.report(plan_id, Cancelled(reason))
             for step in steps:
@@ -273,7 +263,7 @@ class PlacementManager:
         self._plans[plan.id] = Running(plan, begun=now, progressed=now)
         for step in plan.steps:
             if step.pod:
-                self._plan_of[Uid(step.pod)] = plan.id
+                self._followed[Uid(step.pod)] = plan.id
         self.quiet.clear()
         self.report(plan.id, Begun())
 
@@ -301,7 +291,7 @@ class PlacementManager:
         return [str(running) for running in self._plans.values()]
 
     def follows(self, pod: Uid) -> bool:
-        return pod in self._plan_of
+        return pod in self._followed
 
     def is_pending(self, plan_id: str, number: int) -> bool:
         """Return whether the step still waits for its call."""
@@ -314,9 +304,9 @@ class PlacementManager:
         if pod is None:
             return
         gone = change.pod_after is None
-        if pod.uid not in self._plan_of and not gone:
+        if pod.uid not in self._followed and not gone:
             self._adopt(pod)
-        plan_id = self._plan_of.get(pod.uid)
+        plan_id = self._followed.get(pod.uid)
         if plan_id is not None:
             self.report(plan_id, PodGone(pod.uid) if gone else observation(pod))
 
@@ -325,7 +315,7 @@ class PlacementManager:
         move = self._mirror.claimant(pod.uid)
         plan_id = self._moves.plan_of(move) if move else None
         if move and plan_id:
-            self._plan_of[pod.uid] = plan_id
+            self._followed[pod.uid] = plan_id
             self.report(plan_id, ReplacementClaimed(move, pod.uid))
         elif self._sweeping and MIGRATING_LABEL in pod.labels:
             self._orphans.inspect(pod, self)
@@ -378,8 +368,8 @@ class PlacementManager:
             self.quiet.set()
 
     def _unfollow(self, plan: Plan, step: Step) -> None:
-        if self._plan_of.get(Uid(step.pod)) == plan.id:
-            del self._plan_of[Uid(step.pod)]
+        if self._followed.get(Uid(step.pod)) == plan.id:
+            del self._followed[Uid(step.pod)]
 
     def _apply_effect(self, running: Running, step: Step) -> None:
         plan = running.plan
@@ -399,13 +389,13 @@ class PlacementManager:
             self.observe(self._mirror.apply(PodApplied(live)))
             self.report(plan_id, observation(live, live=True))
 
-        await self._binds.read(step, partial(self.report, plan_id), apply_live)
+        await self._binds.read_pod(step, partial(self.report, plan_id), apply_live)
 
     def _bind(self, plan_id: str, step: Step) -> None:
         if step.move:
             self._mirror.hand_over(step.move, step.pod)
         call = partial(self._binds.bind, step, partial(self.report, plan_id))
-        self._binds.make(partial(self._run_step, plan_id, step, call), self._spawn)
+        self._binds.enqueue(partial(self._run_step, plan_id, step, call), self._spawn)
 
     def _handles(self, plan_id: str, step: Step) -> tuple[IsPending, Report]:
         """Return the handles of a call: a check whether its step is pending, and its report."""
@@ -419,14 +409,14 @@ class PlacementManager:
         self.spawn(plan_id, step, partial(call, step, pod, *self._handles(plan_id, step)))
 
     def _evict(self, plan_id: str, step: Step) -> None:
-        accepted = self._moves.accepted(step.move)
+        accepted = self._moves.live_state(step.move)
         keep = 0 if accepted is None else accepted.ready_to_keep
-        self._call(partial(self._step_calls.evict, keep), plan_id, step)
+        self._call(partial(self._calls.evict, keep), plan_id, step)
 
     def _await_replacement(self, plan_id: str, step: Step) -> None:
-        accepted = self._moves.accepted(step.move)
+        accepted = self._moves.live_state(step.move)
         found = None if accepted is None else accepted.found
-        self._call(partial(self._step_calls.await_replacement, found), plan_id, step)
+        self._call(partial(self._calls.await_replacement, found), plan_id, step)
 
     def _report_known(self, plan_id: str, step: Step) -> None:
         """Report the present pod to the plan, because the step may be done already."""
@@ -434,11 +424,11 @@ class PlacementManager:
         self.report(plan_id, PodGone(step.pod) if known is None else observation(known))
 
     def _queue_start(self, plan_id: str, step: Step) -> None:  # noqa: ARG002 - the table's
-        self._moves.wait(step)
+        self._moves.queue_start(step)
         self._admit()
 
     def _admit(self) -> None:
-        for plan_id, step, pod in self._moves.turns():
+        for plan_id, step, pod in self._moves.admit_starts():
             if pod is None:
                 self.report(plan_id, CallRefused(step.id, "the pod is gone"))
             else:
@@ -446,24 +436,28 @@ class PlacementManager:
 
     async def _start(self, plan_id: str, step: Step, pod: Pod) -> None:
         mode = self._moves.mode_of(step.move)
-        checked = await self._step_calls.check(pod, mode)
+        checked = await self._calls.check(pod, mode)
         if not self.is_pending(plan_id, step.id):
             return
         # No await from here on: the check is still valid when the capacity is reserved.
-        reason = checked if isinstance(checked, str) else self._moves.hold(step, pod, checked)
+        reason = (
+            checked
+            if isinstance(checked, str)
+            else self._moves.reserve_capacity(step, pod, checked)
+        )
         if isinstance(checked, str) or reason:
             self.report(plan_id, CallRefused(step.id, reason))
             return
         log.info("move", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value)
-        settle = checked.min_ready + self._step_calls.drain_delay
+        settle = checked.min_ready + self._calls.drain_delay
         self.report(plan_id, MoveAccepted(step.move, settle, checked.grace))
 
     def _end_move_step(self, plan: Plan, step: Step) -> None:
         if step.kind is StepKind.BIND and step.state is not StepState.DONE and step.pod:
             self._mirror.release(step.pod)
         if step.kind is StepKind.RESTORE:
-            self._orphans.restored(step, self)
-        if self._moves.settled(plan, step):
+            self._orphans.end_restoring(step, self)
+        if self._moves.end_step(plan, step):
             self._admit()
         elif self._moves.awaits_termination(plan, step, STALLED):
             self.spawn_task("turns", self._admit_later)

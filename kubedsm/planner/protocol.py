@@ -77,7 +77,7 @@ ANNOUNCED = b"!"
 # Replication of the mirror.
 
 
-def _replicated(
+def _publish_calls(
     method: Callable[Concatenate[ClusterMirror, P], R],
 ) -> Callable[Concatenate["ReplicatedMirror", P], R]:
     """Wrap the method to publish each outermost call that succeeded."""
@@ -101,14 +101,14 @@ class ReplicatedMirror(ClusterMirror):
 
     publish: Callable[[Call], None] | None = None
 
-    apply = _replicated(ClusterMirror.apply)
-    reserve = _replicated(ClusterMirror.reserve)
-    release = _replicated(ClusterMirror.release)
-    hand_over = _replicated(ClusterMirror.hand_over)
-    nominate = _replicated(ClusterMirror.nominate)
-    withdraw = _replicated(ClusterMirror.withdraw)
-    claim = _replicated(ClusterMirror.claim)
-    unclaim = _replicated(ClusterMirror.unclaim)
+    apply = _publish_calls(ClusterMirror.apply)
+    reserve = _publish_calls(ClusterMirror.reserve)
+    release = _publish_calls(ClusterMirror.release)
+    hand_over = _publish_calls(ClusterMirror.hand_over)
+    nominate = _publish_calls(ClusterMirror.nominate)
+    withdraw = _publish_calls(ClusterMirror.withdraw)
+    claim = _publish_calls(ClusterMirror.claim)
+    unclaim = _publish_calls(ClusterMirror.unclaim)
 
     def replay(self) -> Iterator[Call]:
         """Return the calls that make a new mirror equal to the present state of this one."""
@@ -197,13 +197,13 @@ def _dump(pickler: type[pickle.Pickler], value: object) -> bytes:
 
 
 @lru_cache(_SHARED)
-def _shared(make: Callable[..., object], *fields: object) -> object:
+def _make_shared(make: Callable[..., object], *fields: object) -> object:
     return make(*fields)
 
 
 def _make_pod(*fields: Any) -> Pod:
     made = list(fields)
-    made[_LABELS] = _shared(_make_labels, *made[_LABELS])
+    made[_LABELS] = _make_shared(_make_labels, *made[_LABELS])
     for position in _STRINGS:
         if made[position] is not None:
             made[position] = sys.intern(made[position])
@@ -223,9 +223,9 @@ def _reduce_pod(pod: Pod) -> tuple[Any, ...]:
 class _Pickler(pickle.Pickler):
     dispatch_table = copyreg.dispatch_table | {
         Pod: _reduce_pod,
-        PodClass: lambda it: (_shared, (PodClass, *_class_of(it))),
+        PodClass: lambda it: (_make_shared, (PodClass, *_class_of(it))),
         PodApplied: lambda it: (PodApplied, (it.pod,)),
-        Workload: lambda it: (_shared, (Workload, *it)),
+        Workload: lambda it: (_make_shared, (Workload, *it)),
     }
 
 

@@ -174,7 +174,7 @@ def _list_moves(suggestion: Suggestion, promises: Promises) -> Iterator[NamedMov
             move.pod.workload,
             move.source or "",
             move.target,
-            made_for(move, suggestion.moves, suggestion.before.shares, promises),
+            describe_purpose(move, suggestion.moves, suggestion.before.shares, promises),
             added=move.pod.uid.startswith(_ADDED),
         )
 
@@ -191,7 +191,7 @@ def _compare_shares(
     return shares
 
 
-def made_for(
+def describe_purpose(
     move: Move, suggested: Sequence[Move], shares: Mapping[Workload, Share], promises: Promises
 ) -> str:
     """Return the purpose of a migration in words.

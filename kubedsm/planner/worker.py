@@ -15,6 +15,7 @@ from contextlib import nullcontext, suppress
 from itertools import chain, islice
 from typing import Protocol, TypeVar
 
+import attrs
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
@@ -73,42 +74,36 @@ class WorkerListener(Protocol):
         """A request of that name got no response: the process ended, or took too long."""
 
 
+@attrs.define(eq=False, repr=False)
 class Worker:
     """Planner in a process of its own, restarted with back-off."""
 
-    def __init__(
-        self,
-        mirror: ReplicatedMirror,
-        followed: Collection[Uid],
-        configuration: CurrentConfiguration,
-        clock: Clock,
-        rng: random.Random,
-        said: SaidByCause,
-        listener: WorkerListener,
-    ) -> None:
-        self._mirror = mirror
-        self._followed = followed
-        self._configuration = configuration
-        self._clock = clock
-        self._rng = rng
-        self._said = said
-        self._listener = listener
-        self._outbox: deque[Message] = deque()
-        self._outbox_filled = asyncio.Event()
-        #: set when the outbox has a request
-        self._requested = asyncio.Event()
-        self._process: asyncio.subprocess.Process | None = None
-        #: end of the time in which no synced process is expected
-        self._startup_until = clock.monotonic() + STARTUP
-        #: of a process that is synced, but for the outbox
-        self._stdin: asyncio.StreamWriter | None = None
-        #: one request at a time that is neither urgent nor idle
-        self._requesting = asyncio.Lock()
-        #: number of idle requests in flight
-        self._idle = 0
-        self._number = 0
-        self._responses: dict[int, asyncio.Future[NumberedResponse]] = {}
-        configuration.observe(self._reconfigured)
+    _mirror: ReplicatedMirror
+    _followed: Collection[Uid]
+    _configuration: CurrentConfiguration
+    _clock: Clock
+    _rng: random.Random
+    _said: SaidByCause
+    _listener: WorkerListener
+    _outbox: deque[Message] = attrs.field(factory=deque, init=False)
+    _outbox_filled: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    #: set when the outbox has a request
+    _requested: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    _process: asyncio.subprocess.Process | None = attrs.field(default=None, init=False)
+    #: end of the time in which no synced process is expected
+    _startup_until: float = attrs.field(default=0.0, init=False)
+    #: of a process that is synced, but for the outbox
+    _stdin: asyncio.StreamWriter | None = attrs.field(default=None, init=False)
+    #: one request at a time that is neither urgent nor idle
+    _requesting: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    #: number of idle requests in flight
+    _idle: int = attrs.field(default=0, init=False)
+    _number: int = attrs.field(default=0, init=False)
+    _responses: dict[int, asyncio.Future[NumberedResponse]] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._startup_until = self._clock.monotonic() + STARTUP
+        self._configuration.observe(self._send_configuration)
 
     async def run(self) -> None:
         """Keep a planner process running until cancelled."""
@@ -196,7 +191,7 @@ class Worker:
             await _end(process, process.stdin)
 
     async def _replicate(self, stdin: asyncio.StreamWriter) -> None:
-        first: Iterator[Message] = chain((self._configured(),), self._mirror.replay())
+        first: Iterator[Message] = chain((self._make_configuration(),), self._mirror.replay())
         self._mirror.publish = self._post
         while chunk := list(islice(first, CHUNK)):
             await self._write(stdin, chunk)
@@ -234,12 +229,12 @@ class Worker:
                 await process.wait()
         raise WorkerEndedError(f"status {process.returncode}")
 
-    def _configured(self) -> Configured:
+    def _make_configuration(self) -> Configured:
         return Configured(document(self._configuration.current))
 
-    def _reconfigured(self, _: Configuration) -> None:
+    def _send_configuration(self, _: Configuration) -> None:
         if self._mirror.publish is not None:
-            self._post(self._configured())
+            self._post(self._make_configuration())
 
     def _post(self, message: Message) -> None:
         self._outbox.append(message)

@@ -36,19 +36,13 @@ class SystemClock:
 
 
 @attrs.frozen
-class VirtualClock:
-    """Wall time that starts at a fixed moment and advances with the loop's (virtual) clock."""
+class VirtualClock(SystemClock):
+    """Clock whose wall time starts at a fixed moment and follows the event loop."""
 
     epoch: float = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
     def wall(self) -> float:
         return self.epoch + asyncio.get_running_loop().time()
-
-    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
-        return asyncio.sleep(seconds)
 
 
 def deadline_in(seconds: float, clock: Clock) -> Deadline:

@@ -134,7 +134,7 @@ class Preemptor:
             if nomination.node in nodes:
                 self._requeue(nomination.pod.uid)
 
-    def nominated(self, uids: Iterable[Uid]) -> list[Uid]:
+    def list_nominated(self, uids: Iterable[Uid]) -> list[Uid]:
         """Return the nominated pods among these; each must be scheduled alone."""
         return [uid for uid in uids if uid in self._nominations]
 

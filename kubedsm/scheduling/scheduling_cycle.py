@@ -115,14 +115,14 @@ class PlannedBatch:
     def interacts_with(self, pod: Pod, surroundings: Surroundings) -> bool:
         """Return whether the pod's best node depends on the nodes of the batch, or vice versa."""
 
-        def covered(selections: Iterable[Selection], other: Pod) -> bool:
+        def is_selected(selections: Iterable[Selection], other: Pod) -> bool:
             return any(s.covers(other.namespace, other.labels, surroundings) for s in selections)
 
         preferred = _list_preferred([pod])
         return (
             pod.workload in self.workloads
-            or covered(self.preferred, pod)
-            or (bool(preferred) and any(covered(preferred, other) for other in self.pods))
+            or is_selected(self.preferred, pod)
+            or (bool(preferred) and any(is_selected(preferred, other) for other in self.pods))
         )
 
 
@@ -147,7 +147,7 @@ class Batch:
                 log.debug("batch pods", bound=self.bound, failed=self.failed)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Scheduler:
     """Scheduling cycle over batches of pods; runs once the mirror is synced."""
 
@@ -237,7 +237,7 @@ class Scheduler:
         if self.fallback_next:
             decide, limit, self.fallback_next = self.decide_fallback, FALLBACK_LIMIT, False
         uids = self.queue.pop(limit)
-        for uid in self.preemptor.nominated(uids):
+        for uid in self.preemptor.list_nominated(uids):
             with self.preemptor.suspend_nominations([uid]):
                 self._schedule_isolated([uid], self.decide_fallback)
             uids.remove(uid)

@@ -140,9 +140,9 @@ class SchedulingQueue:
         """Return the pods that every node rejects."""
         return frozenset(self._unschedulable)
 
-    def rejected_by(self) -> Counter[str]:
+    def count_by_plugin(self) -> Counter[str]:
         """Count the unschedulable pods by plugin; a pod counts for each plugin that rejected it."""
-        return self._unschedulable.rejected_by()
+        return self._unschedulable.count_by_plugin()
 
     def observe(self, change: Change, mirror: ClusterMirror) -> None:
         """Apply a change of a pod to the queue, and requeue the pods that the change may help."""
@@ -391,7 +391,7 @@ class UnschedulablePods:
         """Return the time of the first flush."""
         return next(iter(self._asleep.values()), None)
 
-    def rejected_by(self) -> Counter[str]:
+    def count_by_plugin(self) -> Counter[str]:
         counts: Counter[str] = Counter()
         for rejected in self._classes.values():
             for plugin in rejected.why.rules:

@@ -40,8 +40,8 @@ def test_a_nodes_limit_counts_moves_from_it_and_to_it(other):
     assert made.admit("one", underway(WEB, "c1", "e1"))
     assert not made.admit("other", other)
     assert made.admit("elsewhere", underway(API, "c2", "e2"))
-    made.leave("elsewhere")
-    made.leave("one")
+    made.remove("elsewhere")
+    made.remove("one")
     assert made.admit("other", other)
 
 
@@ -54,7 +54,7 @@ def test_a_move_too_many_waits_until_another_is_over(narrow, other):
     made = limits(**narrow)
     assert made.admit("one", underway(WEB, "c1", "e1"))
     assert not made.admit("other", underway(other, "c2", "e2"))
-    made.leave("one")
+    made.remove("one")
     assert made.admit("other", underway(other, "c2", "e2"))
 
 
@@ -69,11 +69,11 @@ def test_a_move_that_breaks_first_goes_alone_in_its_workload(breaks):
 
 def test_a_workload_rests_for_its_cooldown_and_longer_after_a_failure():
     made = limits(cooldown=60.0)
-    made.rest(WEB, 100.0, failed=False)
+    made.begin_cooldown(WEB, 100.0, failed=False)
     assert WEB in made.resting(159.9)
     assert WEB not in made.resting(160.0)
     assert API not in made.resting(100.0)
-    made.rest(WEB, 200.0, failed=True)
+    made.begin_cooldown(WEB, 200.0, failed=True)
     assert WEB in made.resting(259.9 + BACK_OFF.first)
     assert WEB not in made.resting(260.0 + BACK_OFF.first)
 
@@ -81,7 +81,9 @@ def test_a_workload_rests_for_its_cooldown_and_longer_after_a_failure():
 def test_workloads_that_rested_long_ago_are_forgotten():
     limits = limits_of(MigrationSettings(cooldown=1.0))
     for number in range(1000):
-        limits.rest(Workload("shop", "Deployment", f"w{number}"), now=10.0 * number, failed=True)
+        limits.begin_cooldown(
+            Workload("shop", "Deployment", f"w{number}"), now=10.0 * number, failed=True
+        )
     assert len(limits._rests) < 100
     assert len(limits._failures) < 100
 
@@ -90,11 +92,11 @@ def test_a_workload_that_fails_again_and_again_rests_longer_each_time():
     made = limits(cooldown=60.0)
     for failures in range(3):
         now = 200.0 * failures
-        made.rest(WEB, now, failed=True)
+        made.begin_cooldown(WEB, now, failed=True)
         assert WEB in made.resting(now + 59.9 + BACK_OFF.after(failures))
         assert WEB not in made.resting(now + 60.0 + BACK_OFF.after(failures))
-    made.rest(WEB, 600.0, failed=False)
-    made.rest(WEB, 700.0, failed=True)
+    made.begin_cooldown(WEB, 600.0, failed=False)
+    made.begin_cooldown(WEB, 700.0, failed=True)
     assert WEB not in made.resting(760.0 + BACK_OFF.first)
 
 

@@ -50,5 +50,5 @@ async def test_the_end_of_a_move_whose_steps_end_together_is_told_once():
     plan, effects = advance(plan, CallRefused(0, "its owner is rolling out"), 0.0)
     assert {step.state for step in effects} == {StepState.FAILED, StepState.CANCELLED}
     for step in effects:
-        moves.settled(plan, step)
+        moves.end_step(plan, step)
     assert [outcome.id for outcome in ended] == ["p/web"]

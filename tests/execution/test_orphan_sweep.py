@@ -96,7 +96,7 @@ class Scene:
 
     def restored(self, pod, state):
         step = attrs.evolve(restore_plan(pod.uid).steps[0], state=state, reason="no")
-        self.orphans.restored(step, self.plans)
+        self.orphans.end_restoring(step, self.plans)
 
 
 @pytest.fixture

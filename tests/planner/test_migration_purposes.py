@@ -6,7 +6,7 @@ import pytest
 from kubedsm.model.model import Pod, PodClass, Resources, SchedulingRules, Share, Uid, Workload
 from kubedsm.objective.objective import Promise
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind
-from kubedsm.planner.what_if import made_for
+from kubedsm.planner.what_if import describe_purpose
 
 A, B = (Workload("default", "Deployment", name) for name in "ab")
 SHARES = {A: Share(3, 4), B: Share(2, 3)}
@@ -24,7 +24,7 @@ def move(service, kind, **changes):
 
 
 def why(of, *beside):
-    return made_for(of, [of, *beside], SHARES, promises)
+    return describe_purpose(of, [of, *beside], SHARES, promises)
 
 
 UP_A, UP_B = move("a", MoveKind.CLOUD_TO_EDGE), move("b", MoveKind.CLOUD_TO_EDGE)

@@ -219,7 +219,7 @@ async def test_a_node_that_rejects_when_it_comes_is_remembered_by_its_rule(scene
     assert len(scene.queue) == 0
     scene.tell(NodeApplied(node("n2")))
     assert len(scene.popped()) == 8
-    assert scene.queue.rejected_by().keys() == {"NodeResourcesFit", "NodeUnschedulable"}
+    assert scene.queue.count_by_plugin().keys() == {"NodeResourcesFit", "NodeUnschedulable"}
     scene.tell(NodeDeleted(NodeName("n2")))
 
 

@@ -40,17 +40,15 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
     binds = BindCalls(
         cluster, mirror, said, at_once=limits.binds_in_flight, timeout=limits.request_timeout
     )
-    step_calls = MigrationCalls(
-        cluster, clock, limits.request_timeout, configuration, said, nothing
-    )
+    calls = MigrationCalls(cluster, clock, limits.request_timeout, configuration, said, nothing)
     moves = Moves(mirror, MoveLimits(configuration), clock, nothing, nothing, nothing)
-    left_behind = OrphanSweep(mirror, step_calls, clock, nothing, nothing, nothing)
+    left_behind = OrphanSweep(mirror, calls, clock, nothing, nothing, nothing)
     manager = PlacementManager(
         mirror,
         followed,
         clock,
         binds,
-        step_calls,
+        calls,
         moves,
         left_behind,
         on_bound,
