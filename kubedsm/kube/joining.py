@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 from kubedsm.kube.calls import reads
 from kubedsm.kube.calls.explained_cluster import MissingRightError, missing_right
+from kubedsm.kube.client.api_errors import send
 from kubedsm.kube.client.port import (
     Cluster,
     ClusterError,
     Forbidden,
     Request,
     Unauthorized,
-    send,
 )
 from kubedsm.kube.watching.watched import NODES, PODS
 from kubedsm.kube.wire.errors import WireError

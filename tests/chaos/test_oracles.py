@@ -51,14 +51,14 @@ def binds_without_uid(monkeypatch):
 
 def lost_answers_forget_reservations(monkeypatch):
     """Release what is reserved for the pod before its plan is told that the answer is lost."""
-    tell = PlacementManager.tell
+    report = PlacementManager.report
 
     def forgetful(manager, plan_id, event, due=None):
         if isinstance(event, OutcomeLost):
             manager._mirror.release(manager._plans[plan_id].plan.steps[event.step].pod)
-        tell(manager, plan_id, event, due)
+        report(manager, plan_id, event, due)
 
-    monkeypatch.setattr(PlacementManager, "tell", forgetful)
+    monkeypatch.setattr(PlacementManager, "report", forgetful)
 
 
 def lost_answers_are_refusals(monkeypatch):

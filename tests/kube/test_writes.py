@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kubedsm.kube.calls import reads, writes
+from kubedsm.kube.client.api_errors import api_error
 from kubedsm.kube.client.port import (
     ApiStatusError,
     Conflict,
@@ -18,7 +19,6 @@ from kubedsm.kube.client.port import (
     TooManyRequests,
     Unauthorized,
     Unreachable,
-    api_error,
 )
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.errors import WireError

@@ -10,6 +10,7 @@ from http import HTTPStatus
 import attrs
 
 from kubedsm.kube.calls.permissions import FEATURES, Right
+from kubedsm.kube.client.api_errors import api_error
 from kubedsm.kube.client.port import (
     ApiStatusError,
     Cluster,
@@ -18,7 +19,6 @@ from kubedsm.kube.client.port import (
     OutcomeUnknown,
     Request,
     Response,
-    api_error,
 )
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

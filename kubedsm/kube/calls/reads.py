@@ -11,6 +11,7 @@ import attrs
 import msgspec
 
 from kubedsm.kube.calls.writes import CONTROLLER
+from kubedsm.kube.client.api_errors import send
 from kubedsm.kube.client.port import (
     APPS,
     CORE,
@@ -20,7 +21,6 @@ from kubedsm.kube.client.port import (
     Request,
     path_of,
     pod_path,
-    send,
 )
 from kubedsm.kube.wire import decoding, schema
 from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveMark, RequestAnswer, answer_in

@@ -15,7 +15,15 @@ from typing import Any
 import attrs
 import msgspec
 
-from kubedsm.kube.client.port import CORE, EVENTS, Cluster, Request, path_of, pod_path, send
+from kubedsm.kube.client.api_errors import send
+from kubedsm.kube.client.port import (
+    CORE,
+    EVENTS,
+    Cluster,
+    Request,
+    path_of,
+    pod_path,
+)
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, REQUEST_ANNOTATION, MoveMark
 from kubedsm.kube.wire.decoding import ConfigMap, config_map, read_json
 from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, NodeName, Pod

@@ -25,6 +25,7 @@ from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 import kubedsm
+from kubedsm.kube.client.api_errors import api_error
 from kubedsm.kube.client.connection import CLOSED, NO_LINGERING
 from kubedsm.kube.client.connections import Connections, told
 from kubedsm.kube.client.environment import (
@@ -39,7 +40,6 @@ from kubedsm.kube.client.port import (
     Request,
     Response,
     Unreachable,
-    api_error,
     not_sent,
 )
 from kubedsm.process.clock import Clock

@@ -1,11 +1,10 @@
-"""API server interface: requests, responses, object paths, and the errors that status codes mean.
+"""API server interface: requests, responses, object paths, and errors.
 
 Two servers implement `Cluster`: the Kubernetes API over HTTP (`kubernetes.KubernetesCluster`) and
 the emulated cluster in this process (`emulator.front.EmulatedFront`). Lists, watches and binds are
 the same code for both.
 """
 
-import http
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -13,7 +12,6 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 import attrs
-import msgspec
 
 from kubedsm.terminal.problems import Problem
 
@@ -23,10 +21,6 @@ LEASES = "/apis/coordination.k8s.io/v1"
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _LONGEST = 253
-_SERVER_ERRORS = 500
-#: characters of a body that is not a Status object
-_EXCERPT = 200
-_MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 
 
 def _always() -> bool:
@@ -150,97 +144,6 @@ class TooManyRequests(ApiStatusError):
 
 class ServerError(ApiStatusError):
     """5xx: the server could not. It may or may not have applied a write."""
-
-
-_BY_STATUS: dict[int, type[ApiStatusError]] = {
-    400: Invalid,
-    401: Unauthorized,
-    403: Forbidden,
-    404: NotFound,
-    405: Invalid,
-    409: Conflict,
-    410: Expired,
-    413: Invalid,
-    415: Invalid,
-    422: Invalid,
-    429: TooManyRequests,
-}
-
-
-class Cause(msgspec.Struct, frozen=True):
-    reason: str | None = None
-    message: str | None = None
-    field: str | None = None
-
-
-class Details(msgspec.Struct, frozen=True):
-    causes: tuple[Cause, ...] | None = None
-
-
-class Status(msgspec.Struct, frozen=True):
-    """`meta/v1` Status, the body of every error and of a watch's ERROR event."""
-
-    code: int | None = None
-    reason: str | None = None
-    message: str | None = None
-    details: Details | None = None
-
-
-_STATUS = msgspec.json.Decoder(Status)
-
-
-def status_error(status: Status, code: int) -> ApiStatusError:
-    """Return the error of a Status object; `code` is the HTTP status, for a Status without one."""
-    code = status.code or code
-    causes = tuple(
-        (cause.reason or "", cause.field or cause.message or "")
-        for cause in (status.details and status.details.causes) or ()
-    )
-    kind = _BY_STATUS.get(code)
-    if kind is None:
-        kind = ServerError if code >= _SERVER_ERRORS else ApiStatusError
-    if kind is TooManyRequests and any(reason == "DisruptionBudget" for reason, _ in causes):
-        kind = DisruptionBudgetExceeded
-    reason = status.reason or _phrase(code)
-    return kind(code, reason, " ".join((status.message or "no message").split()), causes)
-
-
-def api_error(status: int, body: bytes) -> ApiStatusError:
-    """Return the error of a response that is not a success.
-
-    The body may be a Status object. Proxies and overloaded servers send HTML, plain text or
-    nothing instead.
-    """
-    try:
-        parsed = _STATUS.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        text = " ".join(_MARKUP.sub(" ", body.decode(errors="replace")).split())
-        parsed = Status(message=text if len(text) <= _EXCERPT else text[: _EXCERPT - 1] + "…")
-    # A code in the body must not turn a refusal into something else.
-    return status_error(msgspec.structs.replace(parsed, code=status), status)
-
-
-async def send(cluster: Cluster, request: Request, timeout: float) -> bytes:
-    """Send one request and return the body of its response.
-
-    Raises ApiStatusError for a status that is not a success. Raises OutcomeUnknown for a body that
-    no API server sends, such as a proxy's page: the request may not have reached a server.
-    """
-    response = await cluster.request(request, timeout=timeout)
-    if response.status // 100 != 2:  # noqa: PLR2004  the class of successes
-        raise api_error(response.status, response.body)
-    if not response.body.lstrip().startswith(b"{"):
-        raise OutcomeUnknown(
-            f"answered {response.status} with no JSON object: is it an API server?"
-        )
-    return response.body
-
-
-def _phrase(code: int) -> str:
-    try:
-        return http.HTTPStatus(code).phrase.replace(" ", "")
-    except ValueError:
-        return "Unknown"
 
 
 def is_name(text: str) -> bool:

@@ -23,6 +23,7 @@ from typing import Generic, NoReturn, TypeVar
 
 import attrs
 
+from kubedsm.kube.client.api_errors import api_error
 from kubedsm.kube.client.port import (
     ApiStatusError,
     Cluster,
@@ -32,7 +33,6 @@ from kubedsm.kube.client.port import (
     Invalid,
     NotFound,
     Request,
-    api_error,
 )
 from kubedsm.kube.watching.watched import Watched
 from kubedsm.kube.wire import decoding

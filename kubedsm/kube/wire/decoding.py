@@ -14,7 +14,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import attrs
 import msgspec
 
-from kubedsm.kube.client.port import ApiStatusError, status_error
+from kubedsm.kube.client.api_errors import status_error
+from kubedsm.kube.client.port import ApiStatusError
 from kubedsm.kube.wire import pods, schema
 from kubedsm.kube.wire.errors import UNREADABLE, Source, unreadable, wire_error
 from kubedsm.kube.wire.pod_requests import Amounts, FieldError, integers

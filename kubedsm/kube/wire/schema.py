@@ -9,7 +9,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
-from kubedsm.kube.client.port import Status
+from kubedsm.kube.client.api_errors import Status
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, REQUEST_ANNOTATION
 from kubedsm.model.model import DELETION_COST_ANNOTATION, DO_NOT_DISRUPT_ANNOTATION
 from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
