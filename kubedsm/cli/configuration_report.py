@@ -9,7 +9,7 @@ import attrs
 import click
 import msgspec
 
-from kubedsm.app.configuration_source import said_in
+from kubedsm.app.live_configuration import said_in
 from kubedsm.cli.cluster import connect_cluster, find_scheduler, names_scheduler
 from kubedsm.cli.console import print_json
 from kubedsm.cli.inputs import read_dump, snapshot_of

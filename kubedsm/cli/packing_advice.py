@@ -51,7 +51,7 @@ class PackAdvice:
         found = suggestion_of(self.snapshot, policy, packed, parts)
         if runtime.packer is not None:
             packing = PackResponse(found, packed.evicted, packed.certificates)
-            await runtime.packer.making.carry_out(runtime.mirror.snapshot(), packing)
+            await runtime.packer.execute(runtime.mirror.snapshot(), packing)
 
     @property
     def words(self) -> str:

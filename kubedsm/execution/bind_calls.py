@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import attrs
 import structlog
 
-from kubedsm.kube.calls import verbs
+from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
     ApiStatusError,
     Cluster,
@@ -17,7 +17,7 @@ from kubedsm.kube.client.port import (
     ServerError,
     Unreachable,
 )
-from kubedsm.kube.wire.decoding import WireError
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.change import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import (
@@ -97,7 +97,7 @@ class BindCalls:
         marks = tier_marks(pod, None if node is None else node.tier)
         try:
             # The API server copies annotations and labels to the pod, without a further call.
-            await verbs.bind(
+            await writes.bind(
                 self._cluster,
                 pod,
                 NodeName(step.node),
@@ -120,7 +120,7 @@ class BindCalls:
             report(PodGone(step.pod))
             return
         try:
-            live = await verbs.get_pod(
+            live = await reads.get_pod(
                 self._cluster, pod.namespace, pod.name, timeout=self._timeout
             )
         except (ClusterError, WireError) as error:

@@ -16,9 +16,11 @@ import structlog
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.execution.bind_calls import TIER_LABEL, Report
-from kubedsm.kube.calls import live as lives
-from kubedsm.kube.calls import pod_writes
-from kubedsm.kube.calls.live import LiveOwner, LivePod
+from kubedsm.kube.calls import reads, writes
+from kubedsm.kube.calls.reads import (
+    LiveOwner,
+    LivePod,
+)
 from kubedsm.kube.client.port import (
     ApiStatusError,
     Cluster,
@@ -31,8 +33,8 @@ from kubedsm.kube.client.port import (
     ServerError,
     Unreachable,
 )
-from kubedsm.kube.wire.decoding import WireError
-from kubedsm.kube.wire.move_mark import MoveMark
+from kubedsm.kube.wire.annotations import MoveMark
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import MIGRATING_LABEL, Pod
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
@@ -87,16 +89,16 @@ class MigrationCalls:
     async def check(self, pod: Pod, mode: MoveMode) -> Accepted | str:
         """Check the migration on live objects; return a reason if it must not begin."""
         try:
-            found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+            found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
             if found.pod.uid != pod.uid:
                 return "the pod is gone"
             if found.pod.terminating or found.pod.detached or not found.pod.ready:
                 return "the pod is not Ready, or on its way already"
-            owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
-            services = await lives.services_by_template(
+            owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
+            services = await reads.services_by_template(
                 self.cluster, pod.namespace, timeout=self.timeout
             )
-            budgets = await lives.budgets_of(self.cluster, found.pod, timeout=self.timeout)
+            budgets = await reads.budgets_of(self.cluster, found.pod, timeout=self.timeout)
         except (ClusterError, WireError) as error:
             self._warn_of_denial("move not checked", error, pod)
             return f"it cannot be checked: {error}"
@@ -107,7 +109,7 @@ class MigrationCalls:
     async def detach(self, step: Step, pod: Pod, is_pending: IsPending, report: Report) -> None:
         """Detach the pod in its present state; a change in between makes the API server refuse."""
         try:
-            found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+            found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
             if found.pod.uid != pod.uid:
                 report(PodGone(pod.uid))
                 return
@@ -120,7 +122,7 @@ class MigrationCalls:
                 target=step.node,
                 since=f"{self.clock.wall():.3f}",
             )
-            await pod_writes.detach(
+            await writes.detach(
                 self.cluster, found.pod, found.template_hash, mark, timeout=self.timeout
             )
         except (OutcomeUnknown, ServerError) as error:
@@ -140,7 +142,7 @@ class MigrationCalls:
         await self.clock.sleep(RETRY)
         while found is not None and is_pending():
             try:
-                owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+                owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
             except (ClusterError, WireError):
                 owner = None
             if owner is not None and is_pending():
@@ -162,15 +164,15 @@ class MigrationCalls:
         while is_pending():
             pause, refused = REFUSED.after(refusals), ""
             try:
-                found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
-                owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+                found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
+                owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
                 if owner.gone:
                     report(CallRefused(step.id, "the owner is gone"))  # a detached pod is restored
                     return
                 if owner.ready_others < min(ready_to_keep, owner.wanted):
                     refused = f"only {owner.ready_others} other pods of its owner are Ready"
                 elif found.pod.uid == pod.uid and is_pending():
-                    await pod_writes.evict(self.cluster, pod, timeout=self.timeout)
+                    await writes.evict(self.cluster, pod, timeout=self.timeout)
             except NotFound as error:
                 self.said.log(log.info, "pod not found, waiting for the watch", error, pod=str(pod))
             except DisruptionBudgetExceeded as error:
@@ -201,10 +203,10 @@ class MigrationCalls:
         None if the pod is not detached now. False if the annotation is forged: its owner exists and
         has not released the pod. Raises ClusterError, WireError.
         """
-        found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+        found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
         if found.pod.uid != pod.uid or not found.pod.detached:
             return None
-        owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+        owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
         return found.mark if owner.gone or owner.lets_go else False
 
     async def restore(self, step: Step, pod: Pod, is_pending: IsPending, report: Report) -> None:
@@ -214,7 +216,7 @@ class MigrationCalls:
             if not is_pending():
                 return
             try:
-                found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+                found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
                 if found.pod.uid != pod.uid:
                     report(PodGone(pod.uid))
                     return
@@ -237,16 +239,16 @@ class MigrationCalls:
         `refused`: that reason of the last attempt. After a refusal the pod is better reattached, or
         left to the garbage collector, than left detached for ever.
         """
-        owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+        owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
         match fate(owner, eviction_refused=bool(refused)):
             case Fate.EVICT:
                 try:
-                    await pod_writes.evict(self.cluster, found.pod, timeout=self.timeout)
+                    await writes.evict(self.cluster, found.pod, timeout=self.timeout)
                 except (DisruptionBudgetExceeded, Forbidden) as error:
                     self._warn_of_denial("eviction refused", error, found.pod)
                     return error.message
             case Fate.COLLECT:
-                await pod_writes.leave_to_collector(
+                await writes.leave_to_collector(
                     self.cluster,
                     found.pod,
                     found.owner_name,
@@ -257,7 +259,7 @@ class MigrationCalls:
                 self.said.log(log.info, event, refused, pod=pod)
                 self.on_collected(found.pod, refused)
             case Fate.REATTACH:
-                await pod_writes.reattach(
+                await writes.reattach(
                     self.cluster, found.pod, found.template_hash, timeout=self.timeout
                 )
             case Fate.WAIT:

@@ -15,8 +15,8 @@ import structlog
 
 from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.kube.client.port import ClusterError
-from kubedsm.kube.wire.decoding import WireError
-from kubedsm.kube.wire.move_mark import MoveMark
+from kubedsm.kube.wire.annotations import MoveMark
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.process.backoff import Doubling

@@ -16,7 +16,7 @@ import structlog
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.explain.listener import Listener
-from kubedsm.kube.calls import live, pod_writes
+from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
     Cluster,
     ClusterError,
@@ -211,7 +211,7 @@ class Preemptor:
         if await self._is_hopeless(pod):
             return
         try:
-            budgets = await live.all_budgets(self.cluster, timeout=self.timeout)
+            budgets = await reads.all_budgets(self.cluster, timeout=self.timeout)
         except (ClusterError, WireError) as error:
             self.said.log(log.warning, "budgets unreadable", error)
             budgets = []  # the API server enforces them in any case
@@ -353,7 +353,7 @@ class Preemptor:
         error: ClusterError | None = None
         for _ in range(TRIES):
             try:
-                await pod_writes.evict(self.cluster, victim, timeout=self.timeout, dry_run=dry_run)
+                await writes.evict(self.cluster, victim, timeout=self.timeout, dry_run=dry_run)
             except DisruptionBudgetExceeded as refusal:
                 raise EvictionRefusedError(f"{victim}: {refusal.message}") from None
             except Forbidden as refusal:

@@ -9,7 +9,7 @@ from kubedsm.app.leader_election import Elector
 from kubedsm.execution.limits import Limits
 from kubedsm.execution.migration_calls import Fate, MigrationCalls
 from kubedsm.execution.placement_manager import PlacementManager
-from kubedsm.kube.calls import verbs
+from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Request, not_sent
 from kubedsm.kube.client.write_gate import READS, WriteGate
 from kubedsm.model.mirror import ClusterMirror
@@ -23,7 +23,7 @@ from plans.events import CallRefused, OutcomeLost
 
 
 def deletions_unheard(monkeypatch):
-    monkeypatch.setattr("kubedsm.kube.watching.known_objects.KnownObjects.remove", unheard)
+    monkeypatch.setattr("kubedsm.kube.watching.reflector.KnownObjects.remove", unheard)
 
 
 def unheard(*_):
@@ -45,7 +45,7 @@ def binds_without_uid(monkeypatch):
             del body["metadata"]["uid"]
         return Request(method, path, *rest, body=body, **more)
 
-    monkeypatch.setattr(verbs, "Request", without_uid)
+    monkeypatch.setattr(writes, "Request", without_uid)
 
 
 def lost_answers_forget_reservations(monkeypatch):

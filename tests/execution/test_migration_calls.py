@@ -5,9 +5,9 @@ import asyncio
 import attrs
 import pytest
 
-from kubedsm.kube.calls import pod_writes, verbs
+from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Conflict, Invalid, Unreachable
-from kubedsm.kube.wire.move_mark import MoveMark
+from kubedsm.kube.wire.annotations import MoveMark
 from kubedsm.model.model import Uid
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
@@ -187,12 +187,12 @@ async def test_an_eviction_that_is_forbidden_is_refused_at_once():
 
 
 WRITES = {
-    "detach": lambda *at: pod_writes.detach(*at, "h1", MARK, timeout=1),
-    "reattach": lambda *at: pod_writes.reattach(*at, "h1", timeout=1),
-    "annotate": lambda *at: pod_writes.annotate(*at, {"a": "b"}, {}, timeout=1),
-    "evict": lambda *at: pod_writes.evict(*at, timeout=1),
-    "bind": lambda *at: verbs.bind(*at, "n1", annotations={}, labels={}, timeout=1),
-    "condition": lambda *at: verbs.set_pod_condition(*at, "r", "m", since=0.0, timeout=1),
+    "detach": lambda *at: writes.detach(*at, "h1", MARK, timeout=1),
+    "reattach": lambda *at: writes.reattach(*at, "h1", timeout=1),
+    "annotate": lambda *at: writes.annotate(*at, {"a": "b"}, {}, timeout=1),
+    "evict": lambda *at: writes.evict(*at, timeout=1),
+    "bind": lambda *at: writes.bind(*at, "n1", annotations={}, labels={}, timeout=1),
+    "condition": lambda *at: writes.set_pod_condition(*at, "r", "m", since=0.0, timeout=1),
 }
 
 

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from kubedsm.execution.migration_calls import Accepted, Fate, fate
-from kubedsm.kube.calls.live import LiveOwner
+from kubedsm.kube.calls.reads import LiveOwner
 from kubedsm.model.model import Uid
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 def slow(runtime, seconds, **more):
     made = SlowPlanner(runtime.planner, seconds, **more)
-    runtime.suggester.planner = runtime._preemptor.planner = made
+    runtime.migrator.planner = runtime.preemptor.planner = made
     return made
 
 
@@ -92,7 +92,7 @@ async def test_moves_that_are_paused_meanwhile_are_not_begun():
     async with moving() as world, world.scheduler() as runtime:
 
         def pause(_):
-            runtime.suggester.paused = lambda: True
+            runtime.migrator.paused = lambda: True
 
         said = await overtaken(world, runtime, pause)
         assert "suggestion" not in said

@@ -7,7 +7,7 @@ from collections import Counter
 import attrs
 import pytest
 
-from kubedsm.app.event_handler import EventHandler
+from kubedsm.app.cluster_reflectors import EventHandler
 from kubedsm.model.change import Change
 from kubedsm.model.events import (
     KindKnown,

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from kubedsm.app.event_handler import EventHandler
+from kubedsm.app.cluster_reflectors import EventHandler
 from kubedsm.config.settings import Configuration, load
 from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.execution.migration_calls import MigrationCalls

@@ -12,12 +12,11 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Unreachable
-from kubedsm.kube.wire import sightings
 from kubedsm.model.model import Tier, Tiers
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES
 from kubedsm_lab.emulator.front import Delivery, EmulatedFront, RequestFault
-from kubedsm_lab.replay import following
+from kubedsm_lab.replay import following, sightings
 from kubedsm_lab.replay.following import Plan, followed, recorded
 from kubedsm_lab.replay.measures import lost_pod_seconds, pending_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder

@@ -11,7 +11,7 @@ from kubedsm.model.model import Resources, Tier
 from kubedsm.optimizer.packing.pack import Packed
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from kubedsm_lab.replay.command import EXPERIMENTS
 from kubedsm_lab.replay.packing import experiment
 from kubedsm_lab.replay.packing.attempts import (

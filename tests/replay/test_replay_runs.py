@@ -15,7 +15,7 @@ from kubedsm.config import settings
 from kubedsm.config.sections import MigrationSettings
 from kubedsm.config.settings import Configuration
 from kubedsm.execution.bind_calls import DELETION_COST_ANNOTATION
-from kubedsm.kube.calls import pod_writes
+from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Conflict, DisruptionBudgetExceeded, Request
 from kubedsm_lab.bench.processes import family
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
@@ -202,14 +202,14 @@ async def test_what_baselines_preempt_goes_whatever_its_budget_says():
         await asyncio.sleep(1)
         pods = {pod.name: pod for pod in runtime.mirror.snapshot().pods.values()}
         with pytest.raises(DisruptionBudgetExceeded):
-            await pod_writes.evict(world.front, pods[name], timeout=1)
+            await writes.evict(world.front, pods[name], timeout=1)
         plain = PlainBindings(world.front)
-        await pod_writes.evict(plain, pods[name], timeout=1, dry_run=True)
+        await writes.evict(plain, pods[name], timeout=1, dry_run=True)
         with pytest.raises(Conflict):
-            await pod_writes.evict(plain, attrs.evolve(pods[name], uid="another"), timeout=1)
+            await writes.evict(plain, attrs.evolve(pods[name], uid="another"), timeout=1)
         await asyncio.sleep(1)
         assert {name, other} == {pod["metadata"]["name"] for pod in world.pods("low")}
-        await pod_writes.evict(plain, pods[name], timeout=1)
+        await writes.evict(plain, pods[name], timeout=1)
         await asyncio.sleep(1)
         assert name not in {pod["metadata"]["name"] for pod in world.pods("low")}
 

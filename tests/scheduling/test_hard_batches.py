@@ -234,7 +234,7 @@ async def test_while_sites_are_away_each_stage_is_thought_about():
 async def test_no_move_is_thought_about_beside_a_batch():
     configuration = load("{suggester: {period: 100ms}}", "test")
     async with clouded(configuration=configuration) as world, world.scheduler() as runtime:
-        moves = runtime.suggester.planner = SlowPlanner(runtime.planner, 0.0)
+        moves = runtime.migrator.planner = SlowPlanner(runtime.planner, 0.0)
         planner = slow_batches(runtime, 30.0)
         world.deploy("hard", 1)
         await thought_about(world, planner)

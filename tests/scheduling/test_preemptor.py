@@ -228,9 +228,9 @@ async def test_a_pod_whose_bind_is_under_way_asks_for_no_more_room():
         urgent(world, cpu="64")
         await world.until(lambda: world.events("FailedScheduling"), 5)
         [pod] = runtime.mirror.pods()
-        assert runtime._preemptor._find_waiting(pod.uid) == pod
+        assert runtime.preemptor._find_waiting(pod.uid) == pod
         runtime.mirror.reserve(pod.uid, "e1", Resources())
-        assert runtime._preemptor._find_waiting(pod.uid) is None
+        assert runtime.preemptor._find_waiting(pod.uid) is None
         runtime.mirror.release(pod.uid)
 
 
@@ -317,7 +317,7 @@ async def test_a_nominated_node_that_closes_is_given_up():
         await filled(world, 4, terminationGracePeriodSeconds=20)
         urgent(world)
         await world.until(lambda: world.events("Preempted"), 5)
-        [nomination] = world.runtime._preemptor._nominations.values()
+        [nomination] = world.runtime.preemptor._nominations.values()
         closed = nomination.node
         world.api.patch(NODES, "", closed, {"spec": {"unschedulable": True}}, MERGE)
         await world.until(lambda: bound(world, "urgent"), 60)

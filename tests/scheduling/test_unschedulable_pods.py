@@ -5,7 +5,7 @@ import random
 import attrs
 import pytest
 
-from kubedsm.app.event_handler import EventHandler
+from kubedsm.app.cluster_reflectors import EventHandler
 from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import (

@@ -44,7 +44,7 @@ def placed(world, app="large"):
 def settled(world):
     """Whether nothing is held any more, and nothing under way."""
     runtime = world.runtime
-    mirror, preemptor = runtime.mirror, runtime._preemptor
+    mirror, preemptor = runtime.mirror, runtime.preemptor
     held = mirror._reservations or mirror._claims or preemptor._nominations or preemptor._kept
     return runtime.manager.quiet.is_set() and not held
 
@@ -55,7 +55,7 @@ class Counting:
     def __init__(self, runtime, seconds=0.0, meanwhile=None):
         self.asked, self.seconds, self.meanwhile = [], seconds, meanwhile
         self._planner = runtime.planner
-        runtime.packer.planner = self
+        runtime.migrator.planner = self
 
     async def solve(self, question):
         self.asked.append(question)

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from kubedsm.optimizer.programming.programme import Rows
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from support.histories import state_of
 
 

@@ -6,9 +6,9 @@ import orjson
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.execution.migration_calls import MigrationCalls
-from kubedsm.kube.calls import live
+from kubedsm.kube.calls import reads
+from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.kube.wire.decoding import pod as read
-from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
 from kubedsm.process.clock import VirtualClock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm_lab.emulator.api.api_server import ApiServer
@@ -118,8 +118,8 @@ class Still:
         return await self.step_calls.check(self.known(), mode)
 
     async def read_owner(self):
-        found = await live.read_pod(self.front, self.known(), timeout=10)
-        return await live.read_owner(self.front, found, timeout=10)
+        found = await reads.read_pod(self.front, self.known(), timeout=10)
+        return await reads.read_owner(self.front, found, timeout=10)
 
 
 def _ignore(_pod, _refused):

@@ -24,7 +24,7 @@ from kubedsm.explain.server import query_of, refused
 from kubedsm.observability.reading import Leadership
 from kubedsm.planner.requests import NoResponseError
 from kubedsm.planner.what_if import WhatIfRequest, WhatIfResponse
-from kubedsm.rebalancing.suggester import Suggester
+from kubedsm.rebalancing.suggester import Migrator
 from kubedsm.terminal.echo import escape_strings
 
 #: in a thread, how to tell; None: nothing is known of it
@@ -92,9 +92,9 @@ class Asking:
     async def _moves_now(self) -> WhatIfResponse | None:
         """What would be moved as things are, if that can be asked."""
         try:
-            suggester = self._suggester()
+            migrator = self._migrator()
             async with self._imagining:
-                return await self._answered(suggester.what_if((), ()))
+                return await self._answered(migrator.what_if((), ()))
         except web.HTTPServiceUnavailable:
             return None
 
@@ -115,7 +115,7 @@ class Asking:
         async with self._imagining:
             if number != self._latest:
                 raise web.HTTPConflict(text="somebody asked something else since: ask again\n")
-            question = self._suggester().what_if(*asked)
+            question = self._migrator().what_if(*asked)
             imagined = await self._answered(question)
         return as_json(told(imagined, asked, self._runtime.configuration.current))
 
@@ -125,13 +125,13 @@ class Asking:
         except NoResponseError as error:
             raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
 
-    def _suggester(self) -> Suggester:
+    def _migrator(self) -> Migrator:
         if hindrance := self._hindrance():
             raise web.HTTPServiceUnavailable(text=f"{hindrance}\n")
-        suggester = self._runtime.suggester
-        if suggester is None:
+        migrator = self._runtime.migrator
+        if migrator is None:
             raise web.HTTPServiceUnavailable(text="this policy moves nothing\n")
-        return suggester
+        return migrator
 
     def _hindrance(self) -> str:
         """Why nothing can be thought about here; empty if it can."""

@@ -208,7 +208,7 @@ def state_of(move: MoveOutcome, seen: Mapping[str, Row | None]) -> str:
 def _shown(runtime: Runtime) -> Iterator[tuple[str, Entry, MoveOutcome]]:
     """The moves to be told of, newest first: what was proposed only as long as it stands."""
     past, latest = 0, True
-    stands = runtime.suggester is not None and runtime.suggester.proposed is not None
+    stands = runtime.migrator is not None and runtime.migrator.proposed is not None
     for entry in runtime.decisions.record.newest_first():
         if entry.kind is not Kind.SUGGESTION:
             continue

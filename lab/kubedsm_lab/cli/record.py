@@ -74,7 +74,7 @@ def record(
     from kubedsm.cli.cluster import connect_cluster
     from kubedsm.cli.console import Stop, log_to, until_interrupted
     from kubedsm.cli.inputs import configuration_at
-    from kubedsm.kube.client.paths import is_name
+    from kubedsm.kube.client.port import is_name
     from kubedsm.terminal.whole_files import folder_for
     from kubedsm_lab.cli.recording_session import print_report, record_load
     from kubedsm_lab.replay.following import Plan

@@ -16,18 +16,17 @@ import attrs
 import msgspec
 
 from kubedsm.config.documents import DocumentError, content, json_as, reading
-from kubedsm.kube.client.paths import APPS, CORE, path_of
-from kubedsm.kube.client.port import Cluster
+from kubedsm.kube.client.port import APPS, CORE, Cluster, path_of
 from kubedsm.kube.joining import TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.watching.watched import Watched
-from kubedsm.kube.wire import sightings
 from kubedsm.kube.wire.decoding import Identity, Reader
-from kubedsm.kube.wire.sightings import DeploymentGone, PodGone, Sighting
 from kubedsm.model.model import Tier, Uid
 from kubedsm.process.clock import Clock
+from kubedsm_lab.replay import sightings
 from kubedsm_lab.replay.measures import Answers, ResponseTimes
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
+from kubedsm_lab.replay.sightings import DeploymentGone, PodGone, Sighting
 
 #: seconds that the load may end late: it began later, and waits for its last answers
 PATIENCE = 120.0

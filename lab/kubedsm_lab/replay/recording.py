@@ -5,8 +5,13 @@ from typing import NamedTuple
 
 import attrs
 
-from kubedsm.kube.wire import decoding, sightings
-from kubedsm.kube.wire.sightings import (
+from kubedsm.kube.wire import decoding
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Tiers, Uid
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.paper import NAMESPACE
+from kubedsm_lab.replay import sightings
+from kubedsm_lab.replay.sightings import (
     DeploymentGone,
     DeploymentSeen,
     NodeSeen,
@@ -14,10 +19,6 @@ from kubedsm.kube.wire.sightings import (
     PodSeen,
     Sighting,
 )
-from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Tiers, Uid
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
-from kubedsm_lab.emulator.api.store import ObjectChange
-from kubedsm_lab.emulator.paper import NAMESPACE
 from kubedsm_lab.replay.timeline import Life, MoveRecord, Span, Timeline
 
 #: label that a Service selects; migrations do not change it

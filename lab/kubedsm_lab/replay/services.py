@@ -15,9 +15,9 @@ from pathlib import Path
 import attrs
 import msgspec
 
+from kubedsm.config.documents import SERVICES as SERVICES_FILE
 from kubedsm.config.documents import DocumentError, at, content, converted, reading
 from kubedsm.config.duration import DurationError, format_duration, parse_duration
-from kubedsm.config.recognised import SERVICES as SERVICES_FILE
 from kubedsm.config.yaml_text import parsed
 from kubedsm.model.quantities import QuantityError, millis
 from kubedsm_lab.emulator.api.resources import (

@@ -8,8 +8,13 @@ from typing import Any
 
 import attrs
 
-from kubedsm.config.documents import STDIN, DocumentError, content
-from kubedsm.config.recognised import SCENARIO, mistaken
+from kubedsm.config.documents import (
+    SCENARIO,
+    STDIN,
+    DocumentError,
+    content,
+    mistaken,
+)
 from kubedsm.config.yaml_text import parsed_all
 from kubedsm_lab.replay.world import Run, Setup
 from loadgen.generators import PAPER_COEFFICIENTS, normal

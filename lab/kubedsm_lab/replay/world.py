@@ -12,7 +12,6 @@ from kubedsm.app.assembly import Runtime
 from kubedsm.app.prometheus import Asker
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.listener import Listener
-from kubedsm.kube.wire import sightings
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.optimizer.policies.registry import KUBEDSM, POLICIES
 from kubedsm.process.clock import Clock, VirtualClock
@@ -20,6 +19,7 @@ from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, paper_cluster
+from kubedsm_lab.replay import sightings
 from kubedsm_lab.replay.films import Camera
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
