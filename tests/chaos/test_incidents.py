@@ -67,7 +67,7 @@ def test_a_pod_that_waits_though_it_fits_is_seen(monkeypatch):
         pass
 
     usual = reference("burst", 0)
-    monkeypatch.setattr("kubedsm.execution.bind_calls.verbs.bind", never)
+    monkeypatch.setattr("kubedsm.execution.bind_calls.writes.bind", never)
     fault = Fault.parse("world:pods.ADDED:0:node-cordoned/minute")
     outcome = play(Injection("burst", fault), usual)
     assert any("I4" in violation for violation in outcome.violations)
@@ -78,7 +78,7 @@ def test_a_pod_too_many_is_seen(monkeypatch):
         pass
 
     usual = reference("owner-deleted", 0)
-    monkeypatch.setattr("kubedsm.execution.migration_calls.pod_writes.evict", nothing)
+    monkeypatch.setattr("kubedsm.execution.migration_calls.writes.evict", nothing)
     fault = Fault.parse("world:patch-pods.detach:0:one-more")
     outcome = play(Injection("owner-deleted", fault), usual)
     assert any("marked" in violation for violation in outcome.violations)
@@ -86,12 +86,12 @@ def test_a_pod_too_many_is_seen(monkeypatch):
 
 def test_moves_that_nobody_thinks_of_any_more_are_seen(monkeypatch):
     usual = reference("cloud-to-edge", 0)
-    thinks = Suggester._may_think
+    thinks = Suggester._is_due
 
     def as_long_as_it_is_new(suggester):
-        return suggester.clock.monotonic() > 45 and thinks(suggester)
+        return suggester.migrator.clock.monotonic() > 45 and thinks(suggester)
 
-    monkeypatch.setattr(Suggester, "_may_think", as_long_as_it_is_new)
+    monkeypatch.setattr(Suggester, "_is_due", as_long_as_it_is_new)
     fault = Fault.parse("world:pods.ADDED:0:one-more")
     outcome = play(Injection("cloud-to-edge", fault), usual)
     assert any("started anew" in violation for violation in outcome.violations)

@@ -54,5 +54,5 @@ def test_a_pod_that_stays_unbound_is_seen(monkeypatch):
     async def never(*_, **__):
         pass
 
-    monkeypatch.setattr("kubedsm.execution.bind_calls.verbs.bind", never)
+    monkeypatch.setattr("kubedsm.execution.bind_calls.writes.bind", never)
     assert any("I7" in violation for violation in play(Injection("burst"), usual).violations)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from kubedsm.app.configuration_source import KEY
+from kubedsm.app.live_configuration import KEY
 from kubedsm.config.settings import dump
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.model.model import Tier

@@ -19,7 +19,7 @@ from kubedsm.app.assembly import Runtime
 from kubedsm.kube.client.port import Cluster, OutcomeUnknown, Request, Response
 from kubedsm.kube.client.write_gate import READS
 from kubedsm.kube.wire import decoding
-from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
+from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL, Resources
 from kubedsm_lab.emulator.actors.pod_state import (
     is_active,

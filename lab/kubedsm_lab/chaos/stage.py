@@ -242,7 +242,7 @@ class Stage:
     def tell_plans(self) -> None:
         """Record plans that are still in progress."""
         for process in self.running:
-            for story in process.runtime.manager.stories:
+            for story in process.runtime.manager.histories:
                 self.seam.tell(process.name, "under way", story)
 
     @property

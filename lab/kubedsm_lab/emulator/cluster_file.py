@@ -17,13 +17,15 @@ from typing import Any, Literal
 import msgspec
 
 from kubedsm.config.documents import (
+    CLUSTER,
+    DUMP,
     DocumentError,
     at,
     content,
     converted,
     reading,
+    refuse_others,
 )
-from kubedsm.config.recognised import CLUSTER, DUMP, refuse_others
 from kubedsm.config.yaml_text import parsed_all
 from kubedsm.model.quantities import QuantityError, millis
 from kubedsm.process.clock import SystemClock

@@ -9,7 +9,6 @@ from typing import Self
 
 import attrs
 
-from kubedsm.kube.wire.sightings import EMULATED_RUNTIME
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.actors.cache import Cache
@@ -38,6 +37,9 @@ from kubedsm_lab.emulator.api.resources import NODES, Object
 from kubedsm_lab.emulator.http.routes import Routes
 
 __all__ = ["ClusterSpec", "EmulatedCluster", "Timing"]
+
+#: `containerRuntimeVersion` of the nodes
+EMULATED_RUNTIME = "kubedsm-emulated://1"
 
 #: base of the addresses of nodes that come without one
 _FIRST_ADDRESS = IPv4Address("172.16.0.0")

@@ -14,7 +14,12 @@ import attrs
 import orjson
 
 from kubedsm.kube.client.api_errors import api_error
-from kubedsm.kube.client.port import ClusterError, OutcomeUnknown, Request, Response
+from kubedsm.kube.client.port import (
+    ClusterError,
+    OutcomeUnknown,
+    Request,
+    Response,
+)
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.http.routes import ApiRequest, RequestHandler, Stream
 

@@ -2,8 +2,8 @@
 
 import gc
 
-import loadgen.serve_command
-import loadgen.serving  # noqa: F401
+import loadgen.load_commands
+import loadgen.server  # noqa: F401
 from kubedsm_lab.emulator.processes import forked  # noqa: F401
 
 # A collection would write to every object, and so copy each page.
