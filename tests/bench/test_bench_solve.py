@@ -14,10 +14,10 @@ from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, SuggestLimits
 from kubedsm.optimizer.placing.decision import Binding, Decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.policies.in_turn import InTurn
-from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.highs import Highs
+from kubedsm_lab.baselines.in_turn import InTurn
+from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.bench.instances import DisagreementError
 from kubedsm_lab.bench.solve.instances import Instance, batches, crowded
 from kubedsm_lab.bench.solve.oracle import best_moves, best_placement

@@ -7,7 +7,7 @@ import pytest
 from kubedsm.kube.client.port import OutcomeUnknown, Unreachable
 from kubedsm.model.model import Resources
 from kubedsm.objective.objective import Objective, Promise
-from kubedsm.optimizer.policies.registry import POLICIES
+from kubedsm_lab.baselines.registry import POLICIES
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
 from kubedsm_lab.emulator.front import RequestFault

@@ -14,10 +14,10 @@ from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.packing.pack import Packed, pack
-from kubedsm.optimizer.policies.arrivals import served
-from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
 from kubedsm.optimizer.programming.programme import Solver
 from kubedsm.solvers.available import SolverKind, installed, solver_of
+from kubedsm_lab.baselines.arrivals import served
+from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.replay.packing.instances import Shape, instance
 
 #: as in "Priority Matters" (arXiv 2511.08373): nodes, and pods a node

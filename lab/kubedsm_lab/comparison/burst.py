@@ -6,7 +6,7 @@ import msgspec
 import orjson
 import structlog
 
-from kubedsm.optimizer.policies.registry import CACHE_SCHEDULER, KUBEDSM, POLICIES
+from kubedsm_lab.baselines.registry import CACHE_SCHEDULER, KUBEDSM, POLICIES
 from kubedsm_lab.bench.burst import contenders
 from kubedsm_lab.bench.burst.bare_loop import FOREVER
 from kubedsm_lab.bench.burst.policy_process import BATCHED

@@ -3,7 +3,7 @@
 import attrs
 import msgspec
 
-from kubedsm.optimizer.policies.registry import POLICIES
+from kubedsm_lab.baselines.registry import POLICIES
 from kubedsm_lab.comparison.experiment import Asked, Experiment, Found, Part, of_titles
 from kubedsm_lab.replay.hpa.command import PRESET
 from kubedsm_lab.replay.hpa.plan import REFERENCE, SHORT

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.comparison.experiment import Asked, Experiment, Found, Part, of_titles
 from kubedsm_lab.replay.load_aware.application import GRAPHS
 from kubedsm_lab.replay.load_aware.command import PRESET

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import attrs
 import msgspec
 
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.comparison.experiment import Asked, Experiment, Found, Part, of_titles
 from kubedsm_lab.replay.packing import command
 from kubedsm_lab.replay.packing.attempts import Attempt

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.terminal.running import nearest
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.comparison.experiment import Asked, Experiment
 from kubedsm_lab.comparison.kept import Kept
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.text import Text
 
-from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.terminal.console import Console
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.measured import mean
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.report import Report, policies_of, scenarios_of

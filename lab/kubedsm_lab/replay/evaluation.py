@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.paper import SERVICES
 from kubedsm_lab.replay import demand_tables, response_tables
 from kubedsm_lab.replay.glance import at_a_glance

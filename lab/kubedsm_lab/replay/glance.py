@@ -1,6 +1,6 @@
 """The figures that say most, in one table."""
 
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.measured import Measured, mean, percent
 from kubedsm_lab.replay.presets import MAIN_POLICIES, REFERENCE
 from kubedsm_lab.replay.report import number

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.charts.areas import areas
 from kubedsm_lab.replay.charts.bars import Bar, bars
 from kubedsm_lab.replay.charts.lines import Line, curve

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.paper import SERVICES
 from kubedsm_lab.replay.measured import Measured, mean, percent
 from kubedsm_lab.replay.presets import (

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubedsm.config.settings import Configuration, with_settings
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.oscillations import OSCILLATIONS, oscillation
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS, PRICES
 from kubedsm_lab.replay.random_clusters import random_cluster

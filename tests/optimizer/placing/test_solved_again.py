@@ -17,9 +17,9 @@ from kubedsm.model.serving_order import serving_order
 from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.policies.registry import POLICIES
 from kubedsm.optimizer.programming.programme import Solved, Status
 from kubedsm.solvers.highs import Highs
+from kubedsm_lab.baselines.registry import POLICIES
 from kubedsm_lab.bench.literal.rules import literal_rule
 from support.batch_orders import best_of_all, promises, served
 from support.placement_literal import standing

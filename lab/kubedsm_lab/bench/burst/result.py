@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from kubedsm.optimizer.policies.score_cache import Why
+from kubedsm_lab.baselines.score_cache import Why
 from kubedsm_lab.bench.burst import bare_loop
 from kubedsm_lab.replay.standings import Standing
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kubedsm.optimizer.policies.score_cache import Why
+from kubedsm_lab.baselines.score_cache import Why
 from kubedsm_lab.bench.burst.published import COLUMNS, TABLE_3
 from kubedsm_lab.bench.burst.result import CPU, TOP, BurstResult, Figures, Side, standings
 from kubedsm_lab.replay.report import number

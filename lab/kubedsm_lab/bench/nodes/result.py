@@ -11,8 +11,8 @@ import attrs
 from kubedsm.model.model import Resources
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.cloud import score_with
-from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.plugins.node_scores import balanced_allocation_score
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.bench.burst.figures import evenness
 from kubedsm_lab.bench.nodes import instance, published
 from kubedsm_lab.bench.nodes.contenders import BATCH, KUBE_SCHEDULER, PERCENTAGES, Decided, name_of

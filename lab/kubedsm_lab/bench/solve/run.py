@@ -17,12 +17,12 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import NANO, quality
 from kubedsm.optimizer.moving.suggestion import Suggestion, SuggestLimits
 from kubedsm.optimizer.placing.beyond.integer_choice import QOS
-from kubedsm.optimizer.policies.in_turn import InTurn, Room
-from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.plugins.fit import shortages
 from kubedsm.solvers.highs import Highs
+from kubedsm_lab.baselines.in_turn import InTurn, Room
+from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.bench.instances import DisagreementError
 from kubedsm_lab.bench.solve.best import ROUNDING, Best
 from kubedsm_lab.bench.solve.instances import Instance, batches, crowded

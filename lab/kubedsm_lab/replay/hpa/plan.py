@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from kubedsm.optimizer.policies.registry import CACHE_SCHEDULER, KUBEDSM
+from kubedsm_lab.baselines.registry import CACHE_SCHEDULER, KUBEDSM
 from kubedsm_lab.replay.hpa.published import SCHEDULED
 from kubedsm_lab.replay.hpa.service import DEMAND
 from kubedsm_lab.replay.hpa.trial import Trial

@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.hpa.figures import Times, chance_of_apart, recoveries, recovery
 from kubedsm_lab.replay.hpa.plan import REFERENCE
 from kubedsm_lab.replay.hpa.published import RISES, TABLE_4, WANTS_ALL, WINDOW

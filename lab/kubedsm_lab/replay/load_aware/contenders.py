@@ -8,11 +8,11 @@ import attrs
 from kubedsm.config.load_aware import LoadAware, NodeCapacity
 from kubedsm.config.settings import Configuration
 from kubedsm.objective.load import Capacity, LoadGoal
-from kubedsm.optimizer.policies.in_turn import Choose, InTurn
-from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
-from kubedsm.optimizer.policies.load_aware import load_aware
 from kubedsm.optimizer.policies.policy import Policy
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.in_turn import Choose, InTurn
+from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
+from kubedsm_lab.baselines.load_aware import load_aware
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.load_aware.application import CAPACITY, Resource
 
 _NET, _DISK = (int(CAPACITY[resource]) for resource in (Resource.NET, Resource.DISK))

@@ -12,8 +12,8 @@ import numpy as np
 from kubedsm.app.assembly import Runtime
 from kubedsm.kube.client.port import Cluster
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.policies.load_aware import one_eviction
 from kubedsm.process.clock import Clock, VirtualClock
+from kubedsm_lab.baselines.load_aware import one_eviction
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS

@@ -19,9 +19,9 @@ from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.packing.pack import Packed, pack
 from kubedsm.optimizer.packing.phases import Form, Phases
 from kubedsm.optimizer.packing.problem import Problem
-from kubedsm.optimizer.policies.arrivals import served
-from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
 from kubedsm.optimizer.programming.programme import Solver
+from kubedsm_lab.baselines.arrivals import served
+from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.replay.packing.instances import Shape, instance
 
 #: nothing is promised of the edge, and nothing gained by it: what counts is who is placed

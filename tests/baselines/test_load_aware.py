@@ -9,9 +9,9 @@ import pytest
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.model.model import Workload
 from kubedsm.objective.load import Capacity, LoadGoal
-from kubedsm.optimizer.policies.in_turn import InTurn
-from kubedsm.optimizer.policies.load_aware import load_aware, one_eviction
 from kubedsm.plugins.feasibility import Feasibility
+from kubedsm_lab.baselines.in_turn import InTurn
+from kubedsm_lab.baselines.load_aware import load_aware, one_eviction
 from support.measured_loads import GOAL, busy, drawn_load, edge
 from support.placement_instances import pod, resources, snapshot
 from support.policy_clusters import PROMISED

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kubedsm.model.model import Node, Pod, Tier
-from kubedsm.optimizer.policies.in_turn import Room, of_tier, pick
+from kubedsm_lab.baselines.in_turn import Room, of_tier, pick
 
 if TYPE_CHECKING:
     import random

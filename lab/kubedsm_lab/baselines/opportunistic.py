@@ -10,8 +10,8 @@ from typing import Self
 import attrs
 
 from kubedsm.model.model import Node, NodeName, Pod
-from kubedsm.optimizer.policies.in_turn import Room
 from kubedsm.plugins.scene import EquivalenceClass
+from kubedsm_lab.baselines.in_turn import Room
 
 #: seconds
 LASTS = 0.5

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from kubedsm.model.model import Share, Tier, Workload
-from kubedsm.optimizer.policies.registry import POLICIES
 from kubedsm.plugins.rejection import Rejection
+from kubedsm_lab.baselines.registry import POLICIES
 from support.policy_clusters import MI, PROMISED, node, pod, snapshot
 
 #: free cores: big 4, small 2; the cloud has two nodes

@@ -9,12 +9,12 @@ import pytest
 from kubedsm.kube.wire import decoding
 from kubedsm.model.model import Resources, Tier, Toleration
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
-from kubedsm.optimizer.policies.cache_scheduler import CacheScheduler
-from kubedsm.optimizer.policies.in_turn import InTurn
-from kubedsm.optimizer.policies.load_aware import load_aware
-from kubedsm.optimizer.policies.registry import CACHE_SCHEDULER, POLICIES
-from kubedsm.optimizer.policies.score_cache import ScoreCache, Why
 from kubedsm.plugins.feasibility import Feasibility
+from kubedsm_lab.baselines.cache_scheduler import CacheScheduler
+from kubedsm_lab.baselines.in_turn import InTurn
+from kubedsm_lab.baselines.load_aware import load_aware
+from kubedsm_lab.baselines.registry import CACHE_SCHEDULER, POLICIES
+from kubedsm_lab.baselines.score_cache import ScoreCache, Why
 from kubedsm_lab.bench.burst.figures import evenness
 from kubedsm_lab.replay.variants import contender
 from support import placement_instances, rule_instances

@@ -17,7 +17,7 @@ from kubedsm.model.serving_order import serving_order
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.placing.preemption import Preemption, PreemptionSearch
-from kubedsm.optimizer.policies.in_turn import Choose, Room
+from kubedsm_lab.baselines.in_turn import Choose, Room
 
 if TYPE_CHECKING:
     import random

@@ -17,8 +17,6 @@ from kubedsm.model.model import Node, NodeName, Pod, Tier
 from kubedsm.model.node_index import NodeIndex
 from kubedsm.model.node_order import nodes_to_find, window
 from kubedsm.optimizer.placing.cloud import least_allocated_score
-from kubedsm.optimizer.policies.in_turn import Room, pick
-from kubedsm.optimizer.policies.opportunistic import Ranking, signature
 from kubedsm.plugins.node_affinity import liking
 from kubedsm.plugins.node_scores import (
     MAX_NODE_SCORE,
@@ -30,6 +28,8 @@ from kubedsm.plugins.node_scores import (
     spread_score,
 )
 from kubedsm.plugins.plugins import SCORES
+from kubedsm_lab.baselines.in_turn import Room, pick
+from kubedsm_lab.baselines.opportunistic import Ranking, signature
 
 if TYPE_CHECKING:
     import random

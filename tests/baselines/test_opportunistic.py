@@ -13,8 +13,8 @@ from kubedsm.model.model import (
     Tier,
 )
 from kubedsm.model.selectors import Requirement
-from kubedsm.optimizer.policies.in_turn import InTurn, Room
-from kubedsm.optimizer.policies.kube_scheduler import KubeScheduler, scores, total_scores
+from kubedsm_lab.baselines.in_turn import InTurn, Room
+from kubedsm_lab.baselines.kube_scheduler import KubeScheduler, scores, total_scores
 from support.policy_clusters import PROMISED, node, pod, snapshot
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -5,13 +5,13 @@ from functools import partial
 
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, Promises
-from kubedsm.optimizer.policies import sencillo
-from kubedsm.optimizer.policies.cache_scheduler import CacheScheduler
-from kubedsm.optimizer.policies.in_turn import InTurn
-from kubedsm.optimizer.policies.kube_scheduler import KubeScheduler, kube_scheduler
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.optimizer.policies.load_aware import load_aware
 from kubedsm.optimizer.policies.policy import Policy
+from kubedsm_lab.baselines import sencillo
+from kubedsm_lab.baselines.cache_scheduler import CacheScheduler
+from kubedsm_lab.baselines.in_turn import InTurn
+from kubedsm_lab.baselines.kube_scheduler import KubeScheduler, kube_scheduler
+from kubedsm_lab.baselines.load_aware import load_aware
 
 KUBEDSM = "kubedsm"
 #: where nothing is measured it is kube-scheduler

@@ -7,7 +7,7 @@ from math import ceil, floor
 
 import pytest
 
-from kubedsm.optimizer.policies.score_cache import ScoreCache, Why
+from kubedsm_lab.baselines.score_cache import ScoreCache, Why
 from kubedsm_lab.bench.burst.figures import evenness
 
 #: best first

@@ -5,8 +5,8 @@ import random
 import attrs
 
 from kubedsm.model.model import Tier
-from kubedsm.optimizer.policies.arrivals import served
-from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
+from kubedsm_lab.baselines.arrivals import served
+from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from support.policy_clusters import MI, node, pod, snapshot
 
 

@@ -7,20 +7,20 @@ import pytest
 
 from kubedsm.model.model import Tier
 from kubedsm.optimizer.placing.cloud import least_allocated_score
-from kubedsm.optimizer.policies.in_turn import InTurn, Room
-from kubedsm.optimizer.policies.kube_scheduler import (
-    KubeScheduler,
-    kube_scheduler,
-    scores,
-    total_scores,
-)
-from kubedsm.optimizer.policies.registry import POLICIES
 from kubedsm.plugins.node_scores import (
     balanced_allocation_score,
     normalized,
     normalized_spread,
     spread_score,
 )
+from kubedsm_lab.baselines.in_turn import InTurn, Room
+from kubedsm_lab.baselines.kube_scheduler import (
+    KubeScheduler,
+    kube_scheduler,
+    scores,
+    total_scores,
+)
+from kubedsm_lab.baselines.registry import POLICIES
 from support.policy_clusters import MI, PAPER, PROMISED, node, pod, snapshot
 
 KUBE_SCHEDULER = InTurn(kube_scheduler, *PROMISED)

@@ -10,8 +10,8 @@ from kubedsm.model.model import (
     Tier,
 )
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
-from kubedsm.optimizer.policies.in_turn import Room
-from kubedsm.optimizer.policies.kube_scheduler import scores, total_scores
+from kubedsm_lab.baselines.in_turn import Room
+from kubedsm_lab.baselines.kube_scheduler import scores, total_scores
 from support.policy_clusters import node, pod, snapshot
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from kubedsm.model.model import Node, NodeName, Pod
-from kubedsm.optimizer.policies.in_turn import Room
-from kubedsm.optimizer.policies.kube_scheduler import scores, total_scores
-from kubedsm.optimizer.policies.score_cache import ScoreCache, Why
+from kubedsm_lab.baselines.in_turn import Room
+from kubedsm_lab.baselines.kube_scheduler import scores, total_scores
+from kubedsm_lab.baselines.score_cache import ScoreCache, Why
 
 if TYPE_CHECKING:
     import random

@@ -13,8 +13,8 @@ from kubedsm.model.model import Node, Pod
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.load import LoadGoal
 from kubedsm.optimizer.moving.movable import Movable
-from kubedsm.optimizer.policies.in_turn import Room
-from kubedsm.optimizer.policies.kube_scheduler import scores, total_scores
+from kubedsm_lab.baselines.in_turn import Room
+from kubedsm_lab.baselines.kube_scheduler import scores, total_scores
 
 if TYPE_CHECKING:
     import random
