@@ -1,6 +1,7 @@
 """Moves as they are asked for, and what of them holds on the cluster as it is now."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 import attrs
 
@@ -10,8 +11,14 @@ from kubedsm.model.model import NodeName, Uid
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.moving.movable import Movable, default_movable
-from kubedsm.optimizer.moving.move_groups import halves, in_order
-from kubedsm.optimizer.moving.suggestion import Cause, Leg, Move, MoveKind, Suggestion
+from kubedsm.optimizer.moving.suggestion import (
+    Cause,
+    Leg,
+    Move,
+    MoveKind,
+    Suggestion,
+    split_into_legs,
+)
 from kubedsm.optimizer.placing.alone import rejection_elsewhere
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.pack_request import score_of
@@ -86,12 +93,38 @@ def holding(
     for group in {each.group: None for each in asked if each.uid not in refused}:
         mine = [each for each in asked if each.group == group]
         try:
-            legs += in_order(
-                leg for each in mine for leg in halves(moves[each.uid], frozenset(each.needs))
+            legs += _order_legs(
+                leg
+                for each in mine
+                for leg in split_into_legs(moves[each.uid], frozenset(each.needs))
             )
         except ValueError as error:
             refused |= {each.uid: str(error) for each in mine}
     return Holding(tuple(legs), refused)
+
+
+def _order_legs(legs: Iterable[Leg]) -> Iterator[Leg]:
+    """Yield requested legs in lexicographical topological order.
+
+    Raise ValueError for a cycle, or for a need that is no leg of the request. By graphlib: the
+    event loop's process does not import networkx.
+    """
+    by_name = {leg.name: leg for leg in legs}
+    sorter = TopologicalSorter({name: leg.needs for name, leg in by_name.items()})
+    try:
+        sorter.prepare()
+        known = all(leg.needs <= by_name.keys() for leg in by_name.values())
+    except CycleError:
+        known = False
+    if not known:
+        raise ValueError(f"legs wait for each other, or for no leg: {', '.join(by_name)}")
+    ready = set[str]()
+    while sorter:
+        ready.update(sorter.get_ready())
+        name = min(ready)
+        ready.remove(name)
+        yield by_name[name]
+        sorter.done(name)
 
 
 def _move(each: RequestedMove, snapshot: Snapshot, away: Away, movable: Movable) -> Move | str:

@@ -24,9 +24,8 @@ from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.gains import Gains, leading
 from kubedsm.optimizer.moving.balancing import still_pays
-from kubedsm.optimizer.moving.move_groups import edge_changes
 from kubedsm.optimizer.moving.rebalance import on_one_node
-from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion
+from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion, count_edge_changes
 from kubedsm.optimizer.programming.in_order import unproven
 from kubedsm.planner.requests import NoAnswerError, Thinker
 from kubedsm.planner.suggest_request import MovesToMake, migration_of
@@ -258,7 +257,7 @@ class Suggester:
             if any(uid in snapshot.pods and uid not in snapshot.placed for uid in waiting):
                 return True
             gains = Gains.of(snapshot, policy.promises_in(snapshot), policy.objective)
-            after = shares_after(gains.shares, edge_changes(moves))
+            after = shares_after(gains.shares, count_edge_changes(moves))
             changes = {w: share.edge - gains.shares[w].edge for w, share in after.items()}
             return leading(gains.of_changes(changes)) > 0
 

@@ -12,9 +12,8 @@ from kubedsm.optimizer.matching.best_fit import greatest_allocatable, size
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.moving.move_groups import edge_changes
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
-from kubedsm.optimizer.moving.suggestion import Cause
+from kubedsm.optimizer.moving.suggestion import Cause, count_edge_changes
 from kubedsm.plugins.fit import reasons, shortages
 from kubedsm_lab.bench.literal.enumerated_moves import best_by_enumeration
 from kubedsm_lab.bench.literal.paper import LiteralPaper
@@ -71,7 +70,7 @@ def literally_left(case, suggestion):
     moved = [*suggestion.moves, *suggestion.awaited]
     dropped = [left.pod for left in suggestion.rejected if left.why.cause in _DROPPED]
     named = {pod.uid for pod in (*dropped, *(move.pod for move in moved))}
-    changes, first, scores = edge_changes(moved), {}, {}
+    changes, first, scores = count_edge_changes(moved), {}, {}
     for pod in sorted(shot.pods.values(), key=leaving_turn):
         on_edge = shot.placed.get(pod.uid) in {node.name for node in edge}
         if pod.scheduler_name != shot.scheduler_name or not pod.counts_for_qos or on_edge:

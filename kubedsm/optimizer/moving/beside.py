@@ -7,9 +7,9 @@ import attrs
 
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.optimizer.moving.move_groups import Order, legs_of
+from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.move_order import order_of
-from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits
+from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits, count_legs
 from kubedsm.optimizer.placing.batch_kinds import is_plain
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
@@ -27,7 +27,7 @@ class Beside:
     def one_more(self, tier: Tier) -> bool:
         """Whether the limits leave one."""
         inside = sum(move.kind is MoveKind.EDGE_TO_EDGE for move in self.others)
-        return legs_of(self.others) < self.limits.max_moves and (
+        return count_legs(self.others) < self.limits.max_moves and (
             tier is not Tier.EDGE or inside < self.limits.max_edge_reorder
         )
 

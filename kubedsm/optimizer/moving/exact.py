@@ -14,12 +14,12 @@ from kubedsm.objective.objective import NANO
 from kubedsm.objective.worths import net
 from kubedsm.optimizer.moving.best_changes import Solution, TooManyError, best_changes
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
-from kubedsm.optimizer.moving.move_groups import Moves, legs_of, stopovers
 from kubedsm.optimizer.moving.move_order import Impasse
 from kubedsm.optimizer.moving.pairing import pair
 from kubedsm.optimizer.moving.proposal import Proposal, Question, allowed_of
 from kubedsm.optimizer.moving.relaxation import most_gained
 from kubedsm.optimizer.moving.solved_changes import MOST_PAIRS, SolvedChanges
+from kubedsm.optimizer.moving.suggestion import Moves, count_legs, count_stopovers
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
 
@@ -125,7 +125,7 @@ def _best_of_some(question: Question) -> Proposal:
 
 
 def _rank(question: Question, found: Proposal) -> tuple[Gain, int]:
-    return question.net(found.moves), -legs_of(found.moves)
+    return question.net(found.moves), -count_legs(found.moves)
 
 
 def _together(question: Question) -> Iterator[list[Workload]]:
@@ -175,7 +175,7 @@ def _best(question: Question, changes: Finder) -> Proposal:
     best, left_out = found.moves, [*refused, *found.refused]
     for impasse in left_out:
         order, _ = allowed_of(problem.rules.feasibility, impasse.moves, problem.room)
-        possible = legs_of(order.moves) <= question.limits.max_moves
+        possible = count_legs(order.moves) <= question.limits.max_moves
         if possible and question.net(order.moves) > question.net(best):
             best = order.moves
     return Proposal(best, proven=False, states=states, refused=tuple(left_out))
@@ -222,7 +222,7 @@ def _first(question: Question, changes: Finder) -> Proposal:
         if isinstance(moves, Impasse):
             if chosen is None:
                 return Proposal(proven=False, states=states, refused=(moves,))
-        elif moves is None or legs_of(moves) > limits.max_moves:
+        elif moves is None or count_legs(moves) > limits.max_moves:
             passed_over += 1
             waited = waited or not _held_now(problem, solution)
             if passed_over == _TRIES:
@@ -269,9 +269,9 @@ class _Chosen:
     @classmethod
     def of(cls, solution: Solution, moves: Moves, price: int) -> Self:
         """What the moves by which the solution is reached come to, stops on the way paid."""
-        left = net(solution.net, price * stopovers(moves))
+        left = net(solution.net, price * count_stopovers(moves))
         cost = (-solution.spread, -solution.fragmentation)
-        return cls(moves, (left, -legs_of(moves), *cost))
+        return cls(moves, (left, -count_legs(moves), *cost))
 
     @property
     def pays(self) -> bool:

@@ -16,15 +16,14 @@ import attrs
 
 from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid
 from kubedsm.optimizer.moving.edge_rules import taking_no_room
-from kubedsm.optimizer.moving.move_groups import (
-    Moves,
+from kubedsm.optimizer.moving.migration_graph import (
     Needs,
     Order,
-    circles_broken,
-    needs_of,
-    startable,
+    break_cycles,
+    find_needs,
+    list_startable,
 )
-from kubedsm.optimizer.moving.suggestion import Cause, Move, MoveKind, Reason
+from kubedsm.optimizer.moving.suggestion import Cause, Move, MoveKind, Moves, Reason
 from kubedsm.plugins.broken_rules import BrokenRules, worsened
 from kubedsm.plugins.feasibility import Feasibility, Rejection
 from kubedsm.plugins.fit import shortages
@@ -68,14 +67,14 @@ def order_of(
     Of moves that need each other's room the smallest that the cloud takes goes there first.
     """
     moves = tuple(attrs.evolve(move, stopover=None) for move in moves)
-    needs = needs_of(moves, free)
+    needs = find_needs(moves, free)
     room = {node.name: free[node.name] for node in feasibility.nodes if node.tier is Tier.CLOUD}
     for move in moves:
         if move.target in room:
             room[move.target] -= move.pod.requests
     found = next(_parked(feasibility, moves, needs, room), None)
     if found is None:
-        stuck = next(move for move in moves if move.pod.uid not in startable(needs))
+        stuck = next(move for move in moves if move.pod.uid not in list_startable(needs))
         return Impasse(stuck, _STUCK, (), moves)
     start, parked, room = found
     search = _Search(moves, needs, room, parked)
@@ -133,7 +132,7 @@ def _parked(
     room: Mapping[NodeName, Resources],
 ) -> Iterator[tuple[Feasibility, dict[Uid, NodeName], dict[NodeName, Resources]]]:
     """What the rules say, and the cloud's room, once pods stop over so that no circle is left."""
-    for chosen in circles_broken(moves, needs):
+    for chosen in break_cycles(moves, needs):
         state, nodes, left = feasibility, dict[Uid, NodeName](), dict(room)
         for move in chosen:
             gone = state.without_pod(move.pod.uid)

@@ -22,9 +22,17 @@ from kubedsm.optimizer.matching.best_fit import greatest_allocatable, size
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.movable import Movable
-from kubedsm.optimizer.moving.move_groups import edge_changes, legs_of, moves_of
 from kubedsm.optimizer.moving.move_order import Impasse
-from kubedsm.optimizer.moving.suggestion import Cause, MoveKind, NotTaken, Reason, SuggestLimits
+from kubedsm.optimizer.moving.suggestion import (
+    Cause,
+    MoveKind,
+    NotTaken,
+    Reason,
+    SuggestLimits,
+    count_edge_changes,
+    count_legs,
+    count_migrations,
+)
 from kubedsm.optimizer.moving.take_groups import Taken
 from kubedsm.plugins.class_verdicts import rejections
 from kubedsm.plugins.feasibility import Feasibility, Rejection
@@ -110,7 +118,7 @@ def _next_best(outcome: Outcome, gains: Gains, named: Container[Uid]) -> Iterato
 
     Those that add as much together.
     """
-    changes = edge_changes(outcome.taken.moves)
+    changes = count_edge_changes(outcome.taken.moves)
     greatest = greatest_allocatable(outcome.problem.nodes)
 
     more: dict[Workload, int] = {}
@@ -178,7 +186,7 @@ def _as_it_is(
         if worth <= price:
             beyond = Cause.BEYOND_THE_PROMISE.of()
             return Cause.BELOW_PRICE_ALONE.of(worth, price) if worth else beyond
-    if outcome.counted and legs_of(moves) >= limits.max_moves:
+    if outcome.counted and count_legs(moves) >= limits.max_moves:
         return Cause.MOST_MOVES.of(limits.max_moves)
     fetched = sum(move.kind is MoveKind.CLOUD_TO_EDGE for move in moves)
     if pod.node_name is not None and fetched >= limits.max_cloud_to_edge:
@@ -189,14 +197,14 @@ def _as_it_is(
     short = "no edge node has room for it" if of_nodes else f"no edge node takes it ({words})"
     if _cloud_is_full(outcome):
         return Cause.NO_ROOM_IN_THE_CLOUD.of(short)
-    if moves_of(moves) and outcome.counted:
-        return Cause.NO_MORE_MOVES.of(short, limits.max_moves - legs_of(moves))
+    if count_migrations(moves) and outcome.counted:
+        return Cause.NO_MORE_MOVES.of(short, limits.max_moves - count_legs(moves))
     return Cause.NO_MOVES.of(short)
 
 
 def _worth(outcome: Outcome, workload: Workload) -> float:
     """Of one more pod of the workload on the edge, in pod-seconds."""
-    done = edge_changes(outcome.taken.moves).get(workload, 0)
+    done = count_edge_changes(outcome.taken.moves).get(workload, 0)
     of_workload = outcome.worths.of_workload
     return (of_workload(workload, done + 1) - of_workload(workload, done)) / NANO
 

@@ -8,9 +8,9 @@ import attrs
 from kubedsm.model.model import NodeName, Resources
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
-from kubedsm.optimizer.moving.move_groups import Moves, circles_broken, needs_of, stopovers
+from kubedsm.optimizer.moving.migration_graph import break_cycles, find_needs
 from kubedsm.optimizer.moving.move_order import Impasse, order_of
-from kubedsm.optimizer.moving.suggestion import MoveKind
+from kubedsm.optimizer.moving.suggestion import MoveKind, Moves, count_stopovers
 from kubedsm.optimizer.moving.transfers import in_cloud, transfers
 from kubedsm.plugins.feasibility import Feasibility
 
@@ -29,10 +29,10 @@ def pair(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
     best: Moves | None = None
     for moves in transfers(problem, changes):
         for found in _startable(problem, moves):
-            if best is None or stopovers(found) < stopovers(best):
+            if best is None or count_stopovers(found) < count_stopovers(best):
                 best = found
             break
-        if best is not None and not stopovers(best):
+        if best is not None and not count_stopovers(best):
             break
     return best
 
@@ -48,22 +48,22 @@ def _allowed(
             # Where room in the cloud is waited for, other moves may do without.
             if not (order.stuck and _waits_for_the_cloud(moves, free)):
                 impasse = impasse or order
-        elif best is None or stopovers(order.moves) < stopovers(best):
+        elif best is None or count_stopovers(order.moves) < count_stopovers(best):
             best = order.moves
-        if best is not None and not stopovers(best):
+        if best is not None and not count_stopovers(best):
             break
     return best or impasse
 
 
 def _waits_for_the_cloud(moves: Moves, free: Mapping[NodeName, Resources]) -> bool:
-    needs = needs_of(moves, free)
+    needs = find_needs(moves, free)
     return any(move.kind is MoveKind.EDGE_TO_CLOUD and needs[move.pod.uid] for move in moves)
 
 
 def _startable(problem: EdgeProblem, moves: Moves) -> Iterator[Moves]:
     """The same with stopovers where they are needed, as far as the cloud holds all that comes."""
     away = [move.pod for move in moves if move.kind is MoveKind.EDGE_TO_CLOUD]
-    for chosen in circles_broken(moves, needs_of(moves, problem.room)):
+    for chosen in break_cycles(moves, find_needs(moves, problem.room)):
         if not chosen:
             yield moves
             continue

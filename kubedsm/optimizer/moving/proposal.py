@@ -10,9 +10,16 @@ from kubedsm.objective.objective import NANO
 from kubedsm.objective.worths import net
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
-from kubedsm.optimizer.moving.move_groups import Moves, Order, disruptions, gains_of
+from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.move_order import Impasse, order_of
-from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits
+from kubedsm.optimizer.moving.suggestion import (
+    Move,
+    MoveKind,
+    Moves,
+    SuggestLimits,
+    count_disruptions,
+    sum_gains,
+)
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.plugins.feasibility import Feasibility
 
@@ -45,11 +52,11 @@ class Question:
     def cost(self, moves: Moves) -> int:
         """What the moves cost. Room for a pod that has none is made at any price."""
         awaited = sum(move.source is None for move in moves)
-        return self.price * (disruptions(moves) - awaited * self.limits.max_moves)
+        return self.price * (count_disruptions(moves) - awaited * self.limits.max_moves)
 
     def net(self, moves: Moves) -> Gain:
         """What is left of what the moves are worth, when they are paid."""
-        return net(gains_of(self.worths, moves), self.cost(moves))
+        return net(sum_gains(self.worths, moves), self.cost(moves))
 
 
 @attrs.frozen(eq=False)

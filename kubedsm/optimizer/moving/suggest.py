@@ -31,8 +31,8 @@ from kubedsm.optimizer.moving.balancing import one_move
 from kubedsm.optimizer.moving.beside import Beside
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.exact import suggest_exact
+from kubedsm.optimizer.moving.migration_graph import Order, find_needs
 from kubedsm.optimizer.moving.movable import Movable, default_movable, unless_unwanted
-from kubedsm.optimizer.moving.move_groups import Moves, Order, edge_changes, gains_of, needs_of
 from kubedsm.optimizer.moving.not_taken import Outcome, not_taken
 from kubedsm.optimizer.moving.pairing import pair
 from kubedsm.optimizer.moving.paper.paper_suggester import suggest_paper
@@ -44,10 +44,13 @@ from kubedsm.optimizer.moving.suggestion import (
     ClusterScore,
     Move,
     MoveKind,
+    Moves,
     NotTaken,
     Reason,
     Suggestion,
     SuggestLimits,
+    count_edge_changes,
+    sum_gains,
 )
 from kubedsm.optimizer.moving.take_groups import Taken, take_groups
 from kubedsm.optimizer.programming.in_order import Certificate
@@ -186,8 +189,8 @@ def _found(
     return Suggestion(
         before=before,
         after=ClusterScore(
-            before.qos + sum(gains_of(gains, moves)),
-            shares_after(before.shares, edge_changes(moves)),
+            before.qos + sum(sum_gains(gains, moves)),
+            shares_after(before.shares, count_edge_changes(moves)),
             before.fragmentation + problem.fragmentation_added(moves),
         ),
         moves=tuple(move for move in moves if move.source is not None),
@@ -251,7 +254,7 @@ def _taken(snapshot: Snapshot, question: Question, moves: Moves) -> Taken:
 
     def take(moves: Moves) -> Taken:
         if problem.rules is None:
-            order = Order(moves, needs_of(moves, free))
+            order = Order(moves, find_needs(moves, free))
             return take_groups(
                 order,
                 question,

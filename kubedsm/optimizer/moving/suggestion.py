@@ -2,13 +2,15 @@
 
 import enum
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, Self
 
 import attrs
 from attrs import validators
 
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Share, Tier, Workload
+from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading
+from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.programming.in_order import Certificate
 
 #: characters: enough that no two suggestions that somebody looks at have the same name
@@ -66,6 +68,10 @@ class Move:
         return f"{self.gain:+.3f} points of QoS a move"
 
 
+Moves = tuple[Move, ...]
+_WITHIN_A_TIER = frozenset({MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_CLOUD})
+
+
 @attrs.frozen(slots=True)
 class Leg:
     """What is done at one go: a move, or its way to its stopover, or from there."""
@@ -89,6 +95,60 @@ class Leg:
 def first_leg(move: Move) -> str:
     """The name of the leg that leaves the source."""
     return str(move.pod) if move.stopover is None else f"{move.pod}-out"
+
+
+def split_into_legs(move: Move, needs: frozenset[str]) -> Iterator[Leg]:
+    """Yield the legs of a migration; `needs` are those of the last leg."""
+    if move.source is None:
+        return
+    if move.stopover is None:
+        yield Leg(move, move.source, move.target, needs)
+        return
+    yield Leg(move, move.source, move.stopover)
+    yield Leg(move, move.stopover, move.target, needs | {first_leg(move)})
+
+
+def count_edge_changes(moves: Iterable[Move]) -> dict[Workload, int]:
+    """Return by how many pods each workload's edge count changes."""
+    changes: dict[Workload, int] = {}
+    for move in moves:
+        if move.kind not in _WITHIN_A_TIER:
+            change = -1 if move.kind is MoveKind.EDGE_TO_CLOUD else 1
+            changes[move.pod.workload] = changes.get(move.pod.workload, 0) + change
+    return changes
+
+
+def sum_gains(gains: Gains, moves: Iterable[Move]) -> Gain:
+    return gains.of_changes(count_edge_changes(moves))
+
+
+def count_stopovers(moves: Iterable[Move]) -> int:
+    return sum(move.stopover is not None for move in moves)
+
+
+def count_legs(moves: Collection[Move]) -> int:
+    """Return how many times a pod gets another node: twice for a migration with a stopover."""
+    return len(moves) + count_stopovers(moves)
+
+
+def count_migrations(moves: Iterable[Move]) -> int:
+    """Return how many of these pods run already: pods that get their first node do not count."""
+    return sum(move.source is not None for move in moves)
+
+
+def count_disruptions(moves: Collection[Move]) -> int:
+    """Return how many legs of running pods there are: every one costs the migration price."""
+    return count_migrations(moves) + count_stopovers(moves)
+
+
+def gain_per_disruption(gain: Gain, moves: Collection[Move]) -> tuple[float, ...]:
+    """Return the QoS gained for each disruption, in points, by priority level."""
+    number = max(1, count_disruptions(moves))
+    return tuple(amount / NANO / number for amount in gain)
+
+
+def is_worthwhile(gain: Gain, moves: Collection[Move]) -> bool:
+    return leading(gain_per_disruption(gain, moves)) > LEAST_GAIN
 
 
 @attrs.frozen(slots=True)

@@ -8,18 +8,20 @@ from kubedsm.model.model import Workload
 from kubedsm.objective.fragmentation import SCALE
 from kubedsm.objective.gains import LEAST_GAIN, Gain, leading
 from kubedsm.objective.objective import NANO
-from kubedsm.optimizer.moving.move_groups import (
-    Moves,
-    Order,
-    edge_changes,
-    gains_of,
-    grouped,
-    per_move,
-    stopovers,
-    worth,
-)
+from kubedsm.optimizer.moving.migration_graph import Order, group_migrations
 from kubedsm.optimizer.moving.proposal import Question
-from kubedsm.optimizer.moving.suggestion import Cause, Move, Reason, SuggestLimits
+from kubedsm.optimizer.moving.suggestion import (
+    Cause,
+    Move,
+    Moves,
+    Reason,
+    SuggestLimits,
+    count_edge_changes,
+    count_stopovers,
+    gain_per_disruption,
+    is_worthwhile,
+    sum_gains,
+)
 
 #: What a group that changes no QoS must take from the fragmentation.
 _LEAST_DEFRAGMENTED = SCALE // 100
@@ -64,19 +66,19 @@ def take_groups(
     `together`: all moves are one group.
     """
     gains, worths = question.gains, question.worths
-    kept = [order.moves] if together else grouped(order.moves, order.joined, gains)
+    kept = [order.moves] if together else group_migrations(order.moves, order.joined, gains)
     left: list[tuple[Moves, Reason]] = []
     while kept:
         everything = [move for group in kept for move in group]
-        whole, all_worth = gains_of(gains, everything), gains_of(worths, everything)
+        whole, all_worth = sum_gains(gains, everything), sum_gains(worths, everything)
         marginal: list[tuple[float, ...]] = []
         refused: list[tuple[tuple[float, ...], int, Reason]] = []
         for at, group in enumerate(kept):
             others = [move for other in kept if other is not group for move in other]
-            gain = per_move(_lost(whole, gains_of(gains, others)), group)
-            if any(edge_changes(group).values()):
-                worth_of = _lost(all_worth, gains_of(worths, others))
-                alone = gains_of(gains, group)
+            gain = gain_per_disruption(_lost(whole, sum_gains(gains, others)), group)
+            if any(count_edge_changes(group).values()):
+                worth_of = _lost(all_worth, sum_gains(worths, others))
+                alone = sum_gains(gains, group)
                 reason = _too_little_gain(leading(gain), alone, worth_of, group, question)
             else:
                 drop = fragmentation_added(others) - fragmentation_added(everything)
@@ -101,7 +103,7 @@ def _lost(whole: Gain, without: Gain) -> Gain:
 def _too_little_gain(
     gain: float, alone: Gain, lost: Gain, group: Moves, question: Question
 ) -> Reason | None:
-    if not worth(alone, group) or gain <= LEAST_GAIN:
+    if not is_worthwhile(alone, group) or gain <= LEAST_GAIN:
         return Cause.NO_GAIN.of()
     cost = question.cost(group)
     if question.price and leading(lost) <= cost:
@@ -114,6 +116,6 @@ def _no_order(drop: int, group: Moves, limits: SuggestLimits) -> Reason | None:
         return Cause.NOT_DEFRAGMENTING.of()
     if drop < _LEAST_DEFRAGMENTED:
         return Cause.TOO_LITTLE_DEFRAGMENTED.of()
-    if stopovers(group):
+    if count_stopovers(group):
         return Cause.NEEDS_A_STOPOVER.of()
     return None

@@ -7,6 +7,7 @@ and then those that wait have what room there is.
 """
 
 from collections.abc import Container, Mapping
+from functools import partial
 
 import attrs
 import numpy as np
@@ -15,15 +16,13 @@ from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid
 from kubedsm.model.serving_order import serving_order
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.optimizer.moving.move_groups import Moves, Order, needs_of, startable
+from kubedsm.optimizer.moving.migration_graph import Order, break_cycles_greedily, find_needs
 from kubedsm.optimizer.moving.proposal import allowed_of
-from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind
+from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Moves
 from kubedsm.optimizer.packing.problem import Problem
 
 #: What the rules about other pods did not allow where it was tried.
 Refused = tuple[tuple[Pod, NodeName], ...]
-#: Stopovers that are looked for in one plan, at most.
-_STOPOVERS = 8
 
 
 @attrs.frozen(eq=False)
@@ -83,7 +82,7 @@ def _carried_out(problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[
     for pod in evicted:
         if pod.node_name is not None:
             free[pod.node_name] += pod.requests
-    order = _startable(problem, moves, free)
+    order = _order_startable(problem, moves, free)
     before = loads_after(problem, Plan(order.moves, evicted=evicted))
     came = _placed(problem, awaited, problem.room_after(before))
     if problem.rules is not None:
@@ -142,49 +141,33 @@ def _transfers(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, 
     return tuple(moves), tuple(awaited), tuple(evicted)
 
 
-def _startable(problem: Problem, moves: Moves, free: Mapping[NodeName, Resources]) -> Order:
-    """Those of the moves that can be carried out, some of them with a stopover."""
+def _order_startable(problem: Problem, moves: Moves, free: Mapping[NodeName, Resources]) -> Order:
+    """Return the migrations that can be carried out, some of them with a stopover."""
     while True:
-        needs = needs_of(moves, free)
-        stopping = _stopovers(problem, moves, needs, free)
-        done = startable(needs, stopping)
-        if len(done) == len(moves):
-            placed = tuple(
-                attrs.evolve(move, stopover=stopping.get(move.pod.uid)) for move in moves
-            )
-            return Order(placed, needs)
-        moves = tuple(move for move in moves if move.pod.uid in done)
+        needs = find_needs(moves, free)
+        spare = problem.rows_of(free)
+        for move in moves:
+            spare[problem.row_of[move.target]] -= problem.asks_of(move.pod)
+        find_stopover = partial(_reserve_stopover, problem, spare)
+        stopovers, startable = break_cycles_greedily(moves, needs, find_stopover)
+        if len(startable) == len(moves):
+            ordered = (attrs.evolve(m, stopover=stopovers.get(m.pod.uid)) for m in moves)
+            return Order(tuple(ordered), needs)
+        moves = tuple(move for move in moves if move.pod.uid in startable)
 
 
-def _stopovers(
-    problem: Problem,
-    moves: Moves,
-    needs: Mapping[Uid, frozenset[Uid]],
-    free: Mapping[NodeName, Resources],
-) -> dict[Uid, NodeName]:
-    """Where moves that wait in a circle may stop over, beside all that comes there."""
-    found: dict[Uid, NodeName] = {}
-    spare = problem.rows_of(free)
-    for move in moves:
-        spare[problem.row_of[move.target]] -= problem.asks_of(move.pod)
-    while len(found) < _STOPOVERS:
-        done = startable(dict(needs), found)
-        stuck = [move for move in moves if move.pod.uid not in done]
-        wanted = {uid for move in stuck for uid in needs[move.pod.uid]}
-        stuck = [m for m in stuck if m.pod.uid in wanted and m.pod.uid not in found]
-        for move in sorted(stuck, key=lambda m: (m.pod.requests.cpu, m.pod.requests.memory)):
-            fitting = problem.fitting(move.pod, spare)
-            fitting = [
-                row for row in fitting if problem.names[row] not in (move.source, move.target)
-            ]
-            if fitting:
-                row = max(fitting, key=lambda row: (spare[row].min(), -row))
-                found[move.pod.uid] = problem.names[row]
-                spare[row] -= problem.asks_of(move.pod)
-                break
-        else:
-            break
-    return found
+def _reserve_stopover(problem: Problem, spare: Ints, move: Move) -> NodeName | None:
+    """Take the capacity of a stopover from the node with the most spare capacity; return the node.
+
+    spare: N x R, free next to all pods that come.
+    """
+    fitting = problem.fitting(move.pod, spare)
+    fitting = [row for row in fitting if problem.names[row] not in (move.source, move.target)]
+    if not fitting:
+        return None
+    row = max(fitting, key=lambda row: (spare[row].min(), -row))
+    spare[row] -= problem.asks_of(move.pod)
+    return problem.names[row]
 
 
 def _placed(problem: Problem, awaited: Moves, room: Ints) -> Moves:

@@ -18,8 +18,7 @@ from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import Objective, Promises
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import Movable, default_movable, unless_unwanted
-from kubedsm.optimizer.moving.move_groups import Moves, disruptions
-from kubedsm.optimizer.moving.suggestion import Leg, Reason
+from kubedsm.optimizer.moving.suggestion import Leg, Moves, Reason, count_disruptions
 from kubedsm.optimizer.packing.carrying_out import Plan, Refused, loads_after, plan_of, trimmed
 from kubedsm.optimizer.packing.packing_search import Search
 from kubedsm.optimizer.packing.phases import PLACED, Form, GoalOrder, Phases, Weighing
@@ -182,7 +181,7 @@ class _Choice:
         return self.plan
 
     def _standing(self, plan: Plan, after: Ints) -> tuple[tuple[int, ...], int]:
-        return self._phases.standing(after), -disruptions(plan.moves)
+        return self._phases.standing(after), -count_disruptions(plan.moves)
 
 
 def _by_priority(problem: Problem, placed: Iterable[int]) -> dict[int, int]:

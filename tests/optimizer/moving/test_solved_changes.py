@@ -11,10 +11,10 @@ from kubedsm.objective.lasting import assumed
 from kubedsm.objective.worths import Worths
 from kubedsm.optimizer.moving import exact
 from kubedsm.optimizer.moving.exact import suggest_exact
-from kubedsm.optimizer.moving.move_groups import legs_of
 from kubedsm.optimizer.moving.proposal import Question
 from kubedsm.optimizer.moving.relaxation import most_gained
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
+from kubedsm.optimizer.moving.suggestion import count_legs
 from kubedsm.solvers.highs import Highs
 from support.ruled_instances import ruled_case
 from support.suggest_instances import crowded_case, drawn_case, wide_case
@@ -61,7 +61,7 @@ def test_the_moves_are_worth_what_those_of_the_dp_are(draw, seeds, levels, limit
             assert worth <= most or not best.proven, seed
             assert worth >= most or not found.proven, seed
         if found.proven and best.proven:
-            assert legs_of(found.moves) == legs_of(best.moves), seed
+            assert count_legs(found.moves) == count_legs(best.moves), seed
             if found.certificate is not None:
                 assert found.certificate.proven
                 assert found.certificate.value == max(leading(worth), 0), seed

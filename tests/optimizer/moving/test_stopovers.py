@@ -9,7 +9,7 @@ import pytest
 
 from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.objective import Objective, Promise
-from kubedsm.optimizer.moving.move_groups import Order
+from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.move_order import Impasse, order_of
 from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind

@@ -1,3 +1,7 @@
+import random
+from itertools import combinations
+from types import SimpleNamespace
+
 import attrs
 import pytest
 
@@ -5,14 +9,15 @@ from kubedsm.commands.advising import stages
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import Objective, Promise
-from kubedsm.optimizer.moving.move_groups import (
+from kubedsm.optimizer.moving.migration_graph import (
     Order,
-    circles_broken,
-    edge_changes,
-    grouped,
-    needs_of,
+    break_cycles,
+    find_needs,
+    group_migrations,
+    list_startable,
+    order_legs,
 )
-from kubedsm.optimizer.moving.suggestion import Move, MoveKind
+from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, count_edge_changes
 from support.placement_instances import resources
 from support.suggest_instances import running
 
@@ -31,7 +36,7 @@ def names(uids):
 
 def waits(moves, room):
     return {
-        uid.removeprefix("uid-"): names(others) for uid, others in needs_of(moves, room).items()
+        uid.removeprefix("uid-"): names(others) for uid, others in find_needs(moves, room).items()
     }
 
 
@@ -60,7 +65,7 @@ def test_room_goes_first_to_moves_that_others_may_wait_for():
     ]
     room = free(e1=0, e2=1, cloud=9)
     assert waits(moves, room) == {"a-1": set(), "b-1": {"a-1"}, "c-1": {"b-1"}}
-    assert next(circles_broken(moves, needs_of(moves, room))) == ()
+    assert next(break_cycles(moves, find_needs(moves, room))) == ()
 
 
 def test_of_each_circle_the_smallest_pod_stops_over():
@@ -71,7 +76,7 @@ def test_of_each_circle_the_smallest_pod_stops_over():
         move("d-1", "e4", "e5", 1),
         move("f-1", "e5", "e4", 2),
     ]
-    found = circles_broken(moves, needs_of(moves, free(e1=0, e2=0, e3=0, e4=0, e5=0)))
+    found = break_cycles(moves, find_needs(moves, free(e1=0, e2=0, e3=0, e4=0, e5=0)))
     stopping = [{move.pod.name for move in chosen} for chosen in found]
     assert stopping[:3] == [{"b-1", "d-1"}, {"b-1", "f-1"}, {"d-1", "a-1"}]
     assert len(stopping) == 9
@@ -91,15 +96,15 @@ def test_moves_that_wait_for_each_other_are_a_group():
         move("y-1", "e2", "cloud", 1, MoveKind.EDGE_TO_CLOUD),
         move("b-1", "cloud", "e3", 1, MoveKind.CLOUD_TO_EDGE),
     ]
-    needs = needs_of(moves, free(e1=0, e2=0, e3=1, cloud=9))
-    found = grouped(moves, needs, gains(x=0.5, y=0.0))
+    needs = find_needs(moves, free(e1=0, e2=0, e3=1, cloud=9))
+    found = group_migrations(moves, needs, gains(x=0.5, y=0.0))
     assert [names(m.pod.uid for m in group) for group in found] == [{"a-1", "x-1", "y-1"}, {"b-1"}]
 
 
 def test_within_a_tier_no_share_changes():
     kinds = ("cloud-to-edge", "edge-to-cloud", "edge-to-edge", "cloud-to-cloud")
     moves = [move(f"{n}-1", "x", "y", 1, MoveKind(kind)) for n, kind in enumerate(kinds)]
-    changed = {workload.name: change for workload, change in edge_changes(moves).items()}
+    changed = {workload.name: change for workload, change in count_edge_changes(moves).items()}
     assert changed == {"0": 1, "1": -1}
 
 
@@ -132,3 +137,85 @@ def test_stages_are_what_may_go_at_once():
     moves = [move(f"{name}-1", "e1", "e2") for name in "abcd"]
     found = stages(legs(*moves, a=["b"], d=["a", "c"]))
     assert found == (("shop/b-1", "shop/c-1"), ("shop/a-1",), ("shop/d-1",))
+
+
+def literal_order(legs):
+    """Repeatedly take the first name of which all needs are done; None for a cycle."""
+    left, ordered = {leg.name: leg for leg in legs}, []
+    while left:
+        ready = [name for name, leg in left.items() if leg.needs <= {o.name for o in ordered}]
+        if not ready:
+            return None
+        ordered.append(left.pop(min(ready)))
+    return tuple(ordered)
+
+
+def literal_startable(needs, stopping):
+    """Let migrations start whose needs are gone, until none starts any more."""
+    over, gone = set(), set(needs) & stopping
+    while ready := [uid for uid in needs if uid not in over and needs[uid] <= gone]:
+        over.update(ready)
+        gone.update(ready)
+    return over
+
+
+def literal_groups(moves, needs):
+    """Relabel the one of two groups that wait for each other, again and again."""
+    group = {each.pod.uid: at for at, each in enumerate(moves)}
+    for uid, others in needs.items():
+        for other in others:
+            old, new = group[other], group[uid]
+            group = {u: new if at == old else at for u, at in group.items()}
+    parts = {}
+    for each in moves:
+        parts.setdefault(group[each.pod.uid], []).append(each)
+    return [tuple(part) for part in parts.values()]
+
+
+def literal_choices(moves, needs):
+    """Try all sets of migrations within the edge that wait and are waited for, small ones first."""
+    stuck = needs.keys() - literal_startable(needs, set())
+    waited_for = {uid for each in stuck for uid in needs[each]} & stuck
+    inside = [each for each in moves if each.pod.uid in waited_for]
+    inside.sort(key=lambda m: (m.pod.requests.cpu, m.pod.requests.memory, str(m.pod)))
+    for number in range(len(inside) + 1):
+        for chosen in combinations(inside, number):
+            if len(literal_startable(needs, {m.pod.uid for m in chosen})) == len(needs):
+                yield chosen
+
+
+ALL_GAIN = SimpleNamespace(of_changes=lambda _: (10**9,))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_order_cycles_and_groups_equal_the_literal_forms_on_random_graphs(seed):
+    rng = random.Random(seed)
+    for _ in range(100):
+        moves = [
+            move(f"{n}-1", "e1", "e2", rng.choice((0.5, 1, 2))) for n in range(rng.randint(1, 7))
+        ]
+        uids = [each.pod.uid for each in moves]
+        density = rng.random() ** 2
+        needs = {
+            uid: frozenset(o for o in uids if o != uid and rng.random() < density) for uid in uids
+        }
+        stopping = {uid for uid in uids if rng.random() < 0.3}
+        assert list_startable(needs, stopping) == literal_startable(needs, stopping)
+        legs_ = [
+            Leg(
+                m, "e1", "e2", frozenset(str(o.pod) for o in moves if o.pod.uid in needs[m.pod.uid])
+            )
+            for m in moves
+        ]
+        expected = literal_order(legs_)
+        if expected is None:
+            with pytest.raises(ValueError, match="wait for each other"):
+                order_legs(legs_)
+        else:
+            assert order_legs(legs_) == expected
+        assert group_migrations(moves, needs, ALL_GAIN) == literal_groups(moves, needs)
+        choices = list(break_cycles(moves, needs))
+        literal = list(literal_choices(moves, needs))
+        fewest = len(literal[0]) if literal else 0
+        assert [c for c in choices if len(c) == fewest] == [c for c in literal if len(c) == fewest]
+        assert set(choices) <= set(literal)
