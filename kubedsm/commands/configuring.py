@@ -27,7 +27,7 @@ from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.model.model import Pod, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
-from kubedsm.objective.wishes import newest_wishing
+from kubedsm.objective.qos_targets import newest_requesting_pods
 from kubedsm.planner.suggest_request import migration_of
 from kubedsm.solvers.available import lacking
 from kubedsm.terminal.console import Console
@@ -130,7 +130,7 @@ def shown_workloads(snapshot: Snapshot, origins: Origins) -> Iterator[ShownWorkl
     """Of each workload that is ours, by its newest pod."""
     configuration: Configuration = origins.configuration
     promises = configuration.policy.promises_in(snapshot)
-    wishing = newest_wishing(snapshot)
+    wishing = newest_requesting_pods(snapshot)
     pods = {pod.workload: pod for pod in snapshot.pods.values()} | wishing
     for workload in snapshot.shares():
         pod, promise = pods[workload], promises(workload)

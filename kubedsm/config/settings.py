@@ -50,7 +50,7 @@ from kubedsm.config.yaml_text import parsed, parsed_all
 from kubedsm.model.model import Tiers, Workload
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.objective import Objective, Promise
-from kubedsm.objective.response_times import LatencyGoal
+from kubedsm.objective.qos_targets import LatencyGoal
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.available import solver_of

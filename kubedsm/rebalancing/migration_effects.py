@@ -18,7 +18,7 @@ from kubedsm.model.change import Change
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import NodeName, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.response_times import ResponseTimes
+from kubedsm.objective.qos_targets import ResponseTimes
 from kubedsm.optimizer.moving.suggestion import MoveKind
 from kubedsm.process.clock import Clock
 

@@ -5,7 +5,7 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm.model.model import Share, Tier, Workload
 from kubedsm.objective.objective import GREATEST, Promise
-from kubedsm.objective.traffic import by_traffic
+from kubedsm.objective.qos_targets import weigh_by_traffic
 from support.placement_instances import asking, node, snapshot
 
 A, B, C = (Workload("shop", "Deployment", name) for name in "abc")
@@ -13,7 +13,7 @@ A, B, C = (Workload("shop", "Deployment", name) for name in "abc")
 
 def weights(rates, totals=(4, 4, 4), promises=lambda _: Promise()):
     shares = {w: Share(0, n) for w, n in zip((A, B, C), totals, strict=True)}
-    made = by_traffic(promises, shares, rates.get)
+    made = weigh_by_traffic(promises, shares, rates.get)
     return [made(workload).weight for workload in (A, B, C)]
 
 
@@ -45,7 +45,7 @@ def test_a_workloads_own_weight_still_counts():
 
 
 def test_a_workload_that_is_not_there_weighs_what_it_weighs():
-    made = by_traffic(lambda _: Promise(weight=7), {A: Share(0, 1)}, {A: 5.0, B: 100.0}.get)
+    made = weigh_by_traffic(lambda _: Promise(weight=7), {A: Share(0, 1)}, {A: 5.0, B: 100.0}.get)
     assert (made(A).weight, made(B).weight) == (7, 7)
 
 

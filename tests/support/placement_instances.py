@@ -20,7 +20,7 @@ from kubedsm.model.model import (
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.wishes import Wishes
 from kubedsm.objective.objective import Promise
-from kubedsm.objective.slower_edge import not_filled_further
+from kubedsm.objective.qos_targets import cap_slower_edge
 
 GPU = "example.com/gpu"
 NO_RULES = SchedulingRules()
@@ -98,7 +98,7 @@ class Instance:
         slower = frozenset(w for w in self.snapshot.shares() if w.name in names)
         measured = attrs.evolve(self.snapshot.measured, slower=slower)
         shot = attrs.evolve(self.snapshot, measured=measured)
-        limited = not_filled_further(self.promises, shot)
+        limited = cap_slower_edge(self.promises, shot)
         promised = {**self.promised, **{w.name: limited(w) for w in slower}}
         return attrs.evolve(self, snapshot=shot, promised=promised)
 

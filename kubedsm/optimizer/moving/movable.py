@@ -6,7 +6,7 @@ from functools import cache
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Tier
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import Promises
-from kubedsm.objective.slower_edge import unwanted
+from kubedsm.objective.qos_targets import is_capped
 from kubedsm.optimizer.moving.suggestion import Cause, Reason
 
 #: Why the pod must stay where it is; None if it need not.
@@ -69,7 +69,7 @@ def unless_unwanted(snapshot: Snapshot, promises: Promises, movable: Movable) ->
 
     def reason(pod: Pod) -> Reason | None:
         why = movable(pod)
-        if why is None and unwanted(promises, pod.workload):
+        if why is None and is_capped(promises, pod.workload):
             node = snapshot.nodes.get(snapshot.placed.get(pod.uid, NodeName("")))
             if node is not None and node.tier is Tier.CLOUD:
                 return Cause.EDGE_SLOWER.of()

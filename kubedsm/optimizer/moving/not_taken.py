@@ -17,7 +17,7 @@ from kubedsm.model.model import (
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import NANO
-from kubedsm.objective.slower_edge import unwanted
+from kubedsm.objective.qos_targets import is_capped
 from kubedsm.optimizer.matching.best_fit import greatest_allocatable, size
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
@@ -105,7 +105,7 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTake
         first: dict[tuple[Workload, PodClass, Reason | None], Pod] = {}
         for pod in sorted(alike, key=leaving_turn):
             said = movable(pod) if pod.uid in held else None
-            if said is None and unwanted(outcome.worths.promises, pod.workload):
+            if said is None and is_capped(outcome.worths.promises, pod.workload):
                 said = Cause.EDGE_SLOWER.of()
             first.setdefault((pod.workload, pod.pod_class, said), pod)
         ranked = sorted(first.items(), key=lambda entry: str(entry[1]))[:left]

@@ -24,7 +24,7 @@ from kubedsm.objective.gains import Gains
 from kubedsm.objective.lasting import Lasting, assumed
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, Promises, quality
-from kubedsm.objective.slower_edge import as_promised, unwanted
+from kubedsm.objective.qos_targets import is_capped, without_caps
 from kubedsm.objective.worths import Worths
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.balancing import one_move
@@ -108,8 +108,8 @@ def suggest(
 
     gains = Gains.of(snapshot, promises, objective)
     wished = gains
-    if any(unwanted(promises, workload) for workload in gains.shares):
-        wished = Gains.of(snapshot, as_promised(promises), objective)
+    if any(is_capped(promises, workload) for workload in gains.shares):
+        wished = Gains.of(snapshot, without_caps(promises), objective)
     fragmentation = Fragmentation(measure, request_mix(snapshot))
     before = ClusterScore(
         quality(gains.shares, promises, objective),

@@ -1,7 +1,6 @@
 """KubeDSM itself: exact batches, as much of every service at the edge as its promise asks for."""
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -10,15 +9,11 @@ from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.model.model import NodeName, Pod, Tier, Uid
 from kubedsm.model.node_order import nodes_to_find
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fairness import per_namespace
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import Lasting, assumed
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, Promises
-from kubedsm.objective.response_times import LatencyGoal, or_measured
-from kubedsm.objective.slower_edge import not_filled_further
-from kubedsm.objective.traffic import Rates, by_traffic
-from kubedsm.objective.wishes import as_wished, or_declared
+from kubedsm.objective.qos_targets import LatencyGoal, Rates, resolve_qos_targets
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
@@ -68,18 +63,16 @@ class KubeDSM:
     cloud_percentage: int = 100
 
     def promises_in(self, snapshot: Snapshot) -> Promises:
-        """What is promised to each workload, and how much that weighs beside the others there."""
-        promises, measured = self.promises, snapshot.measured
-        if self.latency is not None:
-            promises = self.latency.promises(promises, measured)
-        promises = as_wished(promises, snapshot, self.most_wished)
-        if self.rates is not None:
-            rates = or_measured(self.rates, measured)
-            rates = or_declared(rates, snapshot, self.most_declared)
-            promises = by_traffic(promises, snapshot.shares(), rates)
-        if self.namespace_weights is not None:
-            promises = per_namespace(promises, snapshot.shares(), self.namespace_weights)
-        return cache(not_filled_further(promises, snapshot))
+        """Return the QoS target of each workload of the snapshot."""
+        return resolve_qos_targets(
+            self.promises,
+            snapshot,
+            latency=self.latency,
+            max_tenant_qos=self.most_wished,
+            rates=self.rates,
+            max_declared_rate=self.most_declared,
+            namespace_weights=self.namespace_weights,
+        )
 
     def place(
         self,
