@@ -39,9 +39,8 @@ from kubedsm.optimizer.placing.cloud_window import LookedAt
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.class_verdicts import rejections
 from kubedsm.plugins.feasibility import Feasibility, Rejection
-from kubedsm.plugins.fit import NO_TIER, NODE_RESOURCES_FIT, TIER, why_unschedulable
+from kubedsm.plugins.fit import NO_TIER, NODE_RESOURCES_FIT, TIER, too_little, why_unschedulable
 from kubedsm.plugins.plugins import BY_NAME
-from kubedsm.plugins.resources import too_little
 
 
 class NodeScore(NamedTuple):

@@ -100,6 +100,16 @@ class NodeIndex:
     def of(cls, nodes: Iterable[Node]) -> "NodeIndex":
         return cls({node.name: node for node in nodes})
 
+    @classmethod
+    def single(cls, node: Node) -> "NodeIndex":
+        """Return the index of one node, cached while the node is the same object."""
+        known = _SINGLE.get(id(node))
+        if known is None or known.nodes[0] is not node:
+            if len(_SINGLE) >= _CLASSES:
+                _SINGLE.clear()
+            known = _SINGLE[id(node)] = cls.of([node])
+        return known
+
     @cached_property
     def names(self) -> tuple[NodeName, ...]:
         return tuple(sorted(self._by_name))
@@ -220,3 +230,7 @@ class NodeIndex:
                 known &= self.selected(rules.node_affinity)
             self._affinities[rules] = known
         return known
+
+
+#: By identity of the node, which the index keeps alive.
+_SINGLE: dict[int, NodeIndex] = {}

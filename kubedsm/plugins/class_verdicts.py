@@ -1,19 +1,15 @@
-"""What a pod class and each node, or its room, decide between them: of all nodes at once.
-
-The same for one node is in `fit`.
-"""
+"""Verdicts of the plugins that need no other pods: one pod class against all nodes at once."""
 
 from collections.abc import Iterable, Iterator
 
-from kubedsm.model.model import NodeName, PodClass, SchedulingRules
+from kubedsm.model.model import Node, NodeName, PodClass, Resources, SchedulingRules
 from kubedsm.model.node_index import Mask, NodeIndex
 from kubedsm.model.room import Room
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.plugins.fit import NODE_PLUGINS, NODE_RESOURCES_FIT
+from kubedsm.plugins.fit import NODE_RESOURCES_FIT, node_resources_fit, shortages
 from kubedsm.plugins.plugin import Plugin
-from kubedsm.plugins.plugins import STATIC_FILTERS, Filters
+from kubedsm.plugins.plugins import NODE_PLUGINS, STATIC_FILTERS, Filters
 from kubedsm.plugins.rejection import RejectedNodes, Rejection
-from kubedsm.plugins.resources import node_resources_fit
 from kubedsm.plugins.scene import EquivalenceClass, Scene
 
 Finding = tuple[Plugin, RejectedNodes]
@@ -70,3 +66,17 @@ def rejections(pod_class: PodClass, nodes: NodeIndex, room: Room) -> dict[NodeNa
             return dict.fromkeys(nodes.names, Rejection(plugin.name, (reason,), everywhere=True))
     found = findings(_FILTERS, EquivalenceClass(pod_class), Scene.bare(nodes, room))
     return first_rejections(found, nodes)
+
+
+def accepts(pod_class: PodClass, node: Node, free: Resources) -> bool:
+    """Return whether one node with this free capacity accepts such a pod."""
+    open_to = open_nodes(pod_class, NodeIndex.single(node))
+    return bool(open_to[0]) and not shortages(pod_class.requests, free)
+
+
+def rejection(pod_class: PodClass, node: Node, free: Resources) -> Rejection | None:
+    """Return why one node with this free capacity rejects such a pod; None if it accepts."""
+    if accepts(pod_class, node, free):
+        return None
+    nodes = NodeIndex.single(node)
+    return rejections(pod_class, nodes, Room(nodes, {node.name: free}))[node.name]

@@ -16,7 +16,7 @@ from typing import Protocol
 import attrs
 
 from kubedsm.model.change import Change, Matter
-from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, SchedulingRules
+from kubedsm.model.model import Node, NodeName, Pod, Resources, SchedulingRules
 from kubedsm.model.node_index import Positions
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.plugins.rejection import RejectedNodes
@@ -38,7 +38,8 @@ class Cluster(Protocol):
 Filter = Callable[[EquivalenceClass, Scene], Iterable[RejectedNodes]]
 #: of each of these nodes 0..100; None if it has nothing to say
 Score = Callable[[EquivalenceClass, Scene, Positions], list[int] | None]
-Hint = Callable[[Change, EquivalenceClass, Cluster], bool]
+#: None: the node that changed, or has capacity freed, now accepts the pod
+Hint = Callable[[Change, EquivalenceClass, Cluster], bool] | None
 
 
 @attrs.frozen(slots=True, kw_only=True, eq=False)
@@ -55,8 +56,8 @@ class Plugin:
     #: comes before the filters of all plugins
     first_filter: Filter | None = None
     filter: Filter | None = None
-    #: the same for one node, where a pod class and a node decide it between them
-    node_filter: Callable[[PodClass, Node], str] | None = None
+    #: the verdict depends on the pod class and the node alone
+    static: bool = False
     #: the labels of the waiting pod decide as well as what it asks for
     by_labels: bool = False
     hint: Hint

@@ -6,14 +6,24 @@ before all of them. There is no NodeName here: a pod with spec.nodeName is bound
 
 from collections.abc import Mapping
 
-from kubedsm.plugins import fit, pod_affinity, pod_rules, ports, spread, volume_limits, volumes
+from kubedsm.plugins import (
+    fit,
+    node_affinity,
+    pod_affinity,
+    pod_rules,
+    ports,
+    spread,
+    taints,
+    volume_limits,
+    volumes,
+)
 from kubedsm.plugins.plugin import Filter, Plugin
 
 PLUGINS: tuple[Plugin, ...] = (
     pod_rules.SCHEDULING_GATES,
-    fit.NODE_UNSCHEDULABLE,
-    fit.TAINT_TOLERATION,
-    fit.NODE_AFFINITY,
+    taints.NODE_UNSCHEDULABLE,
+    taints.TAINT_TOLERATION,
+    node_affinity.NODE_AFFINITY,
     # After those, so that a control plane is rejected in the words that its taint is known by.
     fit.TIER,
     ports.NODE_PORTS,
@@ -26,17 +36,19 @@ PLUGINS: tuple[Plugin, ...] = (
     pod_affinity.INTER_POD_AFFINITY,
     pod_rules.DYNAMIC_RESOURCES,
 )
+#: need no other pods to decide. NodeResourcesFit is last: a node that never fits lacks nothing
+NODE_PLUGINS = (*(plugin for plugin in PLUGINS if plugin.static), fit.NODE_RESOURCES_FIT)
 BY_NAME: Mapping[str, Plugin] = {plugin.name: plugin for plugin in PLUGINS}
 
 Filters = tuple[tuple[Plugin, Filter], ...]
 #: what a pod class and a node decide between them; nodes ruled out by name come first of all
 STATIC_FILTERS: Filters = (
     *((plugin, plugin.first_filter) for plugin in PLUGINS if plugin.first_filter),
-    *((plugin, plugin.filter) for plugin in PLUGINS if plugin.filter and plugin.node_filter),
+    *((plugin, plugin.filter) for plugin in PLUGINS if plugin.filter and plugin.static),
 )
 #: what depends on the other pods, too
 DYNAMIC_FILTERS: Filters = tuple(
-    (plugin, plugin.filter) for plugin in PLUGINS if plugin.filter and not plugin.node_filter
+    (plugin, plugin.filter) for plugin in PLUGINS if plugin.filter and not plugin.static
 )
 PRE_ENQUEUES = tuple((plugin, plugin.pre_enqueue) for plugin in PLUGINS if plugin.pre_enqueue)
 PRE_FILTERS = tuple((plugin, plugin.pre_filter) for plugin in PLUGINS if plugin.pre_filter)

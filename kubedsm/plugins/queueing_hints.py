@@ -8,7 +8,8 @@ import attrs
 
 from kubedsm.model.change import Change, Matter
 from kubedsm.model.model import Node, Pod, Resources
-from kubedsm.plugins.fit import NODE_RESOURCES_FIT, rejection
+from kubedsm.plugins.class_verdicts import accepts, rejection
+from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.plugin import Cluster, Hint
 from kubedsm.plugins.plugins import BY_NAME, PLUGINS
 from kubedsm.plugins.scene import EquivalenceClass
@@ -17,8 +18,6 @@ from kubedsm.plugins.scene import EquivalenceClass
 EVERY = sys.maxsize
 #: several rules may have one hint
 _HEARS: Mapping[Hint, tuple[Matter, ...]] = {plugin.hint: plugin.hears for plugin in PLUGINS}
-#: the one that says yes for a node which it has looked at itself
-_TAKES_IT_NOW = NODE_RESOURCES_FIT.hint
 
 
 @attrs.frozen(slots=True, cache_hash=True)
@@ -48,6 +47,23 @@ def concerns(hint: Hint, matters: set[Matter]) -> bool:
     return not matters.isdisjoint(_HEARS[hint])
 
 
+def node_now_accepts(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+    """Return whether the node that changed, or has capacity freed, rejected and now accepts."""
+    pod_class, freed = candidate.pod_class, change.freed
+    before, after = change.node_before, change.node_after
+    if after is not None:
+        free = cluster.free(after.name)
+        if before is None or not accepts(pod_class, after, free):
+            return False
+        return not accepts(pod_class, before, free - after.allocatable + before.allocatable)
+    node = cluster.node(freed.node) if freed is not None else None
+    if node is None or freed is None:
+        return False
+    free = cluster.free(node.name)
+    short_before = shortages(pod_class.requests, free - freed.amount)
+    return bool(short_before) and accepts(pod_class, node, free)
+
+
 def helped(
     hint: Hint, unschedulable: Unschedulable, change: Change, cluster: Cluster, *, more: bool
 ) -> int:
@@ -55,9 +71,9 @@ def helped(
 
     more: some node may take some already, which the hint does not know.
     """
-    if hint is not _TAKES_IT_NOW:
+    if hint is not None:
         return EVERY if hint(change, unschedulable.candidate, cluster) else 0
-    if not (more or hint(change, unschedulable.candidate, cluster)):
+    if not (more or node_now_accepts(change, unschedulable.candidate, cluster)):
         return 0
     name = change.freed.node if change.freed is not None else None
     node = change.node_after or (cluster.node(name) if name is not None else None)

@@ -1,15 +1,13 @@
-"""NodeUnschedulable and TaintToleration: nodes keep away pods that do not tolerate them.
-
-Each condition is there for one node, and for all nodes at once.
-"""
+"""NodeUnschedulable and TaintToleration: nodes repel pods without matching tolerations."""
 
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from kubedsm.model.model import Node, PodClass, Taint, Toleration
+from kubedsm.model.model import Taint, Toleration
 from kubedsm.model.node_index import Mask, Positions
 from kubedsm.plugins.node_scores import normalized
+from kubedsm.plugins.plugin import Plugin
 from kubedsm.plugins.rejection import RejectedNodes
 from kubedsm.plugins.scene import EquivalenceClass, Scene
 
@@ -23,13 +21,7 @@ def tolerated(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     return any(toleration.tolerates(taint) for toleration in tolerations)
 
 
-def node_unschedulable(pod_class: PodClass, node: Node) -> str:
-    if not node.unschedulable or tolerated(pod_class.rules.tolerations, CORDONED):
-        return ""
-    return UNSCHEDULABLE
-
-
-def cordoned(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+def node_unschedulable(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     cordoned_off = scene.nodes.unschedulable
     if cordoned_off.any() and not tolerated(candidate.rules.tolerations, CORDONED):
         yield RejectedNodes(cordoned_off, (UNSCHEDULABLE,))
@@ -43,11 +35,7 @@ def untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> s
     return ""
 
 
-def taint_toleration(pod_class: PodClass, node: Node) -> str:
-    return untolerated(pod_class.rules.tolerations, node.taints)
-
-
-def tainted(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+def taint_toleration(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     """The nodes with taints that the pod does not tolerate, by the first of them."""
     by_reason: dict[str, list[int]] = {}
     taints = scene.nodes.taints
@@ -62,7 +50,7 @@ def tainted(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes
 def tolerable(candidate: EquivalenceClass, scene: Scene) -> Mask:
     """The nodes without any taint that the pod does not tolerate."""
     mask = scene.nodes.every()
-    for rejected in tainted(candidate, scene):
+    for rejected in taint_toleration(candidate, scene):
         mask &= ~rejected.nodes
     return mask
 
@@ -73,10 +61,28 @@ def disliked_taints(tolerations: Iterable[Toleration], taints: Iterable[Taint]) 
     return sum(t.effect == PREFERS_NO_PODS and not tolerated(listed, t) for t in taints)
 
 
-def fewest_disliked(
-    candidate: EquivalenceClass, scene: Scene, chosen: Positions
-) -> list[int] | None:
+def _score_taints(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> list[int] | None:
     tolerations, taints = candidate.rules.tolerations, scene.nodes.taints
     table = [disliked_taints(tolerations, of_node or ()) for of_node in taints.values]
     disliked = np.array(table, dtype=np.int64)[taints.codes[chosen]]
     return normalized(disliked.tolist(), reverse=True) if disliked.any() else None
+
+
+NODE_UNSCHEDULABLE = Plugin(
+    name="NodeUnschedulable",
+    filter=node_unschedulable,
+    static=True,
+    hint=None,
+    hears=("room", "node"),
+    advice="uncordon the node",
+)
+TAINT_TOLERATION = Plugin(
+    name="TaintToleration",
+    filter=taint_toleration,
+    static=True,
+    hint=None,
+    hears=("room", "node"),
+    advice="remove the taint, or let the pod tolerate it",
+    score=_score_taints,
+    weight=3,
+)

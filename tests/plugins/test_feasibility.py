@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from kubedsm.model.model import NodeName
 from kubedsm.model.selectors import Requirement
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.plugins.fit import TIER, static_rejection, unschedulable_message
+from kubedsm.plugins.fit import TIER, unschedulable_message
+from kubedsm_lab.bench.literal.fit import static_rejection
 from kubedsm_lab.bench.literal.rules import literal_rule
 from support.rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
 

@@ -3,8 +3,7 @@
 import math
 
 from kubedsm.model.selectors import selects
-from kubedsm.plugins.node_affinity import node_affinity
-from kubedsm.plugins.taints import taint_toleration
+from kubedsm_lab.bench.literal.fit import node_affinity, taint_toleration
 from kubedsm_lab.bench.literal.rules import meant, together
 
 HOST = "kubernetes.io/hostname"
@@ -115,6 +114,6 @@ def _counts(pod, constraint, other):
 def _in(pod, constraint, at, constraints):
     return (
         all(c.topology_key in at.labels for c in constraints)
-        and not (constraint.honor_affinity and node_affinity(pod.pod_class, at))
-        and not (constraint.honor_taints and taint_toleration(pod.pod_class, at))
+        and not (constraint.honor_affinity and node_affinity(pod.pod_class.rules, at))
+        and not (constraint.honor_taints and taint_toleration(pod.pod_class.rules, at))
     )

@@ -6,7 +6,7 @@ from itertools import pairwise, product
 from kubedsm.model.model import Share, Tier
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.objective import Objective, quality
-from kubedsm.plugins.fit import reasons
+from kubedsm_lab.bench.literal.fit import reasons
 from kubedsm_lab.bench.literal.match import literal_fragmentation, literal_match
 
 

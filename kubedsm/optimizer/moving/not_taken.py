@@ -36,8 +36,8 @@ from kubedsm.optimizer.moving.suggestion import (
 from kubedsm.optimizer.moving.take_groups import Taken
 from kubedsm.plugins.class_verdicts import rejections
 from kubedsm.plugins.feasibility import Feasibility, Rejection
-from kubedsm.plugins.fit import NODE_PLUGINS, NODE_RESOURCES_FIT
-from kubedsm.plugins.resources import too_little
+from kubedsm.plugins.fit import NODE_RESOURCES_FIT, too_little
+from kubedsm.plugins.plugins import NODE_PLUGINS
 
 _MOST = 10
 

@@ -19,9 +19,8 @@ from kubedsm.optimizer.placing.batch_kinds import is_plain
 from kubedsm.optimizer.placing.cloud import least_allocated_scores
 from kubedsm.optimizer.placing.decision import Choice
 from kubedsm.optimizer.placing.proof import Proof
-from kubedsm.plugins.class_verdicts import fitting_nodes
+from kubedsm.plugins.class_verdicts import fitting_nodes, rejection
 from kubedsm.plugins.feasibility import Feasibility, Rejection
-from kubedsm.plugins.fit import rejection
 
 
 def place_alone(

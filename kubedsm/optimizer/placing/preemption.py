@@ -20,8 +20,9 @@ from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.selectors import Selector, selects
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import Objective, Promises
+from kubedsm.plugins.class_verdicts import open_nodes
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.plugins.fit import shortages, static_rejection
+from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.scene import speaks_of_others
 
 #: as kube-scheduler's minCandidateNodesPercentage and minCandidateNodesAbsolute: so many nodes that
@@ -132,7 +133,7 @@ class PreemptionSearch:
     def on(self, name: NodeName) -> Preemption | None:
         """What to evict from that node, nothing perhaps; None if that makes no room there."""
         node = self.snapshot.nodes.get(name)
-        if node is None or static_rejection(self.pod.pod_class, node) is not None:
+        if node is None or not self._is_open(node):
             return None
         potential = sorted(self._potential_victims(name), key=_importance)
         if not self._roomy(node, potential):
@@ -158,8 +159,13 @@ class PreemptionSearch:
         for number, node in enumerate(ordered):
             if number and self.deadline.passed:
                 return
-            if static_rejection(self.pod.pod_class, node) is None:
+            if self._is_open(node):
                 yield node
+
+    def _is_open(self, node: Node) -> bool:
+        """Return whether the node accepts the pod, capacity and other pods aside."""
+        index = self.snapshot.index
+        return bool(open_nodes(self.pod.pod_class, index)[index.positions[node.name]])
 
     def _unwelcome(self, name: NodeName) -> bool:
         return not (self._gains_at_the_edge and self.snapshot.nodes[name].tier is Tier.EDGE)

@@ -10,7 +10,7 @@ from kubedsm.model.node_rows import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, match, tabulate
 from kubedsm.optimizer.matching.problem import Packing, kinds
-from kubedsm.plugins.fit import reasons
+from kubedsm_lab.bench.literal.fit import reasons
 from kubedsm_lab.bench.literal.match import literal_match
 from kubedsm_lab.bench.match import instance as paper_instance
 from kubedsm_lab.bench.match import run

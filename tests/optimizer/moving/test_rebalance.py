@@ -13,7 +13,8 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.rebalance import on_one_node
 from kubedsm.optimizer.moving.suggest import MoveKind, SuggestLimits, suggest
-from kubedsm.plugins.fit import reasons, shortages
+from kubedsm.plugins.fit import shortages
+from kubedsm_lab.bench.literal.fit import reasons
 from support.placement_instances import Instance, node, resources, snapshot
 from support.rule_instances import app, evenly, near
 from support.ruled_instances import leaning, member, ruled_case

@@ -12,7 +12,7 @@ from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.objective import Objective, quality
 from kubedsm.optimizer.placing.contention import uncontended
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.plugins.fit import rejection
+from kubedsm_lab.bench.literal.fit import rejection
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.rule_instances import app, near
 

@@ -26,7 +26,7 @@ from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import NANO, Objective, Promises, quality
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
-from kubedsm.plugins.fit import reasons, static_reasons
+from kubedsm_lab.bench.literal.fit import reasons, static_reasons
 from kubedsm_lab.bench.literal.match import literal_fragmentation, literal_match
 
 #: The cloud as a whole.

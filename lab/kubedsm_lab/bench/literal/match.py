@@ -10,7 +10,7 @@ import attrs
 
 from kubedsm.model.model import Node, NodeName, Pod, Resources
 from kubedsm.objective.fragmentation import Fragmentation, Measure
-from kubedsm.plugins.fit import reasons
+from kubedsm_lab.bench.literal.fit import reasons
 
 
 @attrs.frozen
