@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.model import Pod
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause

@@ -6,8 +6,7 @@ Synchronous from end to end, so that all see the same world when an event has be
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from kubedsm.model.change import Change
-from kubedsm.model.events import ClusterEvent
+from kubedsm.model.events import Change, ClusterEvent
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.process.supervisor import Supervisor
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue

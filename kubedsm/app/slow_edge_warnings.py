@@ -7,7 +7,7 @@ import attrs
 import structlog
 
 from kubedsm.events.workload_events import Note, WorkloadEvents
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import Tier, Workload
 

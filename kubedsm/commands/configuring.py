@@ -24,9 +24,8 @@ from kubedsm.explain.qos_targets import Promised
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.watching.config_map import ConfigMapName
-from kubedsm.model.model import Pod, Workload
+from kubedsm.model.model import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION, Pod, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
 from kubedsm.objective.qos_targets import newest_requesting_pods
 from kubedsm.planner.suggest_request import migration_of
 from kubedsm.solvers.available import lacking

@@ -28,8 +28,7 @@ from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.model.model import Pod
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.optimizer.packing.pack import Packed
-from kubedsm.optimizer.packing.parts import parts_of
+from kubedsm.optimizer.packing.pack import Packed, parts_of
 from kubedsm.optimizer.placing.decision import Binding
 from kubedsm.planner.pack_request import Packing, suggestion_of
 from kubedsm.planner.suggest_request import kept_by, migration_of, reason_to_stay

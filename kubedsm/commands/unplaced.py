@@ -12,7 +12,7 @@ from kubedsm.model.model import NodeName, Pod, Resources
 from kubedsm.model.quantities import shown
 from kubedsm.planner.plurals import named
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, why_unschedulable
-from kubedsm.plugins.rejection import Rejection
+from kubedsm.plugins.scene import Rejection
 
 _MEBI = 1 << 20
 #: columns

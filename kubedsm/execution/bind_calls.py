@@ -19,7 +19,7 @@ from kubedsm.kube.client.port import (
     Unreachable,
 )
 from kubedsm.kube.wire.decoding import WireError
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Uid, Workload
 from kubedsm.process.log_throttle import SaidByCause

@@ -24,8 +24,7 @@ from kubedsm.execution.orphan_sweep import SWEEP, LeftBehind
 from kubedsm.execution.plan_logging import plan_logged
 from kubedsm.execution.running_plan import STALLED, Running
 from kubedsm.explain.listener import Listener
-from kubedsm.model.change import Change
-from kubedsm.model.events import PodApplied
+from kubedsm.model.events import Change, PodApplied
 from kubedsm.model.mirror import ClusterMirror, ReservationError
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.optimizer.placing.decision import Binding

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import DELETION_COST_ANNOTATION, Node, Pod, Tier
 

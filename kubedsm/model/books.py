@@ -10,12 +10,11 @@ import attrs
 from immutables import Map
 
 from kubedsm.model.census import Tally, counts_alike
-from kubedsm.model.change import Freed
+from kubedsm.model.events import Freed
 from kubedsm.model.measured import NOTHING_MEASURED, Measured
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Uid
-from kubedsm.model.node_index import NodeIndex
+from kubedsm.model.node_index import NodeIndex, Room
 from kubedsm.model.residents import Residents, Step, ordered, seen_alike, standing
-from kubedsm.model.room import Room
 from kubedsm.model.snapshot import Counted, Snapshot
 from kubedsm.model.surroundings import Surroundings
 

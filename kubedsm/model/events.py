@@ -1,9 +1,11 @@
 """What can happen to a cluster, as the mirror is told it."""
 
+from typing import Literal
+
 import attrs
 
 from kubedsm.model.measured import Measured
-from kubedsm.model.model import Node, NodeName, Pod, Uid
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Uid
 from kubedsm.model.surroundings import Key, Surrounding
 
 
@@ -75,3 +77,82 @@ ClusterEvent = (
     | SurroundingEvent
     | MeasuredApplied
 )
+
+
+#: what there is to know of a change before one looks closer
+Matter = Literal["room", "node", "pod", "surrounding"]
+
+
+@attrs.frozen(slots=True)
+class Freed:
+    """Room that came free on a node; negative in a resource of which more is used now."""
+
+    node: NodeName
+    amount: Resources
+
+
+@attrs.frozen(slots=True)
+class Change:
+    """What one event changed; equal sides mean that it told us nothing new.
+
+    A reservation that is given back is one too: its pod was on that node, and no longer is.
+    """
+
+    pod_before: Pod | None = None
+    pod_after: Pod | None = None
+    node_before: Node | None = None
+    node_after: Node | None = None
+    surrounding_before: Surrounding | None = None
+    surrounding_after: Surrounding | None = None
+    #: from now on we are told of everything of this kind
+    known: type[Surrounding] | None = None
+    freed: Freed | None = None
+    #: of a sample that was taken, or lost
+    measured_before: Measured | None = None
+    measured_after: Measured | None = None
+
+    @property
+    def matters(self) -> set[Matter]:
+        """What became different for any but the pod itself; nothing if nothing did."""
+        matters: set[Matter] = set()
+        if self.freed is not None:
+            matters.add("room")
+        if self.node_before != self.node_after:
+            matters.add("node")
+        if self.surrounding_before != self.surrounding_after:
+            matters.add("surrounding")
+        before, after = self.there_before, self.there_after
+        if (before is None) != (after is None) or (
+            before is not None
+            and after is not None
+            and (before.labels != after.labels or before.terminating != after.terminating)
+        ):
+            matters.add("pod")
+        return matters
+
+    @property
+    def there_before(self) -> Pod | None:
+        """The pod, if the rules about other pods counted it."""
+        return _there(self.pod_before)
+
+    @property
+    def there_after(self) -> Pod | None:
+        return _there(self.pod_after)
+
+    @property
+    def gone(self) -> Pod | None:
+        """The pod that was on a node and no longer is."""
+        return self.there_before if self.there_after is None else None
+
+    @property
+    def node_left(self) -> bool:
+        return self.node_before is not None and self.node_after is None
+
+    @property
+    def node_relabelled(self) -> bool:
+        before, after = self.node_before, self.node_after
+        return before is not None and after is not None and before.labels != after.labels
+
+
+def _there(pod: Pod | None) -> Pod | None:
+    return pod if pod is not None and pod.held else None

@@ -11,9 +11,10 @@ from collections.abc import Callable, Container, Iterable
 import attrs
 
 from kubedsm.model.books import Books
-from kubedsm.model.change import Change, Freed
 from kubedsm.model.events import (
+    Change,
     ClusterEvent,
+    Freed,
     HistoryRewound,
     KindKnown,
     MeasuredApplied,

@@ -1,13 +1,31 @@
-"""The words of the domain: resources, nodes, pods, workloads, snapshots. All values, all frozen."""
+"""What tenants ask for by annotations of their pods: the pod template's of a workload."""
 
 import enum
-from collections.abc import Mapping
-from typing import NamedTuple, NewType, Self
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple, NewType, Self
 
 import attrs
 
 from kubedsm.model.selectors import NodeSelectorTerm, Selector
-from kubedsm.model.wishes import Wishes
+
+QOS_ANNOTATION = "kubedsm.io/qos"
+MIGRATION_ANNOTATION = "kubedsm.io/migration"
+RATE_ANNOTATION = "kubedsm.io/rate"
+
+
+@attrs.frozen(slots=True)
+class Wishes:
+    """Those of them that are there, as far as they are understood."""
+
+    #: the edge share of the pod's workload
+    qos: float | None = None
+    #: empty if nothing is said
+    migration: Literal["surge", "recreate", "off", ""] = ""
+    #: for each that is not understood, what is wrong with it
+    ignored: tuple[str, ...] = ()
+    #: requests/s that the pod's workload is said to answer
+    rate: float | None = None
+
 
 Uid = NewType("Uid", str)
 NodeName = NewType("NodeName", str)
@@ -377,3 +395,19 @@ def shares_after(
             edge, total = after[workload].edge, after[workload].total
             after[workload] = Share(min(max(edge + change, 0), total), total)
     return after
+
+
+def serving_order(pod: Pod) -> tuple[int, float, str, str]:
+    """The order in which pods are served: by priority, then the oldest, then by name."""
+    return -pod.pod_class.priority, pod.created, pod.namespace, pod.name
+
+
+def levels_of(pods: Iterable[Pod]) -> dict[Workload, int] | None:
+    """The level of each workload; None if all these pods are of one priority."""
+    levels: dict[Workload, int] = {}
+    priorities = set()
+    for pod in pods:
+        priority = pod.pod_class.priority
+        priorities.add(priority)
+        levels[pod.workload] = max(priority, levels.get(pod.workload, priority))
+    return levels if len(priorities) > 1 else None

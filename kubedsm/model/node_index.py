@@ -1,17 +1,82 @@
-"""The nodes as columns, so that a condition is put to all of them at once."""
+"""In which order nodes are taken where nothing else tells them apart, and how many are enough."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from itertools import zip_longest
+from typing import Any, NamedTuple, Self
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.model.model import Node, NodeName, PodClass, Resources, SchedulingRules, Tier
-from kubedsm.model.node_order import Zone, zone_interleaved, zone_of
+from kubedsm.model.model import (
+    MOST_OF_A_NODE,
+    Node,
+    NodeName,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Tier,
+)
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement, is_name_field
+
+#: of fewer nodes all are looked at, and of more at least so many
+_FEWEST_NODES = 100
+_REGION_LABEL = "topology.kubernetes.io/region"
+_ZONE_LABEL = "topology.kubernetes.io/zone"
+
+
+class Zone(NamedTuple):
+    """What fails together: nodes without labels of either kind are one zone."""
+
+    region: str = ""
+    zone: str = ""
+
+
+def zone_of(node: Node) -> Zone:
+    return Zone(node.labels.get(_REGION_LABEL, ""), node.labels.get(_ZONE_LABEL, ""))
+
+
+def zone_interleaved(nodes: Iterable[Node]) -> list[Node]:
+    """The first node of each zone, then the second of each, and so on; zones as they first come.
+
+    Source: the node tree of kube-scheduler ("Scheduler Performance Tuning" in the Kubernetes
+    documentation).
+    """
+    zones: dict[Zone, list[Node]] = {}
+    for node in nodes:
+        zones.setdefault(zone_of(node), []).append(node)
+    return [node for turn in zip_longest(*zones.values()) for node in turn if node is not None]
+
+
+def nodes_to_find(nodes: int, percentage: int) -> int:
+    """After how many nodes that take a pod kube-scheduler looks at no more, of so many in all.
+
+    percentage: its percentageOfNodesToScore; 0 is its own formula, from 50 % at 100 nodes down to
+    5 %. Source: "Scheduler Performance Tuning" in the Kubernetes documentation, and
+    numFeasibleNodesToFind.
+    """
+    if nodes < _FEWEST_NODES:
+        return nodes
+    percentage = min(percentage, 100) or max(5, 50 - nodes // 125)
+    return max(_FEWEST_NODES, nodes * percentage // 100)
+
+
+def window(
+    order: NDArray[np.intp], start: int, feasible: NDArray[np.bool_], wanted: int
+) -> tuple[NDArray[np.intp], int]:
+    """The first nodes from the start on that take a pod, as many as wanted; where to go on.
+
+    order: nodes by position, round and round; feasible: by position, which of them take the pod.
+    Fewer are found only if there are no more; then each node was looked at once. kube-scheduler
+    looks at 16 at a time, so that what it finds is not determined; here it is.
+    """
+    turned = np.roll(order, -start)
+    hits = feasible[turned].nonzero()[0][:wanted]
+    examined = int(hits[-1]) + 1 if 0 < len(hits) == wanted else len(order)
+    return turned[hits], (start + examined) % max(1, len(order))
+
 
 Codes = NDArray[np.intp]
 Ints = NDArray[np.int64]
@@ -234,3 +299,116 @@ class NodeIndex:
 
 #: By identity of the node, which the index keeps alive.
 _SINGLE: dict[int, NodeIndex] = {}
+
+
+class Room:
+    """Free resources by position of the node. It never changes: a change makes another.
+
+    Making another costs copies of the columns, not a look at every node.
+    """
+
+    def __init__(
+        self,
+        nodes: NodeIndex,
+        free: Mapping[NodeName, Resources],
+        columns: Mapping[str, Ints] | None = None,
+        otherwise: Mapping[int, Resources] | None = None,
+    ) -> None:
+        """free: of these nodes, but where it says otherwise; nobody may change it any more."""
+        self._nodes = nodes
+        self._free = free
+        self._columns = dict(columns or {})
+        self._otherwise = otherwise or {}
+
+    def of(self, position: int) -> Resources:
+        if position in self._otherwise:
+            return self._otherwise[position]
+        return self._free[self._nodes.names[position]]
+
+    def column(self, resource: str) -> Ints:
+        """The free amount of that resource on each node."""
+        column = self._columns.get(resource)
+        if column is None:
+            column = column_of(map(self.of, range(len(self._nodes))), resource)
+            self._columns[resource] = column
+        return column
+
+    def short(self, requests: Resources) -> Mask:
+        """The nodes that have too little of something that is requested."""
+        short = self._nodes.none()
+        for resource, amount in requests.items():
+            if amount:
+                short |= self.column(resource) < amount
+        return short
+
+    def changed(self, position: int, free: Resources) -> Self:
+        """The same, with so much free on one node."""
+        columns = self._with({position: free})
+        return type(self)(self._nodes, self._free, columns, {**self._otherwise, position: free})
+
+    def now(self, free: Mapping[NodeName, Resources], changed: Iterable[NodeName]) -> Self:
+        """The same nodes with what is free there now; it differs on those that changed at most."""
+        positions = self._nodes.positions
+        columns = self._with({positions[name]: free[name] for name in changed})
+        return type(self)(self._nodes, free, columns)
+
+    def _with(self, free: Mapping[int, Resources]) -> dict[str, Ints]:
+        columns = {resource: column.copy() for resource, column in self._columns.items()}
+        for position, of_node in free.items():
+            amounts = dict(of_node.items())
+            for resource, column in columns.items():
+                column[position] = clipped(amounts.get(resource, 0))
+        return columns
+
+
+@attrs.frozen(eq=False)
+class NodeRows:
+    """N of the nodes of an index, and what is free on all of them.
+
+    The first ones are filled first, where nothing else tells them apart.
+    """
+
+    index: NodeIndex
+    room: Room
+    #: N
+    positions: Positions
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node], free: Mapping[NodeName, Resources]) -> Self:
+        """In that order."""
+        listed = list(nodes)
+        index = NodeIndex.of(listed)
+        positions = [index.positions[node.name] for node in listed]
+        return cls(index, Room(index, free), np.array(positions, dtype=np.intp))
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        nodes = self.index.nodes
+        return tuple([nodes[position] for position in self.positions.tolist()])
+
+    @cached_property
+    def mask(self) -> Mask:
+        """Of the nodes of the index, which these are."""
+        mask = self.index.none()
+        mask[self.positions] = True
+        return mask
+
+    def only(self, chosen: Mask) -> Self:
+        """Those of them that are among the chosen of the index."""
+        return attrs.evolve(self, positions=self.positions[chosen[self.positions]])
+
+    def free(self, axes: Sequence[str]) -> Ints:
+        """N x R, of these resources; room below zero is none."""
+        return self._matrix([self.room.column(axis) for axis in axes])
+
+    def allocatable(self, axes: Sequence[str]) -> Ints:
+        """N x R, of these resources."""
+        return self._matrix([self.index.size(axis) for axis in axes])
+
+    def _matrix(self, columns: Iterable[Ints]) -> Ints:
+        chosen = [column[self.positions] for column in columns]
+        return np.clip(np.stack(chosen, axis=1), 0, MOST_OF_A_NODE)
+
+    def __add__(self, others: Self) -> Self:
+        """These, and after them others of the same index."""
+        return attrs.evolve(self, positions=np.concatenate((self.positions, others.positions)))

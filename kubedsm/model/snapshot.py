@@ -19,10 +19,8 @@ from kubedsm.model.model import (
     Uid,
     Workload,
 )
-from kubedsm.model.node_index import NodeIndex
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeIndex, NodeRows, Room
 from kubedsm.model.residents import Residents, standing
-from kubedsm.model.room import Room
 from kubedsm.model.surroundings import Surroundings
 
 

@@ -19,7 +19,7 @@ gain of 1e-16 makes pods wander for ever.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -29,6 +29,7 @@ from attrs import validators
 from numpy.typing import NDArray
 
 from kubedsm.model.model import Share, Workload
+from kubedsm.objective.fragmentation import Ints
 
 NANO = 1e9
 #: As floats, 7 % of 100 pods is a little more than 7, and that must not ask for an eighth.
@@ -186,3 +187,46 @@ def quality(shares: Mapping[Workload, Share], promises: Promises, objective: Obj
         objective.worth(share.edge, share.total, promises(workload))
         for workload, share in shares.items()
     )
+
+
+#: Units of the greatest score that one workload can have, and that all can have together.
+_FINEST, _GREATEST_SUM = 2.0**52, 2.0**60
+#: Units by which all unevenness together lowers a sum of scores: of up to 256 workloads 2^-30 of
+#: the greatest score.
+EVENNESS = 2**22
+
+
+@attrs.frozen(eq=False)
+class Prospect:
+    """What can become of a workload."""
+
+    #: numbers of pods on the edge, one more each
+    edge: Ints
+    total: int
+    promise: Promise
+
+
+def even_scores(objective: Objective, prospects: Sequence[Prospect]) -> list[Ints]:
+    """The QoS of each of them for each of its numbers of pods, lowered by its unevenness.
+
+    In units that are the same for all of them, and much finer than those of `Objective.score`:
+    rounded to whole units, sums that are equal differ by at most one unit a workload.
+    """
+    scores, uneven = scores_and_unevenness(objective, prospects)
+    return [of_score - of_uneven for of_score, of_uneven in zip(scores, uneven, strict=True)]
+
+
+def scores_and_unevenness(
+    objective: Objective, prospects: Sequence[Prospect]
+) -> tuple[list[Ints], list[Ints]]:
+    """What `even_scores` subtracts from what; all unevenness together is EVENNESS at most."""
+    greatest = objective.most * max((p.promise.weight for p in prospects), default=0.0)
+    unit = min(_FINEST, _GREATEST_SUM / max(1, len(prospects))) / (greatest or 1.0)
+    scores = [objective.scores(p.edge, p.total, p.promise, unit) for p in prospects]
+    uneven = []
+    for prospect, of_prospect in zip(prospects, scores, strict=True):
+        squares = np.square(prospect.edge / max(1, prospect.total))
+        rising = np.where(np.diff(of_prospect) > 0, np.diff(squares), 0.0)
+        uneven.append(prospect.promise.weight * np.append(0.0, rising.cumsum()))
+    least = EVENNESS / (sum(float(sums[-1]) for sums in uneven) or 1.0)
+    return scores, [np.rint(least * sums).astype(np.int64) for sums in uneven]

@@ -17,8 +17,7 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import NodeName, Pod, Workload
-from kubedsm.model.node_index import NodeIndex
-from kubedsm.model.node_order import Zone
+from kubedsm.model.node_index import NodeIndex, Zone
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints
 

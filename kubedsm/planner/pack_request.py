@@ -9,9 +9,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.objective import quality
 from kubedsm.optimizer.moving.suggestion import ClusterScore, Leg, Move, Suggestion
-from kubedsm.optimizer.packing.pack import Packed
-from kubedsm.optimizer.packing.parts import Part, parts_of
-from kubedsm.optimizer.packing.stuck import stuck
+from kubedsm.optimizer.packing.pack import Packed, Part, parts_of, stuck
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.planner.plurals import counted, named

@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Iterator
 
 from kubedsm.model.model import Node, NodeName, PodClass, Resources, SchedulingRules
-from kubedsm.model.node_index import Mask, NodeIndex
-from kubedsm.model.room import Room
+from kubedsm.model.node_index import Mask, NodeIndex, Room
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, node_resources_fit, shortages
 from kubedsm.plugins.plugin import Plugin
 from kubedsm.plugins.plugins import NODE_PLUGINS, STATIC_FILTERS, Filters
-from kubedsm.plugins.rejection import RejectedNodes, Rejection
-from kubedsm.plugins.scene import EquivalenceClass, Scene
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Rejection, Scene
 
 Finding = tuple[Plugin, RejectedNodes]
 _FILTERS: Filters = (*STATIC_FILTERS, (NODE_RESOURCES_FIT, node_resources_fit))

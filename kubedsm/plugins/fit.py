@@ -12,8 +12,7 @@ from kubedsm.model.model import NodeName, Resources
 from kubedsm.model.node_index import NodeIndex
 from kubedsm.model.quantities import shown
 from kubedsm.plugins.plugin import Plugin
-from kubedsm.plugins.rejection import RejectedNodes, Rejection
-from kubedsm.plugins.scene import EquivalenceClass, Scene
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Rejection, Scene
 
 NO_TIER = "node(s) had no label that makes them edge or cloud"
 #: of a number of 64, without its sign

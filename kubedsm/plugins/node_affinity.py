@@ -10,8 +10,7 @@ from kubedsm.model.selectors import NodeSelectorTerm
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.plugins.node_scores import normalized
 from kubedsm.plugins.plugin import Plugin
-from kubedsm.plugins.rejection import RejectedNodes
-from kubedsm.plugins.scene import EquivalenceClass, Scene
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
 
 NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
 #: of nodes that the pod rules out by name: kube-scheduler does not even look at them

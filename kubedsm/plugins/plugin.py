@@ -15,12 +15,11 @@ from typing import Protocol
 
 import attrs
 
-from kubedsm.model.change import Change, Matter
+from kubedsm.model.events import Change, Matter
 from kubedsm.model.model import Node, NodeName, Pod, Resources, SchedulingRules
 from kubedsm.model.node_index import Positions
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.plugins.rejection import RejectedNodes
-from kubedsm.plugins.scene import EquivalenceClass, Scene
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
 
 
 class Cluster(Protocol):

@@ -1,26 +1,50 @@
-"""All rules, in the order in which kube-scheduler runs its plugins.
-
-The first that rejects a node gives the reasons. What a pod demands of no node in particular comes
-before all of them. There is no NodeName here: a pod with spec.nodeName is bound already.
-"""
+"""SchedulingGates and DynamicResources: pods that are not placed, whatever the nodes are."""
 
 from collections.abc import Mapping
 
+from kubedsm.model.model import Pod, SchedulingRules
+from kubedsm.model.surroundings import Surroundings
 from kubedsm.plugins import (
     fit,
     node_affinity,
     pod_affinity,
-    pod_rules,
     ports,
     spread,
     taints,
-    volume_limits,
     volumes,
 )
-from kubedsm.plugins.plugin import Filter, Plugin
+from kubedsm.plugins.plugin import Filter, Plugin, never
+
+NOT_ALLOCATED = "pod has ResourceClaims, whose devices KubeDSM does not allocate"
+
+
+def gated(pod: Pod) -> str:
+    return f"waiting for scheduling gates: [{' '.join(pod.gates)}]" if pod.gated else ""
+
+
+def _resource_claims(_rules: SchedulingRules, _: Surroundings) -> str:
+    return NOT_ALLOCATED
+
+
+SCHEDULING_GATES = Plugin(
+    name="SchedulingGates",
+    pre_enqueue=gated,
+    hint=never,
+    hears=(),
+    advice="remove the pod's scheduling gates",
+)
+DYNAMIC_RESOURCES = Plugin(
+    name="DynamicResources",
+    demands=("resource_claims",),
+    pre_filter=_resource_claims,
+    hint=never,
+    hears=(),
+    advice="leave the pod to a scheduler that allocates devices",
+)
+
 
 PLUGINS: tuple[Plugin, ...] = (
-    pod_rules.SCHEDULING_GATES,
+    SCHEDULING_GATES,
     taints.NODE_UNSCHEDULABLE,
     taints.TAINT_TOLERATION,
     node_affinity.NODE_AFFINITY,
@@ -29,12 +53,12 @@ PLUGINS: tuple[Plugin, ...] = (
     ports.NODE_PORTS,
     fit.NODE_RESOURCES_FIT,
     volumes.VOLUME_RESTRICTIONS,
-    volume_limits.NODE_VOLUME_LIMITS,
+    volumes.NODE_VOLUME_LIMITS,
     volumes.VOLUME_BINDING,
     volumes.VOLUME_ZONE,
     spread.POD_TOPOLOGY_SPREAD,
     pod_affinity.INTER_POD_AFFINITY,
-    pod_rules.DYNAMIC_RESOURCES,
+    DYNAMIC_RESOURCES,
 )
 #: need no other pods to decide. NodeResourcesFit is last: a node that never fits lacks nothing
 NODE_PLUGINS = (*(plugin for plugin in PLUGINS if plugin.static), fit.NODE_RESOURCES_FIT)

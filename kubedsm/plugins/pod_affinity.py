@@ -8,15 +8,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, PodAffinityTerm
 from kubedsm.model.node_index import MISSING, Mask, Positions
 from kubedsm.model.residents import Selection
 from kubedsm.model.surroundings import Namespace
 from kubedsm.plugins.node_scores import normalized_neighbours
 from kubedsm.plugins.plugin import Cluster, Plugin
-from kubedsm.plugins.rejection import RejectedNodes
-from kubedsm.plugins.scene import EquivalenceClass, Scene
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
 
 NO_AFFINITY = "node(s) didn't match pod affinity rules"
 NO_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.model import EVERY_ADDRESS, HostPort
 from kubedsm.plugins.plugin import Cluster, Plugin
-from kubedsm.plugins.rejection import RejectedNodes
-from kubedsm.plugins.scene import EquivalenceClass, Scene
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
 
 NO_FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
 

@@ -6,7 +6,7 @@ from typing import Self
 
 import attrs
 
-from kubedsm.model.change import Change, Matter
+from kubedsm.model.events import Change, Matter
 from kubedsm.model.model import Node, Pod, Resources
 from kubedsm.plugins.class_verdicts import accepts, rejection
 from kubedsm.plugins.fit import shortages

@@ -1,4 +1,4 @@
-"""What the rules look at: a kind of pod, and the cluster around it."""
+"""What a rule says of nodes."""
 
 from collections.abc import Iterator, Mapping
 from typing import Self
@@ -7,10 +7,29 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import PodClass, SchedulingRules
-from kubedsm.model.node_index import Ints, NodeIndex
+from kubedsm.model.node_index import Ints, Mask, NodeIndex, Room
 from kubedsm.model.residents import Residents
-from kubedsm.model.room import Room
 from kubedsm.model.surroundings import UNLIMITED, Surroundings
+
+
+@attrs.frozen(slots=True)
+class Rejection:
+    """The rule that rejected a node, under its plugin's name, and why."""
+
+    rule: str
+    reasons: tuple[str, ...]
+    #: it is about the pod, and so no node will do
+    everywhere: bool = False
+
+
+@attrs.frozen(slots=True, eq=False)
+class RejectedNodes:
+    """Nodes that a rule rejects, all for the same reasons."""
+
+    nodes: Mask
+    reasons: tuple[str, ...]
+    #: a pod that comes may end it
+    mendable: bool = False
 
 
 @attrs.frozen(slots=True, cache_hash=True)

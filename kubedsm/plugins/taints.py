@@ -8,8 +8,7 @@ from kubedsm.model.model import Taint, Toleration
 from kubedsm.model.node_index import Mask, Positions
 from kubedsm.plugins.node_scores import normalized
 from kubedsm.plugins.plugin import Plugin
-from kubedsm.plugins.rejection import RejectedNodes
-from kubedsm.plugins.scene import EquivalenceClass, Scene
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 UNSCHEDULABLE = "node(s) were unschedulable"

@@ -14,7 +14,7 @@ from kubedsm.explain.effects import Effect, Response, expected
 from kubedsm.explain.entries import MoveOutcome, Outcome
 from kubedsm.explain.explainer import Decisions
 from kubedsm.explain.listener import Listener
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import NodeName, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot

@@ -23,9 +23,8 @@ from kubedsm.model.model import Uid, Workload, shares_after
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.gains import Gains, leading
-from kubedsm.optimizer.moving.balancing import still_pays
-from kubedsm.optimizer.moving.rebalance import on_one_node
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion, count_edge_changes
+from kubedsm.optimizer.moving.within_tier import on_one_node, still_pays
 from kubedsm.optimizer.programming.in_order import unproven
 from kubedsm.planner.requests import NoAnswerError, Thinker
 from kubedsm.planner.suggest_request import MovesToMake, migration_of

@@ -3,8 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
-from kubedsm.model.model import Pod, Uid
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import Pod, Uid, serving_order
 
 #: of two pods, the one with the lesser place is served first
 Place = tuple[tuple[int, float, str, str], Uid]

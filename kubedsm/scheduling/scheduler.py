@@ -7,8 +7,8 @@ import attrs
 
 from kubedsm.execution.bind_calls import BindCalls
 from kubedsm.model.model import Pod, Uid
-from kubedsm.optimizer.placing.contention import uncontended
 from kubedsm.optimizer.placing.decision import Decision
+from kubedsm.optimizer.placing.immediate import uncontended
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.process.supervisor import Supervisor
 from kubedsm.scheduling.batch_window import batch_window

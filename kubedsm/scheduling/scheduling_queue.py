@@ -16,7 +16,7 @@ from itertools import islice
 
 import attrs
 
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod, Uid
 from kubedsm.process.backoff import Doubling

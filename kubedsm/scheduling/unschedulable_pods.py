@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, Pod, Uid
 from kubedsm.plugins.plugin import Hint

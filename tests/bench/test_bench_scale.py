@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import support
-from kubedsm.optimizer.placing.ranks import ranks_of
+from kubedsm.optimizer.placing.immediate import ranks_of
 from kubedsm.scheduling import decider as deciding
 from kubedsm_lab.bench.instances import DisagreementError
 from kubedsm_lab.bench.scale import holding

@@ -8,12 +8,10 @@ import pytest
 
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import Share, Tier
-from kubedsm.objective.evenness import Prospect, even_scores
-from kubedsm.objective.gains import Gains
+from kubedsm.objective.gains import Gains, Worths
 from kubedsm.objective.lasting import assumed
-from kubedsm.objective.objective import NANO, Objective, Promise, quality
+from kubedsm.objective.objective import NANO, Objective, Promise, Prospect, even_scores, quality
 from kubedsm.objective.qos_targets import cap_slower_edge, without_caps
-from kubedsm.objective.worths import Worths
 from support.drawn_batches import OBJECTIVES
 from support.placement_instances import node, pod, resources, snapshot
 

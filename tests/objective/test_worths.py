@@ -6,9 +6,8 @@ from itertools import product
 import pytest
 
 from kubedsm.model.model import Share, Tier, Workload
-from kubedsm.objective.gains import Gains
+from kubedsm.objective.gains import Gains, Worths
 from kubedsm.objective.objective import Objective, Promise
-from kubedsm.objective.worths import Worths
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support.placement_instances import node, resources, snapshot

@@ -15,10 +15,10 @@ from kubedsm.model.model import (
     Tier,
     Toleration,
     Uid,
+    Wishes,
     Workload,
 )
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.model.wishes import Wishes
 from kubedsm.objective.objective import Promise
 from kubedsm.objective.qos_targets import cap_slower_edge
 

@@ -30,7 +30,7 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.migration_reasons import made_for
 from kubedsm.planner.plurals import counted
 from kubedsm.plugins.fit import counted_reasons
-from kubedsm.plugins.rejection import Rejection
+from kubedsm.plugins.scene import Rejection
 
 FORGOTTEN = (
     "What was decided about it is not remembered: that was before this process began to decide,"

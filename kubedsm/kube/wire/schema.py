@@ -14,8 +14,13 @@ from kubedsm.kube.wire import rules_schema as rules
 from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
 from kubedsm.kube.wire.move_request import REQUEST_ANNOTATION
 from kubedsm.kube.wire.rules_schema import Wire
-from kubedsm.model.model import DELETION_COST_ANNOTATION, DO_NOT_DISRUPT_ANNOTATION
-from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
+from kubedsm.model.model import (
+    DELETION_COST_ANNOTATION,
+    DO_NOT_DISRUPT_ANNOTATION,
+    MIGRATION_ANNOTATION,
+    QOS_ANNOTATION,
+    RATE_ANNOTATION,
+)
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from kubedsm.config.documents import shown
 from kubedsm.config.services import MODES, MOST_REQUESTS, Mode
-from kubedsm.model.wishes import (
+from kubedsm.model.model import (
     MIGRATION_ANNOTATION,
     QOS_ANNOTATION,
     RATE_ANNOTATION,

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Node, Resources
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.problem import Packing
@@ -101,3 +102,121 @@ def best_fit_increasing(packing: Packing) -> Ints:
             if not room.place(kind):
                 break
     return room.loads
+
+
+_NOWHERE = -1
+
+
+def with_room_made(
+    packing: Packing, loads: Ints, chain: int, tries: int, deadline: Deadline
+) -> Ints:
+    """The placement, N x S, with as many pods more as can be brought in so; N x S.
+
+    Greater turns first, then lesser sizes. None goes for one of its own turn or a lesser.
+
+    chain: how many others change nodes for a pod at most, at least 1. tries: how often one is
+    taken from its node to see whether that helps; those that need not drive out others are not
+    counted.
+    """
+    making = _Making(packing, loads, tries, deadline)
+    order = by_size(packing)
+    again = True
+    while again:
+        again = False
+        for kind in order:
+            while making.left[kind] and making.bring(kind, chain):
+                again = True
+    return making.loads
+
+
+class _Making:
+    """The nodes as pods are brought to them; owned by `with_room_made`."""
+
+    def __init__(self, packing: Packing, loads: Ints, tries: int, deadline: Deadline) -> None:
+        self.packing, self.loads = packing, loads.copy()
+        self.room = packing.room_after(loads)
+        self.left = packing.counts - loads.sum(axis=0)
+        self._tries, self._deadline = tries, deadline
+        self._turns = [kind.rank.turn for kind in packing.kinds]
+        self._size = np.array(sizes(packing))
+        self._scale = np.maximum(packing.allocatable[:, :2].max(axis=0, initial=1), 1)
+        #: N x S, whether the node takes one more
+        self._fits = np.empty(loads.shape, dtype=np.bool_)
+        self._look_at(slice(None))
+
+    def bring(self, kind: int, chain: int) -> bool:
+        """Put one more pod of the kind somewhere; False, and nothing has changed, if it cannot."""
+        if self._deadline.passed:
+            return False
+        if not (self._put_somewhere(kind, chain, _NOWHERE) or self._drive_out(kind)):
+            return False
+        self.left[kind] -= 1
+        return True
+
+    def _put_somewhere(self, kind: int, chain: int, avoided: int) -> bool:
+        """`chain` as told; `avoided`: the node that it has just left."""
+        fitting = np.flatnonzero(self._fits[:, kind])
+        fitting = fitting[fitting != avoided]
+        if len(fitting):
+            left = (self.room[fitting, :2] / self._scale).sum(axis=1)
+            self._put(kind, int(fitting[left.argmin()]))
+            return True
+        if not chain:
+            return False
+        nodes, others = self._in_the_way(kind, avoided)
+        elsewhere = self._fits.sum(axis=0)[others] > self._fits[nodes, others]
+        if elsewhere.any():
+            first = int(elsewhere.argmax())
+            node, other = int(nodes[first]), int(others[first])
+            self._exchange(kind, other, node)
+            return self._put_somewhere(other, 0, node)
+        if chain == 1:
+            return False
+        for node, other in zip(nodes.tolist(), others.tolist(), strict=True):
+            if self._tries <= 0 or self._deadline.passed:
+                return False
+            self._tries -= 1
+            self._exchange(kind, other, node)
+            if self._put_somewhere(other, chain - 1, node):
+                return True
+            self._exchange(other, kind, node)
+        return False
+
+    def _drive_out(self, kind: int) -> bool:
+        """Put one more where one of a lesser turn has to go, which stays out."""
+        for node, other in zip(*map(np.ndarray.tolist, self._in_the_way(kind)), strict=True):
+            if self._turns[other] < self._turns[kind]:
+                self._exchange(kind, other, node)
+                self.left[other] += 1
+                return True
+        return False
+
+    def _put(self, kind: int, node: int, number: int = 1) -> None:
+        self.loads[node, kind] += number
+        self.room[node] -= number * self.packing.requests[kind]
+        self._look_at(node)
+
+    def _exchange(self, kind: int, other: int, node: int) -> None:
+        """One of a kind instead of one of another."""
+        self._put(other, node, -1)
+        self._put(kind, node)
+
+    def _look_at(self, nodes: slice | int) -> None:
+        packing = self.packing
+        enough = (self.room[nodes][..., None, :] >= packing.requests).all(axis=-1)
+        self._fits[nodes] = enough & (self.loads[nodes] < packing.most[nodes])
+
+    def _in_the_way(self, kind: int, avoided: int = _NOWHERE) -> tuple[Ints, Ints]:
+        """The nodes that would take the pod without one of another kind, and these kinds.
+
+        The smallest first.
+        """
+        packing = self.packing
+        nodes, others = np.nonzero(self.loads)
+        room = self.room[nodes] + packing.requests[others]
+        enough = (room >= packing.requests[kind]).all(axis=1)
+        enough &= (self.loads[:, kind] < packing.most[:, kind])[nodes]
+        enough &= (others != kind) & (nodes != avoided)
+        nodes, others = nodes[enough], others[enough]
+        order = self._size[others].argsort(kind="stable")
+        return nodes[order], others[order]

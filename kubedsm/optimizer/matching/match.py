@@ -24,11 +24,11 @@ import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Node, NodeName, Pod, Resources
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Ints
 from kubedsm.optimizer.matching.best_fit import best_fit_increasing
-from kubedsm.optimizer.matching.cost_digits import Digits
 from kubedsm.optimizer.matching.node_loads import (
+    Digits,
     NodeLoads,
     loads_worth_trying,
     most_on_nodes,

@@ -1,35 +1,18 @@
-"""The best change of the edge there is: the DP of the exact form of `suggest`.
-
-Of an item, R pods leave their edge nodes and C come to edge nodes. Those are max(R, C) moves:
-min(R, C) inside the edge, and the surplus C - R from the cloud, or R - C to it. So the number of
-moves is half of (touched + |C - R|) summed over items, where a pod that comes or leaves is a
-touch; and QoS depends on the differences C - R only. One DP over the nodes, with a state for each
-vector of differences and the fewest touches as its cost, hence knows the best of all suggestions:
-the greatest net worth, which is what the QoS gained is worth less the price of the moves; then
-fewest moves, then (in a second DP over what is left) the least that replicas of a workload stand
-together, then least fragmentation.
-
-No workload gains by leaving the edge, so a pod only leaves a node where its room is needed, there
-or, with headroom to be left, anywhere.
-
-A difference takes as many moves as there are pods in it, or more. Differences are tried in order of
-the net worth that leaves them at most, a batch at a time, and a DP only passes through states from
-which one of its batch can still be reached within the limits.
-"""
+"""Touches, spread and fragmentation as one number of 64 bits, in which the first leads."""
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Self
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.objective.fragmentation import Ints
-from kubedsm.objective.gains import Gain, standing, worthwhile
-from kubedsm.objective.worths import less_price
+from kubedsm.objective.fragmentation import SCALE, Ints
+from kubedsm.objective.gains import Gain, less_price, standing, worthwhile
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
 from kubedsm.optimizer.matching.node_walk import Options, walk
-from kubedsm.optimizer.moving.cost_digits import Digits
+from kubedsm.optimizer.matching.problem import alike
 from kubedsm.optimizer.moving.edge_changes import (
     Changes,
     changes_within,
@@ -39,8 +22,123 @@ from kubedsm.optimizer.moving.edge_changes import (
 )
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.proposal import Question
-from kubedsm.optimizer.moving.relaxation import most_added, reachable, weights
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
+
+#: Of the numbers; more than that is unreachable.
+_GREATEST = UNREACHABLE // 2
+
+
+@attrs.frozen
+class Digits:
+    """What each counts in that number."""
+
+    touch: int
+    spread: int
+    #: so many pairs count as one; more than 1 only where 64 bits would be too few
+    pairs: int
+
+    @classmethod
+    def of(cls, problem: EdgeProblem, limits: SuggestLimits) -> Self:
+        touches = 2 * limits.max_moves
+        # A touch changes one node, by no more than all that its fragmentation can be.
+        spread = 4 * SCALE * (min(len(problem.nodes), touches) + 1)
+        most, room = problem.spread.most_added(touches), _GREATEST // (touches * spread)
+        pairs = 1 + most // max(1, room // 2 - 1)
+        return cls(2 * (most // pairs + 1) * spread, spread, pairs)
+
+    def parts(self, cost: int) -> tuple[int, int]:
+        """The spread and the fragmentation that a cost without touches is made of."""
+        spread = (cost + self.spread // 2) // self.spread
+        return spread, cost - spread * self.spread
+
+
+_FAR = -(2**61)
+#: Parts of the largest node, and the most of them: any weights will do, but they must add up.
+_UNIT = 10**6
+_MOST_PARTS = 2**45
+
+
+def weights(problem: EdgeProblem) -> Ints:
+    """W x I: each resource, mixtures of cpu and memory, each item, and all items alike."""
+    number = len(problem.items)
+    largest = np.maximum(problem.allocatable.max(axis=0, initial=0), 1).tolist()
+    parts = np.array(
+        [
+            [min(n * _UNIT // most, _MOST_PARTS) for n, most in zip(row, largest, strict=True)]
+            for row in problem.requests.tolist()
+        ],
+        dtype=np.int64,
+    ).reshape(number, len(problem.axes))
+    cpu, memory = parts[:, 0], parts[:, 1]
+    mixed = [cpu + memory, 2 * cpu + memory, cpu + 2 * memory, 4 * cpu + memory, cpu + 4 * memory]
+    return np.vstack((problem.requests.T, *mixed, np.eye(number, dtype=np.int64), cpu * 0 + 1))
+
+
+def most_added(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: int) -> Ints:
+    """The most the nodes can add to each weight, W, as an array of (most + 1) x (most + 1) x W.
+
+    vectors: X x I. options: N x X, the changes each node can undergo beside none. The first index
+    is how many pods may come, the second how many may leave.
+    """
+    coming = np.maximum(vectors, 0).sum(axis=1)
+    leaving = np.maximum(-vectors, 0).sum(axis=1)
+    weight = vectors @ weighing.T
+    total = np.full((most + 1, most + 1, len(weighing)), _FAR, dtype=np.int64)
+    total[0, 0] = 0
+    first, which = alike(np.packbits(options, axis=1).astype(np.int64))
+    for kept, times in zip(options[first], np.bincount(which).tolist(), strict=True):
+        at = np.flatnonzero(kept)
+        here = np.full_like(total, _FAR)
+        np.maximum.at(here, (coming[at], leaving[at]), weight[at])
+        parts = np.argwhere(here[:, :, 0] > _FAR).tolist()
+        for _ in range(times):
+            following = total.copy()
+            for come, leave in parts:
+                target = following[come:, leave:]
+                source = total[: most + 1 - come, : most + 1 - leave]
+                np.maximum(target, source + here[come, leave], out=target)
+            if (following == total).all():
+                break  # one more node like that adds nothing, and so none does
+            total = np.maximum(following, _FAR)
+    for axis in (0, 1):
+        np.maximum.accumulate(total, axis=axis, out=total)
+    return total
+
+
+def reachable(differences: Ints, touches: Ints, added: Ints, weighing: Ints) -> NDArray[np.bool_]:
+    """Which differences, T x I, are not out of reach in at most so many touches each, T."""
+    surplus = differences.sum(axis=1)
+    most = added.shape[0] - 1
+    come = np.clip((touches + surplus) // 2, 0, most)
+    leave = np.clip((touches - surplus) // 2, 0, most)
+    kept: NDArray[np.bool_] = (differences @ weighing.T <= added[come, leave]).all(axis=1)
+    return kept
+
+
+def most_gained(question: Question) -> tuple[int, int]:
+    """A level of priority, above which nothing can be gained, and no less than can be gained there.
+
+    Net, in nano-units: if pods came from everywhere, and found room wherever they like.
+    """
+    problem, limits, gains = question.problem, question.limits, question.worths
+    most, by_level = limits.max_moves, dict[int, Ints]()
+    for workload, items in problem.items_by_workload.items():
+        supply = int(problem.supply[list(items)].sum())
+        waiting = min(problem.awaited.get(workload, 0), most)
+        number = np.arange(min(supply, waiting + limits.max_cloud_to_edge, most) + 1)
+        worth = np.array([gains.of_workload(workload, n) for n in number.tolist()])
+        worth += question.price * (np.minimum(number, waiting) * (1 + most) - number)
+        level = gains.level[workload]
+        before = by_level.get(level, np.zeros(most + 1, dtype=np.int64))
+        ways = before.copy()
+        for n in number[1:].tolist():
+            np.maximum(ways[n:], before[: most + 1 - n] + worth[n], out=ways[n:])
+        by_level[level] = ways
+    best = {level: int(ways.max()) for level, ways in sorted(by_level.items())}
+    return next(
+        ((level, value) for level, value in best.items() if value > 0), (max(best, default=0), 0)
+    )
+
 
 #: How many differences are tried at once; the last batch takes all that are left.
 _BATCHES = (6, 48, 384)

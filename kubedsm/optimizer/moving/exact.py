@@ -9,16 +9,14 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import Workload
-from kubedsm.objective.gains import LEAST_GAIN, Gain, leading
+from kubedsm.objective.gains import LEAST_GAIN, Gain, leading, net
 from kubedsm.objective.objective import NANO
-from kubedsm.objective.worths import net
-from kubedsm.optimizer.moving.best_changes import Solution, TooManyError, best_changes
+from kubedsm.optimizer.moving.best_changes import Solution, TooManyError, best_changes, most_gained
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.integer_changes import MOST_PAIRS, SolvedChanges
 from kubedsm.optimizer.moving.move_order import Impasse
 from kubedsm.optimizer.moving.pairing import pair
 from kubedsm.optimizer.moving.proposal import Proposal, Question, allowed_of
-from kubedsm.optimizer.moving.relaxation import most_gained
-from kubedsm.optimizer.moving.solved_changes import MOST_PAIRS, SolvedChanges
 from kubedsm.optimizer.moving.suggestion import Moves, count_legs, count_stopovers
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status

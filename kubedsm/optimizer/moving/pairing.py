@@ -1,18 +1,157 @@
-"""Carrying out a change of the edge so that, if possible, no moves need each other's room."""
+"""Which pod goes where: a change of the edge, written out."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, permutations, product
 
 import attrs
+import numpy as np
 
-from kubedsm.model.model import NodeName, Resources
+from kubedsm.model.model import NodeName, Pod, Resources
 from kubedsm.objective.fragmentation import Ints
+from kubedsm.optimizer.moving.edge_items import Item
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.migration_graph import break_cycles, find_needs
 from kubedsm.optimizer.moving.move_order import Impasse, order_of
-from kubedsm.optimizer.moving.suggestion import MoveKind, Moves, count_stopovers
-from kubedsm.optimizer.moving.transfers import in_cloud, transfers
+from kubedsm.optimizer.moving.suggestion import Move, MoveKind, Moves, count_stopovers
 from kubedsm.plugins.feasibility import Feasibility
+
+#: Ways to pair pods with places that are looked at, to find one without a cycle.
+_WAYS = 720
+#: Choices of pods to fetch from the cloud, of nodes where others wait for their room.
+_FETCHES = 24
+
+#: Pod and node it leaves or gets.
+_Place = tuple[Pod, NodeName]
+
+
+def transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Move, ...]]:
+    """The ways to carry out the changes, N x I, that differ in which pod gets which place.
+
+    Within an item as many pods as possible stay on the edge; the surplus comes from those that
+    wait for a node, then from the cloud, or goes to the cloud. Nothing if the cloud cannot hold it,
+    in what is free there or in what those leave that come from it.
+    """
+    differences = changes.sum(axis=0)
+    counts = problem.cloud_counts(np.maximum(-differences, 0))
+    if counts is None:
+        return
+    for items in _fetching(problem, differences, waiting=not problem.cloud.holds(counts)):
+        yield from islice(_carried_out(problem, items, changes), _WAYS)
+
+
+def _fetching(
+    problem: EdgeProblem, differences: Ints, *, waiting: bool
+) -> Iterator[tuple[Item, ...]]:
+    """The items, with those pods of the cloud first that are to come: if others wait for it, any.
+
+    The first ones of each; then others, of other nodes.
+    """
+    yield problem.items
+    if not waiting:
+        return
+    others = (
+        item.fetching(number) if number > 0 else (item,)
+        for item, number in zip(problem.items, differences.tolist(), strict=True)
+    )
+    yield from islice(product(*(islice(each, _FETCHES) for each in others)), _FETCHES)
+
+
+def _carried_out(
+    problem: EdgeProblem, items: Sequence[Item], changes: Ints
+) -> Iterator[tuple[Move, ...]]:
+    names = [node.name for node in problem.nodes]
+    ways = []
+    for index, item in enumerate(items):
+        column = changes[:, index].tolist()
+        removed = [
+            (pod, name)
+            for name, number in zip(names, column, strict=True)
+            if number < 0
+            for pod in item.here[name][:-number]
+        ]
+        places = [name for name, number in zip(names, column, strict=True) for _ in range(number)]
+        if removed or places:
+            ways.append(list(islice(_ways(item, removed, places), _WAYS)))
+    for way in product(*ways):
+        inside = [move for stays, _ in way for move in stays]
+        away = [place for _, leaves in way for place in leaves]
+        targets = in_cloud(problem, [pod for pod, _ in away], inside)
+        if targets is None:
+            return
+        source = dict(away)
+        leaving = (Move(p, source[p], n, MoveKind.EDGE_TO_CLOUD) for p, n in targets.items())
+        yield (*inside, *leaving)
+
+
+def in_cloud(
+    problem: EdgeProblem, pods: Sequence[Pod], vacating: Iterable[Move] = ()
+) -> dict[Pod, NodeName] | None:
+    """Where the cloud holds these pods together, in its own order; None if it does not.
+
+    In the room that is free now, or else with that which these moves leave.
+    """
+    packing = problem.cloud.packing
+    here = ((item, pod) for item in problem.items for on in item.here.values() for pod in on)
+    kind_of = {pod.uid: item.cloud_kind for item, pod in here}
+    chosen: list[list[Pod]] = [[] for _ in packing.kinds]
+    for pod in pods:
+        kind = kind_of[pod.uid]
+        if kind is None:
+            return None
+        chosen[kind].append(pod)
+    counts = np.array([len(each) for each in chosen], dtype=np.int64)
+    loads = problem.cloud.loads(counts)
+    if loads is None and vacating:
+        coming = (move.pod for move in vacating if move.kind is MoveKind.CLOUD_TO_EDGE)
+        loads = problem.cloud.vacated(problem.cloud_room(coming)).loads(counts)
+    return None if loads is None else dict(packing.targets(loads, chosen))
+
+
+def _ways(
+    item: Item, removed: Sequence[_Place], places: Sequence[NodeName]
+) -> Iterator[tuple[list[Move], list[_Place]]]:
+    """What gets a place on the edge, and what leaves it."""
+    if len(removed) <= len(places):
+        for order in _distinct(places, len(removed)):
+            kept = [places[at] for at in order]
+            rest = [place for at, place in enumerate(places) if at not in order]
+            yield [*_inside(removed, kept), *_coming(item, rest)], []
+    else:
+        for order in _distinct([name for _, name in removed], len(places)):
+            chosen = [removed[at] for at in order]
+            rest_away = [place for at, place in enumerate(removed) if at not in order]
+            yield _inside(chosen, places), rest_away
+
+
+def _distinct(names: Sequence[NodeName], number: int) -> Iterator[tuple[int, ...]]:
+    """Ordered choices of so many of the names, by index; not twice one that reads the same."""
+    seen = set()
+    for order in permutations(range(len(names)), number):
+        reading = tuple(names[at] for at in order)
+        if reading not in seen:
+            seen.add(reading)
+            yield order
+
+
+def _inside(removed: Iterable[_Place], places: Iterable[NodeName]) -> list[Move]:
+    return [
+        Move(pod, source, target, MoveKind.EDGE_TO_EDGE)
+        for (pod, source), target in zip(removed, places, strict=True)
+    ]
+
+
+def _coming(item: Item, places: Sequence[NodeName]) -> list[Move]:
+    first = min(len(item.waiting), len(places))
+    placed = [
+        Move(pod, None, target, None)
+        for pod, target in zip(item.waiting[:first], places[:first], strict=True)
+    ]
+    fetched = item.outside[: len(places) - first]
+    return placed + [
+        Move(pod, pod.node_name, target, MoveKind.CLOUD_TO_EDGE)
+        for pod, target in zip(fetched, places[first:], strict=True)
+    ]
+
 
 #: Under rules, the ways that are looked at: the pods of an item are the same to all rules.
 _RULED_WAYS = 3

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from kubedsm.model.model import NodeName, Resources, Tier, Uid, Workload
-from kubedsm.objective.gains import Gain, Gains
+from kubedsm.objective.gains import Gain, Gains, net
 from kubedsm.objective.objective import NANO
-from kubedsm.objective.worths import net
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.migration_graph import Order

@@ -20,25 +20,20 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, axes_of, request_mix
-from kubedsm.objective.gains import Gains
+from kubedsm.objective.gains import Gains, Worths
 from kubedsm.objective.lasting import Lasting, assumed
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, Promises, quality
 from kubedsm.objective.qos_targets import is_capped, without_caps
-from kubedsm.objective.worths import Worths
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.moving.balancing import one_move
-from kubedsm.optimizer.moving.beside import Beside
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.exact import suggest_exact
+from kubedsm.optimizer.moving.group_selection import Outcome, Taken, not_taken, take_groups
 from kubedsm.optimizer.moving.migration_graph import Order, find_needs
 from kubedsm.optimizer.moving.movable import Movable, default_movable, unless_unwanted
-from kubedsm.optimizer.moving.not_taken import Outcome, not_taken
 from kubedsm.optimizer.moving.pairing import pair
-from kubedsm.optimizer.moving.paper.paper_suggester import suggest_paper
+from kubedsm.optimizer.moving.paper import reorder_edge, suggest_paper
 from kubedsm.optimizer.moving.proposal import Proposal, Question, allowed_of
-from kubedsm.optimizer.moving.rebalance import Rebalancing, on_one_node
-from kubedsm.optimizer.moving.reorder_edge import reorder_edge
 from kubedsm.optimizer.moving.suggestion import (
     Cause,
     ClusterScore,
@@ -52,7 +47,7 @@ from kubedsm.optimizer.moving.suggestion import (
     count_edge_changes,
     sum_gains,
 )
-from kubedsm.optimizer.moving.take_groups import Taken, take_groups
+from kubedsm.optimizer.moving.within_tier import Beside, Rebalancing, on_one_node, one_move
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
 

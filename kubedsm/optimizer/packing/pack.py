@@ -1,30 +1,88 @@
-"""The whole cluster packed anew, for the pods that nothing takes (seed 1 of the specifications).
+"""What of a packing hangs together: parts of it can be carried out, or left, each by itself."""
 
-"Optimising Kubernetes pod placement with constraint programming", with plans that leave no gap
-where the paper evicts first, and with edge shares. The most pods by priority; then the greatest
-QoS; then the fewest evictions and moves. What is found counts only if it is strictly better than
-what is: more pods of some priority have a node, and no fewer of any higher one.
-"""
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 import attrs
+import numpy as np
 
 from kubedsm.model.deadline import Deadline
-from kubedsm.model.model import Pod
+from kubedsm.model.model import Pod, PodClass, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import Objective, Promises
 from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.moving.migration_graph import connect_nodes
 from kubedsm.optimizer.moving.movable import Movable, default_movable, unless_unwanted
-from kubedsm.optimizer.moving.suggestion import Leg, Moves, Reason, count_disruptions
-from kubedsm.optimizer.packing.carrying_out import Plan, Refused, loads_after, plan_of, trimmed
+from kubedsm.optimizer.moving.suggestion import Leg, Move, Moves, Reason, count_disruptions
 from kubedsm.optimizer.packing.packing_search import Search
 from kubedsm.optimizer.packing.phases import PLACED, Form, GoalOrder, Phases, Weighing
+from kubedsm.optimizer.packing.plan import Plan, Refused, loads_after, plan_of, trimmed
 from kubedsm.optimizer.packing.problem import Problem
 from kubedsm.optimizer.programming.in_order import Certificate, Found
 from kubedsm.optimizer.programming.programme import Solver
+from kubedsm.plugins.class_verdicts import open_nodes
+
+
+@attrs.frozen(slots=True)
+class Part:
+    """As in `Packed`."""
+
+    legs: tuple[Leg, ...]
+    awaited: tuple[Move, ...]
+    evicted: tuple[Pod, ...]
+
+    @property
+    def disruptions(self) -> int:
+        """How often a pod has to go."""
+        return len(self.legs) + len(self.evicted)
+
+
+def parts_of(
+    legs: Iterable[Leg], awaited: Iterable[Move], evicted: Iterable[Pod]
+) -> Iterator[Part]:
+    """Yield the parts: no two touch the same node, or wait for each other's legs."""
+    legs, awaited, evicted = tuple(legs), tuple(awaited), tuple(evicted)
+    by_name = {leg.name: leg for leg in legs}
+    linked = [
+        *([leg.source, leg.target, *(by_name[name].source for name in leg.needs)] for leg in legs),
+        *([move.target] for move in awaited),
+        *([pod.node_name] for pod in evicted if pod.node_name is not None),
+    ]
+    for nodes in connect_nodes(linked):
+        yield Part(
+            tuple(leg for leg in legs if leg.source in nodes),
+            tuple(move for move in awaited if move.target in nodes),
+            tuple(pod for pod in evicted if pod.node_name in nodes),
+        )
+
+
+def stuck(snapshot: Snapshot, refused: Container[Uid]) -> frozenset[Uid]:
+    """Those of the refused that wait still, for which there is room, in pieces.
+
+    So it is if a node that is open to such a pod would hold it were it empty, and the free room of
+    all nodes of a tier, wherever it is, together would do: moving pods makes no more of it.
+    """
+    waiting = snapshot.schedulable(snapshot.pods.values())
+    waiting = [pod for pod in waiting if pod.uid in refused]
+    helped = {c for c in {pod.pod_class for pod in waiting} if _room_in_all(snapshot, c)}
+    return frozenset(pod.uid for pod in waiting if pod.pod_class in helped)
+
+
+def _room_in_all(snapshot: Snapshot, pod_class: PodClass) -> bool:
+    index, room = snapshot.index, snapshot.room
+    asked = [(name, amount) for name, amount in pod_class.requests.items() if amount]
+    large = open_nodes(pod_class, index) & ~index.tierless
+    for name, amount in asked:
+        large &= index.size(name) >= amount
+    if not large.any():
+        return False
+    return all(
+        # Not in whole numbers, whose sum may be beyond any.
+        np.maximum(room.column(name)[~index.tierless], 0).sum(dtype=np.float64) >= amount
+        for name, amount in asked
+    )
+
 
 #: Of the time that is left, what goes to small steps, and to the search before a solver is asked.
 _STEPPING, _SEARCHING = 0.2, 0.4

@@ -1,14 +1,7 @@
-"""The packing as a programme in whole numbers, and its goals one after the other.
+"""How many pods could have a node at most, whatever the nodes: from sums alone.
 
-Section 2 of "Optimising Kubernetes pod placement with constraint programming", by counts of pods
-of a kind where it has single pods. For each tier, the highest first: m1, the pods with a node; and
-m2, for each pod that had one, 3 if it stays, 1 if it moves, 0 if it goes. (The paper's text has
-stays weigh 2, and its authors' program minimises pods placed less twice those that stay, so that it
-would rather evict a pod than move it: `evict` is that.)
-
-Ours places all tiers before any move counts, since a move leaves no gap here: a pod of a higher
-tier may move for one of a lower. Between the two is the QoS of the edge shares, if any are worth
-anything. `by_tier` is the paper's order.
+All nodes together are taken for one, and each resource, and some sums of two, for the only one
+there is. Of pods that compete the smallest go in first; those that must have a node are in it.
 """
 
 from collections.abc import Sequence
@@ -22,10 +15,49 @@ from kubedsm.model.model import Tier, Workload
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import NANO
-from kubedsm.optimizer.packing.bounds import most_placed
 from kubedsm.optimizer.packing.problem import Problem
 from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximised_in_order
 from kubedsm.optimizer.programming.programme import UNBOUNDED, Programme, Rows, Solver, Status
+
+_MIXES = 9
+
+
+def most_placed(problem: Problem, placed: tuple[int, ...]) -> tuple[int, ...]:
+    """Of each tier, at most how many pods can have a node if of those before it so many have.
+
+    placed: how many have one in a placement that is there; T.
+    """
+    packing = problem.packing
+    reachable = (packing.most > 0).any(axis=0)
+    counts = np.where(reachable, packing.counts, 0)
+    total = packing.free.sum(axis=0)
+    scarce = (packing.requests > 0).any(axis=0) & (total < counts @ packing.requests)
+    bounds = [int(counts[problem.tiers == tier].sum()) for tier in range(len(placed))]
+    if not scarce.any():
+        return tuple(bounds)
+    asks = packing.requests[:, scarce] / np.maximum(total[scarce], 1)
+    for weights in _weights(int(scarce.sum())):
+        sizes = asks @ weights
+        left = 1 + 1e-9 - float(sizes @ problem.least)
+        for tier, number in enumerate(placed):
+            of_tier = (problem.tiers == tier) & reachable
+            optional = np.repeat(sizes[of_tier], (counts - problem.least)[of_tier])
+            sums = np.cumsum(np.sort(optional))
+            must = int(problem.least[of_tier].sum())
+            fit = int(np.searchsorted(sums, left, side="right"))
+            bounds[tier] = min(bounds[tier], must + fit)
+            taken = min(number - must, len(sums))
+            left -= float(sums[taken - 1]) if taken > 0 else 0.0
+    return tuple(bounds)
+
+
+def _weights(number: int) -> list[np.typing.NDArray[np.float64]]:
+    """Ways to add that many resources up to one, each a sum of 1."""
+    single = list(np.eye(number))
+    steps = [step / (_MIXES + 1) for step in range(1, _MIXES + 1)]
+    pairs = [(a, b) for a in range(number) for b in range(a)]
+    return single + [s * single[a] + (1 - s) * single[b] for a, b in pairs for s in steps]
+
 
 #: What counts among as many pods with a node.
 Weighing = Literal["keep", "evict"]

@@ -12,11 +12,8 @@ from typing import Self
 import attrs
 import numpy as np
 
-from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload
-from kubedsm.model.node_index import column_of
-from kubedsm.model.node_rows import NodeRows
-from kubedsm.model.room import Room
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload, serving_order
+from kubedsm.model.node_index import NodeRows, Room, column_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints, axes_of
 from kubedsm.objective.gains import Gains

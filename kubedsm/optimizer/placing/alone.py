@@ -10,8 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kubedsm.model.model import Node, Pod, Resources
-from kubedsm.model.node_index import Mask, Positions
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import Mask, NodeRows, Positions
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of, row
 from kubedsm.objective.replica_spread import ReplicaSpread, spreads

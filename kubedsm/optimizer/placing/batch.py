@@ -13,10 +13,10 @@ from kubedsm.model.model import (
     Tier,
     Uid,
     Workload,
+    levels_of,
     shares_after,
 )
-from kubedsm.model.node_rows import NodeRows
-from kubedsm.model.serving_order import levels_of
+from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.objective import Objective, Promises, quality
@@ -24,17 +24,16 @@ from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Packing, Rank, Turn, kinds
 from kubedsm.optimizer.placing.alone import place_alone
-from kubedsm.optimizer.placing.beyond.integer_choice import PLACED, QOS
-from kubedsm.optimizer.placing.beyond.shortfalls import amounts, shortfalls
+from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, amounts, shortfalls
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.cloud_window import WHOLE_CLOUD, LookedAt, Sampling
 from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, make_decision, room_after
 from kubedsm.optimizer.placing.proof import Proof, plain_proof
-from kubedsm.optimizer.placing.replica_ladders import ReplicaLadders
+from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
 from kubedsm.optimizer.placing.settling import Placed
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.plugins.class_verdicts import fitting_nodes, rejections
-from kubedsm.plugins.rejection import Rejection
+from kubedsm.plugins.scene import Rejection
 
 
 @attrs.frozen(eq=False)

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from kubedsm.model.model import NodeName, Pod, Resources, Uid
+from kubedsm.model.model import NodeName, Pod, Resources, Uid, serving_order
 from kubedsm.model.node_index import Mask, NodeIndex
 from kubedsm.model.residents import Selection, wishes_of
-from kubedsm.model.serving_order import serving_order
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Rank, in_order

@@ -16,8 +16,7 @@ import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Pod, Tier
-from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions
-from kubedsm.model.room import Room
+from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
@@ -26,7 +25,7 @@ from kubedsm.optimizer.placing.decision import Binding, Decision, room_after
 from kubedsm.plugins.broken_rules import worsened
 from kubedsm.plugins.class_verdicts import fitting_nodes, rejections
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.plugins.rejection import Rejection
+from kubedsm.plugins.scene import Rejection
 
 
 class _Rules(Protocol):

@@ -10,8 +10,7 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import Tier
-from kubedsm.model.node_index import Mask, NodeIndex
-from kubedsm.model.node_order import nodes_to_find, window
+from kubedsm.model.node_index import Mask, NodeIndex, nodes_to_find, window
 
 
 @attrs.frozen(slots=True)

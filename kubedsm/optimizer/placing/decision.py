@@ -20,19 +20,15 @@ from kubedsm.objective.objective import Objective, Promises
 from kubedsm.optimizer.matching.best_fit import BestFit
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
 from kubedsm.optimizer.matching.problem import Packing, Targets
-from kubedsm.optimizer.placing.beyond.by_heuristics import Placement
-from kubedsm.optimizer.placing.beyond.choosing import Chosen, chosen_beyond
-from kubedsm.optimizer.placing.beyond.greedy import pick_greedily
-from kubedsm.optimizer.placing.beyond.parts import chosen_by_parts, parts_of
+from kubedsm.optimizer.placing.batch_mip import Chosen, chosen_beyond, chosen_by_parts, parts_of
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.cloud_window import LookedAt
-from kubedsm.optimizer.placing.dealing import DealtTier
+from kubedsm.optimizer.placing.heuristics import Placement, pick_greedily
 from kubedsm.optimizer.placing.proof import Proof
-from kubedsm.optimizer.placing.replica_ladders import ReplicaLadders
+from kubedsm.optimizer.placing.replica_spreading import DealtTier, ReplicaLadders, reached
 from kubedsm.optimizer.placing.split import Demand, Picks, Split, best_split, demands
-from kubedsm.optimizer.placing.spread_bound import reached
 from kubedsm.optimizer.programming.in_order import Certificate
-from kubedsm.plugins.rejection import Rejection
+from kubedsm.plugins.scene import Rejection
 
 
 class Binding(NamedTuple):

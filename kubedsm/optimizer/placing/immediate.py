@@ -1,27 +1,95 @@
-"""Algorithm 1: a batch of new pods is placed as one."""
+"""Which pods of a batch go before others: those of higher priority, then those kept waiting."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
+import numpy as np
 
-from kubedsm.model.model import Pod
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import Pod, PodClass, Tier, Uid, levels_of, serving_order
+from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.objective.fragmentation import Fragmentation, Measure, axes_of, request_mix, rows
 from kubedsm.objective.objective import Objective, Promises
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.matching.problem import Rank
 from kubedsm.optimizer.placing.batch import Batch, others
 from kubedsm.optimizer.placing.batch_kinds import is_plain
 from kubedsm.optimizer.placing.cloud_window import WHOLE_CLOUD, Sampling
 from kubedsm.optimizer.placing.decision import Decision, room_after
 from kubedsm.optimizer.placing.one_at_a_time import place_one_at_a_time
 from kubedsm.optimizer.placing.proof import NO_PROOF
-from kubedsm.optimizer.placing.ranks import ranks_of
 from kubedsm.optimizer.placing.ruled import decide_ruled
+from kubedsm.plugins.class_verdicts import fitting_nodes
 from kubedsm.plugins.feasibility import Feasibility
+
+
+def ranks_of(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid, Rank] | None:
+    """The rank of each pod; None if all have the same.
+
+    A pod that has waited for longer than `patience`, in seconds, goes before any number of newer
+    ones, and then each time that it has waited for twice as long. `now` is at least when the newest
+    was created.
+    """
+    now = max([now, *(pod.created for pod in batch)])
+    levels = levels_of(batch)
+    overdue = {pod.uid: _overdue(pod, now, patience) for pod in batch}
+    if levels is None and len(set(overdue.values())) <= 1:
+        return None
+    levels = levels or {}
+    return {
+        pod.uid: Rank(pod.pod_class.priority, levels.get(pod.workload, 0), overdue[pod.uid])
+        for pod in batch
+    }
+
+
+def _overdue(pod: Pod, now: float, patience: float) -> int:
+    """How often it has been so long, doubled each time; 0 if nobody knows when it was created."""
+    if not pod.created or now - pod.created <= patience:
+        return 0
+    return 1 + int(math.log2((now - pod.created) / patience))
+
+
+#: to look at more would take as long as they would wait
+_CLASSES = 8
+
+
+def uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
+    """Whether these pods lose nothing by not waiting for others, up to `batch` pods in all.
+
+    They lose neither QoS nor a place to others of their classes if all find room on the edge,
+    wherever the others have gone; or those of a class that the edge has no room for, in the cloud.
+    Nor do they if they are replicas, all alike, of the only workload there is: which of them comes
+    first makes no difference. What no node can ever hold neither gains nor takes anything.
+    """
+    classes = [c for c in {pod.pod_class for pod in pods} if not c.requests.beyond_any_node]
+    if len(classes) > _CLASSES or not is_plain(snapshot, pods):
+        return False
+    if not classes:
+        return True
+    if len(classes) == len(snapshot.shares()) == len(snapshot.census.requests) == 1:
+        return True
+    axes = axes_of([pod_class.requests for pod_class in classes])
+    requests = rows([pod_class.requests for pod_class in classes], axes)
+    # Wherever a pod goes, there is room for so many fewer of each class at most.
+    displaced = np.ceil(requests.max(axis=0) / np.maximum(requests, 1))
+    needed = batch * np.where(requests > 0, displaced, 1).max(axis=1)
+    edge, cloud = (
+        np.array([_places(pod_class, snapshot.in_turn(tier)) for pod_class in classes])
+        for tier in (Tier.EDGE, Tier.CLOUD)
+    )
+    return bool(np.all((edge >= needed) | ((edge == 0) & (cloud >= needed))))
+
+
+def _places(pod_class: PodClass, nodes: NodeRows) -> int:
+    """For how many such pods there is room, if no others come."""
+    requests = {name: amount for name, amount in pod_class.requests.items() if amount}
+    fitting = nodes.only(fitting_nodes(pod_class, nodes.index, nodes.room))
+    free = fitting.free(tuple(requests))
+    return int((free // np.array(list(requests.values()), dtype=np.int64)).min(axis=1).sum())
+
 
 #: Pods with rules about other pods that one batch decides on: more take seconds at any deadline.
 MOST_RULED = 1000

@@ -12,14 +12,12 @@ import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.model.model import Resources, Tier
-from kubedsm.model.node_index import Positions
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows, Positions
 from kubedsm.objective.fragmentation import Ints, axes_of, row
 from kubedsm.objective.replica_spread import spreads
 from kubedsm.optimizer.placing.alone import choose_node
 from kubedsm.optimizer.placing.batch import Batch
-from kubedsm.optimizer.placing.open_nodes import OpenNodes
-from kubedsm.optimizer.placing.settling import Settling
+from kubedsm.optimizer.placing.settling import OpenNodes, Settling
 from kubedsm.plugins.feasibility import Feasibility
 
 #: Pods times request vectors times edge nodes, each with this many added for its overhead.

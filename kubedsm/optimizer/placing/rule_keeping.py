@@ -1,33 +1,166 @@
-"""A batch kept within the rules about other pods: ports, affinity, spread, volumes.
+"""A batch begun anew, where pods stay out that kube-scheduler might have placed.
 
-`match` knows what a class and a node say of each other, and what the pods that are there already
-say. What the pods of the batch say of each other is checked here, one after the other, each seeing
-those before it; a pod whose node rejects it waits while others of the batch may still change that,
-goes to the best other node then, or stays out.
-
-There is an order in which each pod of the batch keeps its rules as it comes: the one given. In the
-end each keeps them with all others in place, too, unless that keeps out pods that kube-scheduler
-would place.
+kube-scheduler takes one pod after the other, and lets the later ones break the rules of those
+before. Which of them find a node depends on who comes first, and on where the first ones go. So
+those that stayed out are served first the next time, and those that one of them wants to be near to
+are drawn to one domain after the other. What comes of that only says where pods had better be: of
+those put there in their turns, so that none stays out for a lesser one, more must find a node.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import attrs
+import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
-from kubedsm.model.model import NodeName, Pod, Uid
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import NodeName, Pod, Uid, serving_order
+from kubedsm.model.node_index import Ints, Mask
+from kubedsm.model.residents import Selection
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread
-from kubedsm.optimizer.placing.open_nodes import OpenNodes
-from kubedsm.optimizer.placing.other_starts import begun_anew
-from kubedsm.optimizer.placing.settling import GainAtEdge, Placed, Settling, TurnOf
-from kubedsm.plugins.feasibility import Feasibility, Rejection
+from kubedsm.optimizer.placing.settling import GainAtEdge, OpenNodes, Placed, Settling, TurnOf
+from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
 from kubedsm.plugins.scene import speaks_of_others
 
-#: Taking pods out makes room for others, which may be in the way of the next ones.
+#: Rounds of serving unplaced pods first, and of removing pods that break rules.
 _ROUNDS = 3
+#: Domains that are tried for pods that want to be together.
+_DOMAINS = 8
+
+
+@attrs.frozen(slots=True)
+class _Start:
+    #: where pods go, if they may
+    wanted: Mapping[Uid, NodeName]
+    #: these go there, if they may
+    drawn: frozenset[Uid] = frozenset()
+    domain: Mask | None = None
+
+
+def begun_anew(
+    batch: Settling,
+    ordered: Sequence[Pod],
+    wanted: Mapping[Uid, NodeName],
+    most: Container[Uid],
+    begin: Callable[[], Settling],
+) -> Settling:
+    """What serves most of these pods, given in the order of their turns: the batch or another.
+
+    wanted: as planned. most: pods so many that no placement has more. `begin` makes an empty batch
+    where later pods may break the rules of those before.
+    """
+
+    def served(placed: Container[Uid]) -> list[int]:
+        """How many pods, those of the greatest turn first: greater is better."""
+        number = Counter(batch.turn(pod) for pod in ordered if pod.uid in placed)
+        return [number[turn] for turn in dict.fromkeys(map(batch.turn, ordered))]
+
+    best, enough = batch, served(most)
+    try:
+        for start in _starts(batch, ordered, wanted, begin):
+            if served(best.placed) >= enough:
+                break
+            for other in _begun(start, ordered, begin):
+                best = max(best, other, key=lambda b: served(b.placed))
+    except OutOfTimeError:
+        pass
+    return best
+
+
+def _begun(
+    start: _Start, ordered: Sequence[Pod], begin: Callable[[], Settling]
+) -> Iterator[Settling]:
+    """What comes of it, each time with those first that stayed out the last time."""
+    first: set[Uid] = set()
+    for _ in range(_ROUNDS):
+        tried = begin()
+        tried.deadline.check()
+        if start.domain is not None:
+            tried.drawn.update(dict.fromkeys(start.drawn, start.domain))
+        tried.place_in_line(sorted(ordered, key=lambda pod: pod.uid not in first), start.wanted)
+        homes = _oldest_first(tried, ordered)
+        came = {uid: number for number, uid in enumerate(homes)}
+        line = sorted(ordered, key=lambda pod: came.get(pod.uid, len(came)))
+        in_turns = begin()
+        in_turns.place_in_line(
+            sorted(line, key=in_turns.turn, reverse=True), {**start.wanted, **homes}
+        )
+        yield in_turns
+        out = {pod.uid for pod in ordered if pod.uid not in tried.placed}
+        if out <= first:
+            break
+        first |= out
+
+
+def _oldest_first(batch: Settling, ordered: Iterable[Pod]) -> dict[Uid, NodeName]:
+    """Where pods of the batch are, as they came; of those alike it is the first ones that are."""
+    alike: defaultdict[EquivalenceClass, deque[Pod]] = defaultdict(deque)
+    for pod in ordered:
+        alike[batch.open.like(pod)].append(pod)
+    return {alike[batch.open.like(p)].popleft().uid: node for p, node in batch.placed.values()}
+
+
+def _starts(
+    batch: Settling,
+    ordered: Sequence[Pod],
+    wanted: Mapping[Uid, NodeName],
+    begin: Callable[[], Settling],
+) -> Iterator[_Start]:
+    """As planned; with no plan; in one domain after the other those that somebody would be near."""
+    yield _Start(wanted)
+    yield _Start({})
+    out = [pod for pod in ordered if pod.uid not in batch.placed]
+    for terms in dict.fromkeys(pod.pod_class.rules.affinity for pod in out):
+        near = [Selection.of(term) for term in terms]
+        drawn = frozenset(
+            pod.uid
+            for pod in ordered
+            if pod.pod_class.rules.affinity == terms
+            or any(s.covers(pod.namespace, pod.labels, batch.surroundings) for s in near)
+        )
+        others = {uid: node for uid, node in wanted.items() if uid not in drawn}
+        group = [pod for pod in ordered if pod.uid in drawn]
+        for key in sorted({term.topology_key for term in terms}):
+            for domain in _most_holding(key, group, begin()):
+                yield _Start(others, drawn, domain)
+
+
+def _most_holding(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
+    """The domains of that key that hold most of these pods, so many as are worth a try.
+
+    As far as room and the other rules go, and filled by large pods first. Of equal ones those that
+    hold more of them on the edge.
+    """
+    column, on_edge = batch.nodes.label(key), batch.on_edge
+    order = np.lexsort((~on_edge, column.codes))
+    held = np.zeros((2, len(column.values)), dtype=np.int64)
+    taken: defaultdict[str, Ints] = defaultdict(lambda: np.zeros(len(order), dtype=np.int64))
+    for alike in _alike(group, batch):
+        fits = np.where(batch.open.feasibility.openable(alike[0]), len(alike), 0)
+        asked = {name: amount for name, amount in alike[0].requests.items() if amount}
+        for name, amount in asked.items():
+            free = np.maximum(batch.room.column(name) - taken[name], 0)
+            fits = np.minimum(fits, free // amount)
+        # Those before it in its domain take them first.
+        before = fits[order].cumsum() - fits[order]
+        codes = column.codes[order]
+        before -= before[np.searchsorted(codes, codes)]
+        fits[order] = np.clip(len(alike) - before, 0, fits[order])
+        for name, amount in asked.items():
+            taken[name] += amount * fits
+        held += column.sums(fits), column.sums(fits, on_edge)
+    best = np.lexsort((*-held[::-1],))
+    return [column.codes == code for code in best[:_DOMAINS].tolist() if held[0, code]]
+
+
+def _alike(pods: Iterable[Pod], batch: Settling) -> list[list[Pod]]:
+    """Large ones first."""
+    alike: dict[EquivalenceClass, list[Pod]] = {}
+    for pod in pods:
+        alike.setdefault(batch.open.like(pod), []).append(pod)
+    return sorted(alike.values(), key=lambda of: (-of[0].requests.cpu, -of[0].requests.memory))
 
 
 @attrs.frozen(slots=True)

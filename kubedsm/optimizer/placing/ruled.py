@@ -10,14 +10,12 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Kind, Packing
 from kubedsm.optimizer.placing.batch import Batch, others
 from kubedsm.optimizer.placing.batch_kinds import judged_kinds
-from kubedsm.optimizer.placing.beyond.few_of_each import few_of_each
-from kubedsm.optimizer.placing.beyond.integer_choice import Also
-from kubedsm.optimizer.placing.beyond.rule_rows import RuleRows
-from kubedsm.optimizer.placing.beyond.solved_again import Attempt, solved, solved_again
+from kubedsm.optimizer.placing.batch_mip import Also
 from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, room_after
 from kubedsm.optimizer.placing.one_at_a_time import place_one_at_a_time
 from kubedsm.optimizer.placing.proof import Proof
 from kubedsm.optimizer.placing.rule_keeping import Kept, keep_rules
+from kubedsm.optimizer.placing.ruled_mip import Attempt, RuleRows, few_of_each, solved, solved_again
 from kubedsm.optimizer.placing.split import demands
 from kubedsm.optimizer.programming.in_order import MOST_VARIABLES
 from kubedsm.plugins.feasibility import Feasibility

@@ -15,9 +15,14 @@ from numpy.typing import NDArray
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Share, Workload
-from kubedsm.objective.evenness import EVENNESS, Prospect, scores_and_unevenness
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.objective.objective import Objective, Promises
+from kubedsm.objective.objective import (
+    EVENNESS,
+    Objective,
+    Promises,
+    Prospect,
+    scores_and_unevenness,
+)
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Packing
 

@@ -7,7 +7,7 @@ import attrs
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.model.model import NodeName, Pod, Tier, Uid
-from kubedsm.model.node_order import nodes_to_find
+from kubedsm.model.node_index import nodes_to_find
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import Lasting, assumed

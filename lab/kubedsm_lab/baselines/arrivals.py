@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from kubedsm.model.model import NodeName, Pod, Uid
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import NodeName, Pod, Uid, serving_order
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.placing.preemption import Preemption, PreemptionSearch

@@ -17,9 +17,9 @@ from kubedsm.model.model import (
     Resources,
     Tier,
     Uid,
+    serving_order,
     shares_after,
 )
-from kubedsm.model.serving_order import serving_order
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.load import LoadGoal, Loads

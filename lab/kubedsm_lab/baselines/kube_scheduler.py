@@ -14,8 +14,7 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import Node, NodeName, Pod, Tier
-from kubedsm.model.node_index import NodeIndex
-from kubedsm.model.node_order import nodes_to_find, window
+from kubedsm.model.node_index import NodeIndex, nodes_to_find, window
 from kubedsm.optimizer.placing.cloud import least_allocated_score
 from kubedsm.plugins.node_affinity import liking
 from kubedsm.plugins.node_scores import (

@@ -17,8 +17,7 @@ from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.messages import encoded
 from kubedsm.dashboard.server.stream import LOOK
 from kubedsm.dashboard.state.scene import Scene
-from kubedsm.model.change import Change
-from kubedsm.model.events import ClusterEvent, NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.events import Change, ClusterEvent, NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.model import NodeName, Pod, Resources, Tier, Workload
 from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import VirtualClock

@@ -15,7 +15,7 @@ from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import NANO, Objective, Promise, quality
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.moving.paper.paper_suggester import PaperPlan, paper_plan
+from kubedsm.optimizer.moving.paper import PaperPlan, paper_plan
 from kubedsm.optimizer.moving.proposal import Question
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
 from kubedsm.plugins.fit import shortages

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import Node, Pod
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, tabulate
 from kubedsm.optimizer.matching.problem import Packing, kinds

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import Tier
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
-from kubedsm.optimizer.matching.cost_digits import Digits
-from kubedsm.optimizer.matching.ladders import Ladders, alike
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, tabulate
-from kubedsm.optimizer.matching.problem import Packing, kinds
+from kubedsm.optimizer.matching.node_loads import Digits
+from kubedsm.optimizer.matching.problem import Ladders, Packing, alike, kinds
 from support.placement_instances import drawn, node, pod, resources, snapshot
 
 

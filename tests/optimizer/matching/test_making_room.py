@@ -5,9 +5,8 @@ import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Tier
-from kubedsm.model.node_rows import NodeRows
-from kubedsm.optimizer.matching.best_fit import best_fit_increasing
-from kubedsm.optimizer.matching.making_room import with_room_made
+from kubedsm.model.node_index import NodeRows
+from kubedsm.optimizer.matching.best_fit import best_fit_increasing, with_room_made
 from kubedsm.optimizer.matching.match import Bounds, tabulate
 from kubedsm.optimizer.matching.problem import Packing, Rank, kinds
 from support.drawn_packings import drawn_packing

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import MOST_OF_A_NODE, Tier
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, match, tabulate
 from kubedsm.optimizer.matching.problem import Packing, kinds

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import Tier
-from kubedsm.model.node_rows import NodeRows
-from kubedsm.optimizer.matching.cost_digits import Digits
-from kubedsm.optimizer.matching.ladders import Ladders
+from kubedsm.model.node_index import NodeRows
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, tabulate
-from kubedsm.optimizer.matching.problem import Packing, kinds
+from kubedsm.optimizer.matching.node_loads import Digits
+from kubedsm.optimizer.matching.problem import Ladders, Packing, kinds
 from support.drawn_packings import drawn_packing
 from support.placement_instances import node, pod, resources, snapshot
 

@@ -12,9 +12,9 @@ from kubedsm.objective.load import Capacity, LoadGoal, Loads
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.moving.balancing import still_pays
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
+from kubedsm.optimizer.moving.within_tier import still_pays
 from kubedsm.plugins.feasibility import Feasibility
 from support.measured_loads import busy, cloud, drawn_load, edge, twice
 from support.placement_instances import node, resources, snapshot

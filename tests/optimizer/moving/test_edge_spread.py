@@ -10,8 +10,7 @@ from kubedsm.model.model import Preferences, SchedulingRules, SpreadConstraint, 
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.matching.match import UNREACHABLE
-from kubedsm.optimizer.moving.best_changes import Solution
-from kubedsm.optimizer.moving.cost_digits import Digits
+from kubedsm.optimizer.moving.best_changes import Digits, Solution
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.exact import _Chosen
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest

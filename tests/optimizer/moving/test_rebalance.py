@@ -11,8 +11,8 @@ from kubedsm.model.model import Taint, Tier
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.moving.rebalance import on_one_node
 from kubedsm.optimizer.moving.suggest import MoveKind, SuggestLimits, suggest
+from kubedsm.optimizer.moving.within_tier import on_one_node
 from kubedsm.plugins.fit import shortages
 from kubedsm_lab.bench.literal.fit import reasons
 from support.placement_instances import Instance, node, resources, snapshot

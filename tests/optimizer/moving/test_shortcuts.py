@@ -11,13 +11,13 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import kinds
-from kubedsm.optimizer.moving import best_changes, relaxation
+from kubedsm.optimizer.moving import best_changes
 from kubedsm.optimizer.moving.edge_changes import Changes, changes_within
-from kubedsm.optimizer.moving.edge_pods import EdgePods
+from kubedsm.optimizer.moving.edge_items import EdgePods
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.moving.rebalance import on_one_node
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
+from kubedsm.optimizer.moving.within_tier import on_one_node
 from support.ruled_instances import ruled_case
 from support.suggest_instances import crowded_case, drawn_case, wide_case
 from support.suggest_literal import literally_left, problem_of
@@ -41,7 +41,7 @@ def thorough(monkeypatch):
             best_changes, "cheapest", lambda costs, _: np.ones(costs.shape, dtype=np.bool_)
         )
         monkeypatch.setattr(
-            relaxation, "alike", lambda looks: (np.arange(len(looks)), np.arange(len(looks)))
+            best_changes, "alike", lambda looks: (np.arange(len(looks)), np.arange(len(looks)))
         )
 
     return pass_over_nothing
@@ -102,7 +102,7 @@ def test_nodes_that_are_alike_add_what_they_would_one_by_one():
         expected = np.full((most + 1, most + 1, 3), -1)
         for come, leave in np.ndindex(most + 1, most + 1):
             expected[come, leave] = most_with(vectors, options, weighing, come, leave)
-        assert (relaxation.most_added(vectors, options, weighing, most) == expected).all(), seed
+        assert (best_changes.most_added(vectors, options, weighing, most) == expected).all(), seed
 
 
 def most_with(vectors, options, weighing, come, leave):

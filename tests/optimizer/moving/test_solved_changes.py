@@ -6,13 +6,12 @@ import attrs
 import pytest
 
 from kubedsm.objective.fragmentation import Measure
-from kubedsm.objective.gains import Gains, leading
+from kubedsm.objective.gains import Gains, Worths, leading
 from kubedsm.objective.lasting import assumed
-from kubedsm.objective.worths import Worths
 from kubedsm.optimizer.moving import exact
+from kubedsm.optimizer.moving.best_changes import most_gained
 from kubedsm.optimizer.moving.exact import suggest_exact
 from kubedsm.optimizer.moving.proposal import Question
-from kubedsm.optimizer.moving.relaxation import most_gained
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
 from kubedsm.optimizer.moving.suggestion import count_legs
 from kubedsm.solvers.highs import Highs

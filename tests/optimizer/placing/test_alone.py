@@ -15,7 +15,7 @@ from kubedsm.optimizer.placing.alone import place_alone, rejection_elsewhere
 from kubedsm.optimizer.placing.batch_kinds import is_plain
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
-from kubedsm.optimizer.placing.replica_ladders import ReplicaLadders
+from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
 from kubedsm.plugins.feasibility import Feasibility
 from support.placement_instances import drawn
 from support.rule_instances import drawn as drawn_with_rules

@@ -6,10 +6,10 @@ import attrs
 import pytest
 
 from kubedsm.model.model import EVERY_ADDRESS, Disk, HostPort, Preferences
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows
 from kubedsm.optimizer.matching.problem import kinds
 from kubedsm.optimizer.placing.batch_kinds import is_plain, judged_kinds
-from kubedsm.optimizer.placing.ranks import ranks_of
+from kubedsm.optimizer.placing.immediate import ranks_of
 from kubedsm.plugins.feasibility import Feasibility
 from support.placement_instances import drawn as plain_instance
 from support.rule_instances import (

@@ -6,8 +6,7 @@ import pytest
 from kubedsm.model.deadline import Deadline
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.placing.beyond.integer_choice import PLACED, QOS
-from kubedsm.optimizer.placing.beyond.relaxed import bounds as relaxed_bounds
+from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, upper_bounds
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.split import demands
@@ -66,7 +65,7 @@ def test_no_choice_exceeds_the_bounds_of_the_relaxation():
         case, edge, cloud = drawn_batch(seed)
         objective = OBJECTIVES[seed % len(OBJECTIVES)]
         members = demands(edge, case.snapshot.shares(), case.promises, objective)
-        limits = relaxed_bounds(edge, cloud, members, objective)
+        limits = upper_bounds(edge, cloud, members, objective)
         choice, (placed, _, _) = decided(seed, objective, Bounds())
         of_turns = [n for (name, _), n in limits.items() if name == PLACED]
         assert all(n <= most for n, most in zip(placed, of_turns, strict=True))

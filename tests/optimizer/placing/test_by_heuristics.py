@@ -3,12 +3,12 @@
 import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import serving_order
 from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.matching.problem import Packing
-from kubedsm.optimizer.placing.beyond import by_heuristics
-from kubedsm.optimizer.placing.beyond.by_heuristics import Placement, best_by_heuristics, one_by_one
+from kubedsm.optimizer.placing import heuristics
 from kubedsm.optimizer.placing.cloud import least_allocated_scores
+from kubedsm.optimizer.placing.heuristics import Placement, best_by_heuristics, one_by_one
 from kubedsm.optimizer.placing.split import demands
 from support.drawn_batches import drawn_batch
 
@@ -57,7 +57,7 @@ def test_nothing_beats_what_cannot_be_exceeded(monkeypatch):
         nothing = Placement({}, edge.nothing(), cloud.nothing())
         asked = edge, cloud, members, nothing, NO_DEADLINE
         with monkeypatch.context() as patched:
-            patched.setattr(by_heuristics, "_utmost", lambda *_: (None,))
+            patched.setattr(heuristics, "_utmost", lambda *_: (None,))
             slow = best_by_heuristics(*asked)
         found = best_by_heuristics(*asked)
         assert found.picks == slow.picks, seed

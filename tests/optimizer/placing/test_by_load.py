@@ -10,7 +10,7 @@ import pytest
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.model.model import Preferences, Tier, Workload
-from kubedsm.model.node_order import zone_of
+from kubedsm.model.node_index import zone_of
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.load import Capacity, LoadGoal

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.model import node_order
+from kubedsm.model import node_index
 from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.model.model import (
@@ -46,7 +46,7 @@ GIB = 2**30
 
 @pytest.fixture(autouse=True)
 def small_clouds_are_large(monkeypatch):
-    monkeypatch.setattr(node_order, "_FEWEST_NODES", 3)
+    monkeypatch.setattr(node_index, "_FEWEST_NODES", 3)
 
 
 def sampling(percentage):

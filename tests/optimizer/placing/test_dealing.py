@@ -7,7 +7,7 @@ import numpy as np
 from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.optimizer.matching.best_fit import best_fit_increasing
 from kubedsm.optimizer.placing.cloud import least_allocated
-from kubedsm.optimizer.placing.dealing import DealtTier
+from kubedsm.optimizer.placing.replica_spreading import DealtTier
 from support.drawn_packings import drawn_packing, drawn_spread
 
 

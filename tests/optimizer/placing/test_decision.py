@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import Share, Tier, shares_after
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.matching.match import Bounds

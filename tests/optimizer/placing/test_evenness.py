@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import SchedulingRules, Taint, Tier, Toleration
-from kubedsm.objective.evenness import Prospect, even_scores
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, Promise, Prospect, even_scores
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support.placement_instances import drawn, node, pod, resources, snapshot

@@ -3,7 +3,7 @@ import numpy as np
 from kubedsm.model.model import Tier
 from kubedsm.optimizer.matching.problem import Packing
 from kubedsm.optimizer.placing.batch_kinds import judged_kinds
-from kubedsm.optimizer.placing.beyond.few_of_each import few_of_each
+from kubedsm.optimizer.placing.ruled_mip import few_of_each
 from kubedsm.plugins.feasibility import Feasibility
 from support.rule_instances import HOST, ZONE, app, cluster, near, pod, zoned
 

@@ -4,11 +4,11 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import Tier
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.matching.best_fit import BestFit, sizes
 from kubedsm.optimizer.matching.problem import Packing, Rank, kinds
-from kubedsm.optimizer.placing.beyond.greedy import DrawnIn, pick_greedily
+from kubedsm.optimizer.placing.heuristics import DrawnIn, pick_greedily
 from kubedsm.optimizer.placing.split import demands
 from support.placement_instances import drawn, node, pod, resources, snapshot
 

@@ -6,7 +6,7 @@ import pytest
 from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.placing.beyond.integer_choice import LIKED, integer_choice
+from kubedsm.optimizer.placing.batch_mip import LIKED, integer_choice
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.split import demands

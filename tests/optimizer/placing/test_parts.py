@@ -10,11 +10,10 @@ from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.matching.match import Bounds, tabulate
 from kubedsm.optimizer.matching.problem import Packing, kinds
-from kubedsm.optimizer.placing.beyond.parts import chosen_by_parts, parts_of
+from kubedsm.optimizer.placing.batch_mip import chosen_by_parts, parts_of
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import chosen_of
-from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.placing.ranks import ranks_of
+from kubedsm.optimizer.placing.immediate import immediate_schedule, ranks_of
 from kubedsm.optimizer.placing.split import demands
 from support.placement_instances import Instance, node, pod, resources, snapshot
 

@@ -10,8 +10,8 @@ from kubedsm.model.model import PodClass, Preferences, SchedulingRules, Taint, T
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.fragmentation import SCALE
 from kubedsm.objective.objective import Objective, Promise
-from kubedsm.optimizer.matching.cost_digits import Digits
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
+from kubedsm.optimizer.matching.node_loads import Digits
 from kubedsm.optimizer.matching.problem import Packing
 from kubedsm.optimizer.placing.batch_kinds import judged_kinds
 from kubedsm.optimizer.placing.immediate import immediate_schedule

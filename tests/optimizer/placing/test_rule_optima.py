@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import serving_order
 from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm_lab.baselines.registry import POLICIES

@@ -12,9 +12,9 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.matching.problem import Packing
 from kubedsm.optimizer.placing.batch_kinds import judged_kinds
-from kubedsm.optimizer.placing.beyond.integer_choice import integer_choice
-from kubedsm.optimizer.placing.beyond.rule_rows import RuleRows
-from kubedsm.optimizer.placing.ranks import ranks_of
+from kubedsm.optimizer.placing.batch_mip import integer_choice
+from kubedsm.optimizer.placing.immediate import ranks_of
+from kubedsm.optimizer.placing.ruled_mip import RuleRows
 from kubedsm.optimizer.placing.split import demands
 from kubedsm.optimizer.programming.in_order import maximised_in_order
 from kubedsm.optimizer.programming.programme import Status

@@ -4,8 +4,7 @@ import attrs
 
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.placing.beyond.integer_choice import PLACED, QOS
-from kubedsm.optimizer.placing.beyond.shortfalls import amounts, shortfalls
+from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, amounts, shortfalls
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status

@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from kubedsm.model.deadline import Deadline
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import serving_order
 from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule

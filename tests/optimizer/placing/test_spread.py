@@ -16,13 +16,11 @@ from kubedsm.model.model import (
     SpreadConstraint,
     Tier,
 )
-from kubedsm.model.node_order import zone_of
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows, zone_of
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.objective import Objective, Promise
-from kubedsm.optimizer.matching.ladders import Ladders
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Packing, kinds
+from kubedsm.optimizer.matching.problem import Ladders, Packing, kinds
 from kubedsm.optimizer.placing.cloud import least_allocated
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.policies.kubedsm import KubeDSM

@@ -7,14 +7,12 @@ import attrs
 import pytest
 
 from kubedsm.model.deadline import Deadline
-from kubedsm.model.model import NodeName, Tier, shares_after
-from kubedsm.model.serving_order import levels_of, serving_order
+from kubedsm.model.model import NodeName, Tier, levels_of, serving_order, shares_after
 from kubedsm.objective.objective import Objective, Promise, quality
 from kubedsm.optimizer.matching.problem import NO_RANK
 from kubedsm.optimizer.placing import immediate
-from kubedsm.optimizer.placing.open_nodes import OpenNodes
 from kubedsm.optimizer.placing.preemption import PreemptionSearch
-from kubedsm.optimizer.placing.settling import Settling
+from kubedsm.optimizer.placing.settling import OpenNodes, Settling
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm_lab.baselines.registry import KUBEDSM, POLICIES

@@ -13,8 +13,7 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Packing, kinds
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import Cause, MoveKind, SuggestLimits
-from kubedsm.optimizer.placing.beyond.integer_choice import QOS
-from kubedsm.optimizer.placing.beyond.relaxed import bounds as relaxed_bounds
+from kubedsm.optimizer.placing.batch_mip import QOS, upper_bounds
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
@@ -62,7 +61,7 @@ def chosen(case, objective, bounds):
         scores = member.scores(objective)
         number = sum(p.workload == member.workload for p, _ in choice.edge)
         gained += int(scores[number] - scores[0])
-    limit = relaxed_bounds(edge, cloud, demands(edge, *args), objective)[QOS, "priority 0"]
+    limit = upper_bounds(edge, cloud, demands(edge, *args), objective)[QOS, "priority 0"]
     return choice, (len(choice.edge) + len(choice.cloud), gained), limit
 
 

@@ -2,7 +2,7 @@
 
 import attrs
 
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod, Uid
 from kubedsm.plugins.plugins import BY_NAME

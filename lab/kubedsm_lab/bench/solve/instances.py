@@ -29,7 +29,7 @@ from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.proposal import Question
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
-from kubedsm.optimizer.placing.ranks import ranks_of
+from kubedsm.optimizer.placing.immediate import ranks_of
 from kubedsm.plugins.fit import shortages
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.instances import MI

@@ -11,12 +11,11 @@ from typing import TypeVar
 
 import attrs
 
-from kubedsm.model.model import Pod, Share, Tier, Workload, shares_after
-from kubedsm.model.serving_order import levels_of
+from kubedsm.model.model import Pod, Share, Tier, Workload, levels_of, shares_after
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import NANO, quality
 from kubedsm.optimizer.moving.suggestion import Suggestion, SuggestLimits
-from kubedsm.optimizer.placing.beyond.integer_choice import QOS
+from kubedsm.optimizer.placing.batch_mip import QOS
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.plugins.fit import shortages

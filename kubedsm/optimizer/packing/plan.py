@@ -13,8 +13,7 @@ import attrs
 import numpy as np
 
 from kubedsm.model.deadline import Deadline
-from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid, serving_order
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.moving.migration_graph import Order, break_cycles_greedily, find_needs
 from kubedsm.optimizer.moving.proposal import allowed_of

@@ -1,0 +1,281 @@
+"""Algorithm 2: `suggest` as the KubeDSM paper has it.
+
+Candidates are pods of the cloud that fit into the room the edge has now, in sum; so no pod is
+ever asked to make room for them, and the exact form finds more. Kept to compare with.
+"""
+
+import attrs
+import numpy as np
+
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.model import NodeName, Workload
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.objective.gains import Gains, standing
+from kubedsm.optimizer.matching.best_fit import BestFit, greatest_allocatable, size
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, match
+from kubedsm.optimizer.matching.node_walk import walk
+from kubedsm.optimizer.moving.edge_changes import (
+    Changes,
+    changes_within,
+    fragmentation_changes,
+    options_of,
+)
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.move_order import Impasse
+from kubedsm.optimizer.moving.pairing import pair
+from kubedsm.optimizer.moving.proposal import Proposal, Question, allowed_of
+
+
+def suggest_paper(question: Question) -> Proposal:
+    """Up to `max_cloud_to_edge` pods to the edge, and up to `max_edge_reorder` moves within it.
+
+    First the moves within the edge that leave the least fragmentation, then as many of the chosen
+    candidates as fit; of all these what the rules about other pods allow.
+    """
+    problem, plan = question.problem, paper_plan(question)
+    states = plan.decision.choices
+    if not plan.decision.chosen.any():
+        return Proposal(proven=False, states=states)
+    placed = _placed(problem, plan.decision.chosen, plan.changes, question.bounds)
+    moves = pair(problem, plan.changes + placed)
+    if isinstance(moves, Impasse) and problem.rules is not None:
+        order, refused = allowed_of(problem.rules.feasibility, moves.moves, problem.room)
+        return Proposal(order.moves, proven=False, states=states, refused=refused)
+    return Proposal(moves if isinstance(moves, tuple) else (), proven=False, states=states)
+
+
+@attrs.frozen(eq=False)
+class MigrationDecision:
+    #: I: how many candidates of each item
+    chosen: Ints
+    #: how many of `FreeEdge`'s pods leave for them
+    freed: int
+    #: nano-units of QoS, of all priorities together
+    gain: int
+    #: how many choices there were
+    choices: int
+
+
+@attrs.frozen(eq=False)
+class PaperPlan:
+    decision: MigrationDecision
+    #: N x I: what leaves the edge for the chosen candidates, and moves within it; without them
+    changes: Ints
+
+    @property
+    def moves(self) -> int:
+        """The chosen candidates', too."""
+        return int(self.decision.chosen.sum() + np.maximum(-self.changes, 0).sum())
+
+
+def paper_plan(question: Question) -> PaperPlan:
+    """What the paper's form decides, before the candidates get their nodes."""
+    problem, gains, bounds = question.problem, question.gains, question.bounds
+    most = question.limits.max_cloud_to_edge
+    room = problem.to_fill(question.limits.headroom)
+    candidates = cloud_to_edge_candidates(problem, gains, most, bounds.loads, room)
+    freeing = free_edge_as_needed(problem, gains, bounds.deadline)
+    decision = make_decision_with_migration(problem, candidates, freeing, gains)
+    index = {node.name: at for at, node in enumerate(problem.nodes)}
+    changes = np.zeros_like(problem.present)
+    for item, name in zip(
+        freeing.items[: decision.freed], freeing.nodes[: decision.freed], strict=True
+    ):
+        changes[index[name], item] -= 1
+    free, present = problem.free - changes @ problem.requests, problem.present + changes
+    if decision.chosen.any():
+        reordered = reorder_edge(problem, free, present, question.limits.max_edge_reorder, bounds)
+        if reordered is not None:
+            changes += reordered
+    return PaperPlan(decision, changes)
+
+
+def cloud_to_edge_candidates(
+    problem: EdgeProblem, gains: Gains, most: int, choices: int, room: Ints
+) -> Ints:
+    """How many pods of each item, I, are picked by priority, then by QoS gained for their size.
+
+    Looked at anew after every pick, up to `most`, or until there are so many `choices` among them.
+    One fits if the free room of all edge nodes together, R, is enough for it and those before it.
+    """
+    sizes = item_sizes(problem)
+    candidates = np.zeros(len(problem.items), dtype=np.int64)
+    change = dict.fromkeys(problem.workloads, 0)
+    able = [at for at, item in enumerate(problem.items) if item.outside]
+
+    def score(index: int) -> float:
+        workload = problem.items[index].workload
+        now = change[workload]
+        more = gains.of_workload(workload, now + 1) - gains.of_workload(workload, now)
+        return more / sizes[index]
+
+    def turn(index: int) -> tuple[int, float]:
+        return -gains.level[problem.items[index].workload], score(index)
+
+    while able and int(candidates.sum()) < most and int(np.prod(candidates + 1)) < choices:
+        best = max(able, key=turn)
+        requests = problem.requests[best]
+        if score(best) <= 0 or not bool(((requests <= room) | (requests == 0)).all()):
+            able.remove(best)
+            continue
+        room = room - requests
+        candidates[best] += 1
+        change[problem.items[best].workload] += 1
+        if int(candidates[best]) == len(problem.items[best].outside):
+            able.remove(best)
+    return candidates
+
+
+def _placed(problem: EdgeProblem, chosen: Ints, changes: Ints, bounds: Bounds) -> Ints:
+    """Where the candidates find room once the edge has changed, N x I."""
+    room = dict(problem.room)
+    for (node, item), number in np.ndenumerate(changes):
+        for _ in range(abs(int(number))):
+            requests, name = problem.items[item].requests, problem.nodes[node].name
+            room[name] = room[name] - requests if number > 0 else room[name] + requests
+    pods = {
+        pod: index
+        for index, number in enumerate(chosen.tolist())
+        for pod in problem.items[index].outside[:number]
+    }
+    matched = match(pods, problem.nodes, room, problem.fragmentation, bounds)
+    index = {node.name: at for at, node in enumerate(problem.nodes)}
+    placed = np.zeros_like(changes)
+    for pod, name in matched.targets:
+        placed[index[name], pods[pod]] += 1
+    return placed
+
+
+def item_sizes(problem: EdgeProblem) -> list[float]:
+    """The size of a pod of each item, against the edge nodes."""
+    greatest = greatest_allocatable(problem.nodes)
+    return [size(item.requests, greatest) for item in problem.items]
+
+
+@attrs.frozen(eq=False)
+class FreeEdge:
+    """The order in which pods would leave; it does not depend on how much room is needed."""
+
+    #: P: of which item each is
+    items: tuple[int, ...]
+    #: P: the node each leaves
+    nodes: tuple[NodeName, ...]
+    #: (P + 1) x I: how many of each item the first 0, 1, 2 ... are
+    counts: Ints
+    #: (P + 1) x R: the free room of the edge, in sum, once they are gone
+    room: Ints
+
+    def needed(self, needs: Ints) -> Ints:
+        """How many must leave for each of T needs, T x R; P + 1 if all of them are not enough."""
+        most = np.zeros(len(needs), dtype=np.int64)
+        for room, need in zip(self.room.T, needs.T, strict=True):
+            # What needs nothing of a resource fits however little of it there is.
+            enough = np.where(need > 0, np.searchsorted(room, need), 0)
+            np.maximum(most, enough, out=most)
+        return most
+
+
+def free_edge_as_needed(
+    problem: EdgeProblem, gains: Gains, deadline: Deadline = NO_DEADLINE
+) -> FreeEdge:
+    """The pods that may leave: of the lowest priority, by how little QoS is lost for their size.
+
+    Looked at anew after every pick; ties go to the first item in canonical order. A pod that the
+    cloud cannot hold beside those before it stays. Since the order is the same whatever the need,
+    it is computed once, and a need is answered by binary search in the room freed. Once the
+    deadline has passed no more pods are looked at.
+    """
+    sizes = item_sizes(problem)
+    cloud = BestFit(problem.cloud.packing)
+    queues = [
+        [name for name in sorted(item.here) for _ in item.here[name]] for item in problem.items
+    ]
+    gone: dict[Workload, int] = {}
+    picked: list[int] = []
+    nodes: list[NodeName] = []
+
+    def score(index: int) -> tuple[int, float]:
+        workload = problem.items[index].workload
+        change = gone.get(workload, 0)
+        lost = gains.of_workload(workload, change - 1) - gains.of_workload(workload, change)
+        return gains.level[workload], lost / sizes[index]
+
+    able = [at for at, queue in enumerate(queues) if queue]
+    while able and not deadline.passed:
+        best = max(able, key=score)
+        kind = problem.items[best].cloud_kind
+        if kind is None or not cloud.place(kind):
+            able.remove(best)
+            continue
+        workload = problem.items[best].workload
+        gone[workload] = gone.get(workload, 0) - 1
+        picked.append(best)
+        nodes.append(queues[best].pop(0))
+        if not queues[best]:
+            able.remove(best)
+    one_each = np.eye(len(problem.items), dtype=np.int64)[picked]
+    counts = np.vstack((np.zeros((1, len(problem.items)), dtype=np.int64), one_each)).cumsum(axis=0)
+    room = np.maximum(problem.free, 0).sum(axis=0) + counts @ problem.requests
+    return FreeEdge(tuple(picked), tuple(nodes), counts, room)
+
+
+def make_decision_with_migration(
+    problem: EdgeProblem, candidates: Ints, freeing: FreeEdge, gains: Gains
+) -> MigrationDecision:
+    """The choice with the greatest QoS, then the fewest migrations; candidates: I, counts of each.
+
+    The paper tries every subset, and reorders the edge for each. QoS depends on counts only, and
+    not on moves inside the edge: so counts are tried, and the edge is reordered once, for the
+    choice that is made. Of equal choices the first in lexicographic order.
+    """
+    choices = np.argwhere(np.ones(tuple((candidates + 1).tolist()), dtype=np.bool_))
+    number = len(choices)
+    freed = freeing.needed(choices @ problem.requests)
+    possible = np.flatnonzero(freed < len(freeing.room))
+    choices, freed = choices[possible], freed[possible]
+    gain = gains.of_vectors(
+        [item.workload for item in problem.items], choices - freeing.counts[freed]
+    )
+    moves = choices.sum(axis=1) + freed
+    best = int(np.lexsort((moves, -standing(gain)))[0])
+    return MigrationDecision(choices[best], int(freed[best]), int(gain[best].sum()), number)
+
+
+def reorder_edge(
+    problem: EdgeProblem, free: Ints, present: Ints, most: int, bounds: Bounds
+) -> Ints | None:
+    """What comes to and leaves each node, N x I; None beyond the bounds.
+
+    free: N x R. present: N x I, the pods that may be moved. Of equally little fragmentation the
+    fewest moves.
+    """
+    everything = np.minimum(present.sum(axis=0), most)
+    vectors = changes_within(-everything, everything, most, bounds.loads)
+    if vectors is None:
+        return None
+    changes = Changes.of(vectors)
+    everywhere = np.arange(len(problem.nodes))
+    possible = changes.possible(problem, everywhere, present, free) & (changes.touched > 0)
+    # What is missing from the edge must be put back, one touch a pod, before the touches run out.
+    spans = [
+        (at, touches)
+        for at, touched in enumerate(changes.touched.tolist())
+        for touches in range(touched, 2 * most - touched + 1, 2)
+    ]
+    if len(spans) * (len(problem.nodes) + 1) > bounds.states or int(possible.sum()) > bounds.loads:
+        return None
+    which, touches = np.array(spans, dtype=np.int64).T
+    states = np.column_stack((vectors[which], touches))
+    nodes, kept = possible.nonzero()
+    added = fragmentation_changes(problem, nodes, free, vectors[kept])
+    options = options_of(possible, np.column_stack((vectors, changes.touched)), added)
+    walked = walk(states, np.full(len(states), UNREACHABLE), options, bounds)
+    if walked is None:
+        return None
+    whole = np.flatnonzero(~vectors[which].any(axis=1))
+    best = int(whole[np.lexsort((touches[whole], walked.costs[whole]))[0]])
+    reordered = np.zeros_like(present)
+    for node, vector in enumerate(walked.choices(best)):
+        if vector is not None:
+            reordered[node] = vector[:-1]
+    return reordered

@@ -1,0 +1,316 @@
+"""Where a pod may go within its tier, beside what else is moved, without a share of the edge."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Self
+
+import attrs
+import numpy as np
+
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.measured import only_in
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Uid, Workload
+from kubedsm.model.node_index import Mask, zone_of
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Fragmentation
+from kubedsm.objective.gains import Gains
+from kubedsm.objective.load import Floats, LoadGoal, Loads, evenness
+from kubedsm.objective.objective import Promises
+from kubedsm.objective.replica_spread import ReplicaSpread
+from kubedsm.optimizer.moving.edge_items import leaving_turn
+from kubedsm.optimizer.moving.migration_graph import Order
+from kubedsm.optimizer.moving.movable import Movable
+from kubedsm.optimizer.moving.move_order import order_of
+from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits, count_legs
+from kubedsm.optimizer.placing.batch_kinds import is_plain
+from kubedsm.optimizer.placing.cloud import score_with
+from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.fit import shortages
+
+WITHIN = {Tier.EDGE: MoveKind.EDGE_TO_EDGE, Tier.CLOUD: MoveKind.CLOUD_TO_CLOUD}
+
+
+@attrs.frozen(slots=False, eq=False)
+class Beside:
+    snapshot: Snapshot
+    limits: SuggestLimits
+    #: that are made anyway, with those of pods that wait
+    others: Collection[Move] = ()
+
+    def one_more(self, tier: Tier) -> bool:
+        """Whether the limits leave one."""
+        inside = sum(move.kind is MoveKind.EDGE_TO_EDGE for move in self.others)
+        return count_legs(self.others) < self.limits.max_moves and (
+            tier is not Tier.EDGE or inside < self.limits.max_edge_reorder
+        )
+
+    def open_to(self, pod: Pod) -> list[Node]:
+        """The other nodes of its tier that take the pod now, and that it likes no less; in turn."""
+        source = self.snapshot.nodes[self.snapshot.placed[pod.uid]]
+        if source.tier is None or not self.one_more(source.tier):
+            return []
+        if self.others and not is_plain(self.snapshot, [pod]):
+            return []  # where it may go could depend on them
+        without = self._feasibility.without_pod(pod.uid)
+        taking = set(without.feasible(pod))
+        found = [
+            node
+            for node in self.snapshot.in_turn(source.tier).nodes
+            if node.name in taking
+            and node.name != source.name
+            and not shortages(pod.requests, self.room[node.name])
+        ]
+        here, *there = without.penalties(pod, [source.name, *(node.name for node in found)])
+        return [node for node, penalty in zip(found, there, strict=True) if penalty <= here]
+
+    def kept(self, move: Move) -> bool:
+        """Whether no rule that others have is broken by it."""
+        return isinstance(order_of(self._feasibility, [move], self.room), Order)
+
+    @cached_property
+    def _feasibility(self) -> Feasibility:
+        return Feasibility.of(self.snapshot)
+
+    @cached_property
+    def room(self) -> Mapping[NodeName, Resources]:
+        """What is free beside all that comes, as long as nothing has left."""
+        room = dict(self.snapshot.free)
+        for move in self.others:
+            for name in {move.target, move.stopover or move.target}:
+                room[name] -= move.pod.requests
+        return room
+
+
+def on_one_node(
+    snapshot: Snapshot, moved: Mapping[Uid, NodeName] | None = None
+) -> dict[Workload, list[Pod]]:
+    """The workloads of two Ready pods or more that one node's death would take whole; their pods.
+
+    `moved`: where pods are that are not where the snapshot has them.
+    """
+    moved = moved or {}
+    placed, scheduler_name = {**snapshot.placed, **moved}, snapshot.scheduler_name
+    suspects = _suspects(snapshot, moved)
+    pods: dict[Workload, list[Pod]] = {}
+    for pod in snapshot.pods.values() if suspects else ():
+        if pod.workload in suspects and pod.scheduler_name == scheduler_name and pod.counts_for_qos:
+            pods.setdefault(pod.workload, []).append(pod)
+    return {
+        workload: members
+        for workload, members in pods.items()
+        if sum(pod.ready for pod in members) > 1
+        and len({placed.get(pod.uid) for pod in members}) == 1
+    }
+
+
+def _suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
+    """The workloads that may be on one node, as far as it is told by how many pods are where."""
+    standing = snapshot.census.standing
+    suspects = {
+        workload
+        for workload, share in snapshot.shares().items()
+        if share.total > 1
+        and max(standing.get(workload, {}).values(), default=share.total) >= share.total
+    }
+    return suspects | {snapshot.pods[uid].workload for uid in moved}
+
+
+@attrs.frozen(eq=False)
+class Rebalancing:
+    """Looks for such moves, any of which can be carried out beside others, as if it were alone."""
+
+    beside: Beside
+    movable: Movable
+    fragmentation: Fragmentation
+    deadline: Deadline
+
+    def possible(self, gains: Gains, promises: Promises) -> Iterator[Move]:
+        """One of each workload: of highest priority, then of most weight, then of most pods."""
+        if not self.beside.one_more(Tier.CLOUD):
+            return
+        at_risk = on_one_node(self.beside.snapshot)
+
+        def turn(workload: Workload) -> tuple[int, float, int, Workload]:
+            level, weight = gains.level[workload], promises(workload).weight
+            return level, -weight, -len(at_risk[workload]), workload
+
+        moving = {move.pod.workload for move in self.beside.others}
+        for workload in sorted(at_risk.keys() - moving, key=turn):
+            # Of those that nodes and rules treat alike the youngest.
+            pods = {p.pod_class: p for p in sorted(at_risk[workload], key=leaving_turn)[::-1]}
+            for pod in sorted(pods.values(), key=leaving_turn):
+                if self.deadline.passed:
+                    return
+                if not self.movable(pod) and (move := self._of(pod)):
+                    yield move
+                    break
+
+    def _of(self, pod: Pod) -> Move | None:
+        """To another zone rather, then where it costs least."""
+        snapshot = self.beside.snapshot
+        source, targets = snapshot.nodes[snapshot.placed[pod.uid]], self.beside.open_to(pod)
+        if source.tier is None or not targets:
+            return None
+        costs = self._costs(pod, targets, source.tier)
+        ranked = sorted(
+            (zone_of(node) == zone_of(source), cost, turn, node.name)
+            for turn, (node, cost) in enumerate(zip(targets, costs, strict=True))
+        )
+        kind = WITHIN[source.tier]
+        moves = (Move(pod, source.name, name, kind, rebalances=True) for *_, name in ranked)
+        return next(filter(self.beside.kept, moves), None)
+
+    def _costs(self, pod: Pod, nodes: list[Node], tier: Tier) -> list[int]:
+        """What each of these nodes is ranked by, as for new pods, the least first."""
+        room = self.beside.room
+        if tier is Tier.EDGE:
+            return self.fragmentation.added(pod.requests, nodes, room)
+        return [-score_with(pod.requests, node, room[node.name]) for node in nodes]
+
+
+#: points by which both nodes together score more: what is less may be due to rounding
+_LEAST = 1e-3
+
+
+def one_move(
+    beside: Beside,
+    goal: LoadGoal,
+    movable: Movable,
+    fragmentation: Fragmentation,
+    deadline: Deadline = NO_DEADLINE,
+) -> Move | None:
+    """The move, or None if none is wanted, or worth it, or there is no more time.
+
+    `beside` has no other moves. `movable` says why a pod must stay, or None.
+    """
+    samples = Samples.of(goal, beside.snapshot)
+    if samples is None or not goal.move:
+        return None
+    balancing = _Balancing(beside, samples, fragmentation)
+    homes: dict[NodeName, list[Pod]] = {}
+    for uid, name in beside.snapshot.placed.items():
+        homes.setdefault(name, []).append(beside.snapshot.pods[uid])
+    for source in samples.uneven:
+        node = beside.snapshot.index.nodes[source]
+        if deadline.passed:
+            return None
+        if node.tier is not None and beside.one_more(node.tier):
+            pods = [pod for pod in homes.get(node.name, ()) if not movable(pod)]
+            move = next(balancing.moves(sorted(pods, key=leaving_turn), source, node.tier), None)
+            if move is not None:
+                return move
+    return None
+
+
+def still_pays(snapshot: Snapshot, goal: LoadGoal | None, move: Move) -> bool:
+    """Whether a move that was found worth it is so by what is measured now."""
+    samples = Samples.of(goal, snapshot) if goal is not None and goal.move else None
+    source = snapshot.placed.get(move.pod.uid)
+    if samples is None or source is None or move.target not in snapshot.index.positions:
+        return False
+    positions = snapshot.index.positions
+    return bool(samples.gains(move.pod, positions[source])[positions[move.target]] > 0)
+
+
+@attrs.frozen(eq=False)
+class Samples:
+    """Two that follow each other."""
+
+    goal: LoadGoal
+    now: Loads
+    before: Loads
+    #: the nodes of which they tell what is used now
+    known: Mask
+
+    @classmethod
+    def of(cls, goal: LoadGoal, snapshot: Snapshot) -> Self | None:
+        first = snapshot.measured.before
+        now = Loads.of(goal, snapshot)
+        before = Loads.of(goal, snapshot, first) if first is not None else None
+        if now is None or first is None or before is None:
+            return None
+        sample, placed = snapshot.measured, snapshot.placed
+        since = {
+            name for _, name in (*only_in(sample.placed, placed), *only_in(placed, sample.placed))
+        }
+        within = {placed[uid] for uid in sample.came if uid in placed} | sample.left.keys()
+        known = ~snapshot.index.named({*since, *within})
+        return cls(goal, now, before, known)
+
+    @property
+    def uneven(self) -> Iterator[int]:
+        """The positions of nodes from which a move could gain enough, the most uneven first."""
+        for position in self.now.most_uneven_first:
+            if 100.0 - self.now.own[position] < self.goal.min_gain:
+                return
+            if self.known[position]:
+                yield position
+
+    def gains(self, pod: Pod, source: int) -> Floats:
+        """N, what the pod gains by going to each node, now; 0 where it is not to go."""
+        name = self.now.nodes.names[source]
+        if not all(loads.sample.placed.get(pod.uid) == name for loads in (self.now, self.before)):
+            return np.zeros(len(self.known))
+        gains = self.now.gains(pod, source)
+        if gains.max() < self.goal.min_gain:
+            return np.zeros(len(self.known))
+        enough = np.minimum(gains, self.before.gains(pod, source)) >= self.goal.min_gain
+        return np.where(enough & self.known & (self._together(pod, source) > _LEAST), gains, 0.0)
+
+    def _together(self, pod: Pod, source: int) -> Floats:
+        """N, by how much more each node and the source score without and with the pod."""
+        now, own = self.now, self.now.own
+        left = np.maximum(now.used[source] - now.expected(pod), 0.0) / now.sizes[source]
+        lost = own[source] - evenness(left)
+        return np.asarray(now.gains(pod, source) + own[source] - own - lost)
+
+
+@attrs.frozen(eq=False)
+class _Balancing:
+    beside: Beside
+    samples: Samples
+    fragmentation: Fragmentation
+
+    def moves(self, pods: list[Pod], source: int, tier: Tier) -> Iterator[Move]:
+        """From a node, the one of greatest gain first; of equal ones in the order of the pods."""
+        nodes = self.beside.snapshot.index
+        inside = nodes.at(nodes.of_tier(tier))
+        found = [
+            (-gain, number, target)
+            for number, pod in enumerate(pods)
+            for target, gain in _positive(self.samples.gains(pod, source) * inside)
+        ]
+        here = float(self.samples.now.own[source])
+        open_to: dict[int, set[NodeName]] = {}
+        for loss, number, target in sorted(found):
+            pod, name = pods[number], nodes.names[target]
+            if number not in open_to:
+                open_to[number] = {node.name for node in self.beside.open_to(pod)}
+            scores = here, here - loss
+            move = Move(pod, nodes.names[source], name, WITHIN[tier], load_scores=scores)
+            if name in open_to[number] and self._harmless(move) and self.beside.kept(move):
+                yield move
+
+    def _harmless(self, move: Move) -> bool:
+        """Whether it puts no replicas together, nor makes others move to tidy the edge up."""
+        snapshot, source, target = self.beside.snapshot, move.source, move.target
+        if source is None:
+            return False
+        workload, requests = move.pod.workload, move.pod.requests
+        spread = ReplicaSpread.of(snapshot, {workload})
+        spread.put(workload, source, -1)
+        if spread.company(workload, target) > spread.company(workload, source):
+            return False
+        if not self.beside.limits.defragment or move.kind is not MoveKind.EDGE_TO_EDGE:
+            return True
+        nodes = [snapshot.nodes[name] for name in (source, target)]
+        free = {node.name: snapshot.free[node.name] for node in nodes}
+        before = self.fragmentation.of(nodes, free)
+        free[source] += requests
+        free[target] -= requests
+        return self.fragmentation.of(nodes, free) <= before
+
+
+def _positive(gains: Floats) -> Iterator[tuple[int, float]]:
+    for position in gains.nonzero()[0].tolist():
+        yield position, float(gains[position])

@@ -1,0 +1,387 @@
+"""The choice about a batch as an integer programme, for what is beyond the bounds of the tables.
+
+It says what `decision.make_decision` says, in the same order: most pods placed, those of the
+greatest turn first; QoS by level; then the most even shares, by level; then where pods like to be.
+A variable counts the pods of a kind on a node. Further ones count whose pods are on the edge, and
+each of a workload's steps up in QoS is one that is taken or not.
+
+A cloud that has room for the whole batch is one node without limits: then it costs nothing that
+there are many nodes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.model.node_index import Mask
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.objective.objective import NANO, Objective
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.matching.problem import Packing, Turn
+from kubedsm.optimizer.placing.cloud import CloudRoom
+from kubedsm.optimizer.placing.heuristics import Placement, best_by_heuristics, steepest
+from kubedsm.optimizer.placing.proof import NO_PROOF, Proof
+from kubedsm.optimizer.placing.split import Demand, Picks, linked
+from kubedsm.optimizer.programming.in_order import Certificate, Goal, maximised_in_order
+from kubedsm.optimizer.programming.programme import Programme, Rows, Status
+
+#: Called with the rows and the N x S variables, to add rows and variables to them.
+Also = Callable[[Rows, Ints], None]
+#: What the goals are called.
+PLACED, QOS, EVEN, LIKED = "pods placed", "QoS", "evenness", "preferences"
+#: by how much gains that are equal differ at most for being rounded
+_ROUNDED = 2
+
+
+@attrs.frozen(eq=False)
+class IntegerChoice:
+    """Made by `integer_choice`."""
+
+    members: Sequence[Demand]
+    programme: Programme
+    goals: tuple[Goal, ...]
+    #: N x S, the variables: edge nodes, then those of the cloud, or one that stands for all of it
+    loads: Ints
+    #: S, how many are placed of each kind
+    placed: Ints
+    #: P, both: of which member the edge may have pods of which kind; and the variables of these
+    owners: Ints
+    kinds: Ints
+    taken: Ints
+    #: of each member, as many steps as it has pods
+    steps: tuple[Ints, ...]
+
+    def hint(self, on_edge: Ints, in_cloud: Ints, picks: Picks) -> Ints:
+        """The values of a choice that was made otherwise; those that `also` added are 0.
+
+        on_edge, in_cloud: its loads, N x S each.
+        """
+        values = np.zeros(len(self.programme.upper), dtype=np.int64)
+        others = self.loads[len(on_edge) :]
+        loads = in_cloud if len(others) == len(in_cloud) else in_cloud.sum(axis=0, keepdims=True)
+        values[self.loads] = np.concatenate((on_edge, loads))
+        values[self.placed] = values[self.loads].sum(axis=0)
+        for member, kind, variable in zip(
+            self.owners.tolist(), self.kinds.tolist(), self.taken.tolist(), strict=True
+        ):
+            number = picks.get((self.members[member].workload, kind), 0)
+            values[variable] = number
+            steps = self.steps[member]
+            values[steps[int(values[steps].sum()) :][:number]] = 1
+        return values
+
+    def picks(self, values: Ints) -> Picks:
+        """Whose pods are on the edge."""
+        return {
+            (self.members[member].workload, kind): int(values[variable])
+            for member, kind, variable in zip(
+                self.owners.tolist(), self.kinds.tolist(), self.taken.tolist(), strict=True
+            )
+            if values[variable]
+        }
+
+
+def integer_choice(
+    edge: Packing,
+    cloud: Packing,
+    members: Sequence[Demand],
+    objective: Objective,
+    also: Also | None = None,
+    roomy: Ints | None = None,
+) -> IntegerChoice:
+    """The programme of a batch; both packings have the same kinds, and the members their pods.
+
+    roomy: S, if the cloud has room for so many pods of each kind, and never for more, and it does
+    not matter on which of its nodes they are.
+    """
+    rows = Rows()
+    on_edge = _on_nodes(rows, edge)
+    in_cloud = _on_nodes(rows, cloud) if roomy is None else rows.variables(roomy[None])
+    loads = np.concatenate((on_edge, in_cloud))
+    placed = rows.variables(edge.counts)
+    pods = np.array([member.counts for member in members], dtype=np.int64, ndmin=2)
+    owners, kinds = np.nonzero(pods)
+    taken = rows.variables(pods[owners, kinds])
+    for kind in range(len(placed)):
+        _equal(rows, loads[:, kind], placed[kind : kind + 1])
+        _equal(rows, on_edge[:, kind], taken[kinds == kind])
+    steps = tuple(_steps(rows, member.scores(objective)) for member in members)
+    for member, of_member in enumerate(steps):
+        _equal(rows, taken[owners == member], of_member)
+    if also is not None:
+        also(rows, loads)
+    programme = rows.programme()
+    size = len(programme.upper)
+    least = cloud.penalties if roomy is None else cloud.least_penalties[None]
+    disliked = _weights(size, loads, -np.concatenate((edge.penalties, least)))
+    goals = (
+        *(Goal(PLACED, _weights(size, placed, kinds), of=turn) for turn, kinds in turns_of(edge)),
+        *_worth_most(members, steps, objective, size),
+        Goal(LIKED, disliked),
+    )
+    return IntegerChoice(members, programme, goals, loads, placed, owners, kinds, taken, steps)
+
+
+def _on_nodes(rows: Rows, packing: Packing) -> Ints:
+    """Variables, N x S, and what keeps them within the room of the nodes."""
+    upper = packing.fitting
+    variables = rows.variables(upper)
+    for resource, asked in enumerate(packing.requests.T):
+        wanted = np.flatnonzero(asked)
+        tight = np.flatnonzero(upper @ asked > packing.free[:, resource])
+        coefficients = np.broadcast_to(asked[wanted], (len(tight), len(wanted)))
+        rows.add_each(variables[np.ix_(tight, wanted)], coefficients, packing.free[tight, resource])
+    return variables
+
+
+def _steps(rows: Rows, scores: Ints) -> Ints:
+    """A variable for each pod more of a workload; in order, where greater gains follow lesser."""
+    steps = rows.variables(np.ones(len(scores) - 1, dtype=np.int64))
+    if (np.diff(scores, 2) > _ROUNDED).any():
+        ones = np.ones((len(steps) - 1, 1), dtype=np.int64)
+        rows.add_each(
+            np.column_stack((steps[1:], steps[:-1])), np.hstack((ones, -ones)), 0 * ones[:, 0]
+        )
+    return steps
+
+
+def _equal(rows: Rows, these: Ints, those: Ints) -> None:
+    signs = np.repeat([1, -1], [len(these), len(those)])
+    rows.add(np.concatenate((these, those)), signs, 0, 0)
+
+
+def turn_called(turn: Turn) -> str:
+    priority, overdue = turn
+    return f"priority {priority}, overdue {overdue}" if overdue else f"priority {priority}"
+
+
+def turns_of(packing: Packing) -> Iterator[tuple[str, Mask]]:
+    """Of each turn, the greatest first: what it is called, and its kinds."""
+    turns = [kind.rank.turn for kind in packing.kinds]
+    for turn in sorted(set(turns), reverse=True):
+        yield turn_called(turn), np.array([each == turn for each in turns], dtype=np.bool_)
+
+
+def level_called(level: int) -> str:
+    return f"priority {level}"
+
+
+def levels_of(members: Sequence[Demand]) -> Iterator[tuple[str, list[int]]]:
+    """Of each level, the greatest first: what it is called, and which members have it."""
+    for level in sorted({member.level for member in members}, reverse=True):
+        of_level = [at for at, member in enumerate(members) if member.level == level]
+        yield level_called(level), of_level
+
+
+def _worth_most(
+    members: Sequence[Demand], steps: Sequence[Ints], objective: Objective, size: int
+) -> Iterator[Goal]:
+    scores = [member.scores(objective) for member in members]
+    uneven = [-member.uneven for member in members]
+    for name, values, unit in ((QOS, scores, int(NANO)), (EVEN, uneven, 1)):
+        for called, of_level in levels_of(members):
+            weights = np.zeros(size, dtype=np.int64)
+            for at in of_level:
+                weights[steps[at]] = np.diff(values[at])
+            yield Goal(name, weights, slack=len(of_level), of=called, unit=unit)
+
+
+def _weights(size: int, variables: Ints, weights: Ints | Mask) -> Ints:
+    every = np.zeros(size, dtype=np.int64)
+    every[variables] = weights
+    return every
+
+
+#: what a sum of floats may be off by
+_FLOAT_ERROR = 0.01
+
+
+def upper_bounds(
+    edge: Packing, cloud: Packing, members: Sequence[Demand], objective: Objective
+) -> dict[tuple[str, str], int]:
+    """Of pods placed by turn and of QoS by level: the goal's name and whose it is, and its bound.
+
+    As the goals of `integer_choice`: QoS is what the batch adds to it, in nano-units.
+    """
+    most: dict[tuple[str, str], int] = {}
+    whole = Packing.of(edge.kinds, edge.rows + cloud.rows)
+    takes = np.minimum(whole.fitting.sum(axis=0), whole.counts)
+    for called, of_turn in turns_of(edge):
+        kinds = np.repeat(np.flatnonzero(of_turn), takes[of_turn])
+        room = _room(whole, of_turn)
+        most[PLACED, called] = _most(np.ones(len(kinds)), whole.requests[kinds], room)
+    takes = np.minimum(edge.fitting.sum(axis=0), edge.counts)
+    for called, of_level in levels_of(members):
+        gains, requests = [np.zeros(0)], [edge.requests[:0]]
+        concerned = np.zeros(len(takes), dtype=np.bool_)
+        for member in (members[at] for at in of_level):
+            has = member.counts > 0
+            concerned |= has
+            number = int(np.minimum(member.counts, takes).sum())
+            # A pod that would be a loss can stay away.
+            ways = np.array(steepest(member.scores(objective)[: number + 1].tolist()))
+            gains.append(np.maximum(ways, 0.0))
+            requests.append(np.tile(edge.requests[has].min(axis=0), (number, 1)))
+        room = _room(edge, concerned)
+        most[QOS, called] = _most(np.concatenate(gains), np.concatenate(requests), room)
+    return most
+
+
+def _room(packing: Packing, kinds: Mask) -> Ints:
+    """R, on all nodes that take a pod of one of these kinds."""
+    room: Ints = packing.free[packing.feasible[:, kinds].any(axis=1)].sum(axis=0)
+    return room
+
+
+def _most(gains: NDArray[np.float64], requests: Ints, room: Ints) -> int:
+    """The most that some of these pods gain together; K, K x R, R."""
+    least = float(gains.sum())
+    for asked, free in zip(requests.T.astype(np.float64), room.tolist(), strict=True):
+        dear = np.flatnonzero(asked)
+        best = dear[np.argsort(-gains[dear] / asked[dear], kind="stable")]
+        sums = np.concatenate(([0.0], asked[best].cumsum()))
+        worth = np.concatenate(([0.0], gains[best].cumsum()))
+        found = float(np.interp(free, sums, worth)) + float(gains[asked == 0].sum())
+        least = min(least, found)
+    return int(least + _FLOAT_ERROR)
+
+
+@attrs.frozen(eq=False)
+class Chosen:
+    placement: Placement
+    proof: Proof
+    #: of what is not proven; how even the shares are is in units that would tell nobody anything
+    certificates: tuple[Certificate, ...] = ()
+    #: what the edge charges for it at least
+    charged: int = 0
+
+
+def chosen_beyond(
+    edge: Packing,
+    cloud: CloudRoom,
+    members: Sequence[Demand],
+    objective: Objective,
+    first: Placement,
+    bounds: Bounds,
+) -> Chosen:
+    """As good a choice as can be had; `first` is one that was found quickly."""
+    placement = best_by_heuristics(edge, cloud.packing, members, first, bounds.deadline)
+    posed = integer_choice(edge, cloud.packing, members, objective, roomy=cloud.endless)
+    limits = upper_bounds(edge, cloud.packing, members, objective)
+    goals = [attrs.evolve(goal, most=limits.get((goal.name, goal.of))) for goal in posed.goals]
+    hint = posed.hint(placement.on_edge, placement.in_cloud, placement.picks)
+    found = maximised_in_order(posed.programme, goals, bounds.solver, bounds.deadline, hint)
+    if found.values is not None and bounds.solver is not None:
+        placement = _read(posed, found.values, cloud, len(edge.free))
+    told = tuple(c for c in found.certificates if c.goal != EVEN and not c.proven)
+    return Chosen(placement, proof_of(found.certificates), told)
+
+
+def _read(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:
+    """What the values mean, `nodes` at the edge; the cloud's pods spread out, if they can be."""
+    on_edge, in_cloud = values[posed.loads[:nodes]], values[posed.loads[nodes:]]
+    spread, disliked = cloud.place(in_cloud.sum(axis=0)), cloud.packing.penalties
+    if cloud.endless is not None or (
+        spread.sum() == in_cloud.sum() and (spread * disliked).sum() <= (in_cloud * disliked).sum()
+    ):
+        in_cloud = spread
+    return Placement(posed.picks(values), on_edge, in_cloud)
+
+
+def proof_of(certificates: Iterable[Certificate]) -> Proof:
+    """What of it has been proven; preferences come after evenness."""
+    doubtful = {certificate.goal for certificate in certificates if not certificate.proven}
+    return attrs.evolve(
+        NO_PROOF,
+        placed=PLACED not in doubtful,
+        qos=QOS not in doubtful,
+        preferences=not doubtful & {EVEN, LIKED},
+    )
+
+
+Choose = Callable[[Packing, CloudRoom, Sequence[Demand], Bounds], Chosen]
+
+
+def parts_of(edge: Packing, cloud: CloudRoom, members: Sequence[Demand]) -> list[Ints]:
+    """The kinds of each part."""
+    nodes = (
+        [edge.feasible] if cloud.endless is not None else [edge.feasible, cloud.packing.feasible]
+    )
+    together = [member.kinds() for member in members]
+    takes = np.unique(np.concatenate(nodes), axis=0)
+    together += [np.flatnonzero(of_node).tolist() for of_node in takes]
+    return [np.array(kinds) for kinds in linked(together, len(edge.kinds))]
+
+
+def chosen_by_parts(
+    parts: Sequence[Ints],
+    edge: Packing,
+    cloud: CloudRoom,
+    members: Sequence[Demand],
+    bounds: Bounds,
+    choose: Choose,
+) -> Chosen:
+    """What is chosen for each part by itself, put together."""
+    picks: Picks = {}
+    on_edge, in_cloud = edge.nothing(), cloud.packing.nothing()
+    made = []
+    for at, kinds in enumerate(parts):
+        part = choose(
+            edge.only(kinds),
+            cloud.only(kinds, bounds),
+            [attrs.evolve(m, counts=m.counts[kinds]) for m in members if m.counts[kinds].any()],
+            attrs.evolve(bounds, deadline=bounds.deadline.part(1 / (len(parts) - at))),
+        )
+        made.append(part)
+        on_edge[:, kinds], in_cloud[:, kinds] = part.placement.on_edge, part.placement.in_cloud
+        for (workload, kind), number in part.placement.picks.items():
+            picks[workload, int(kinds[kind])] = number
+    if cloud.endless is not None:
+        in_cloud = cloud.place(edge.counts - on_edge.sum(axis=0))
+    known = zip(*(attrs.astuple(part.proof) for part in made), strict=True)
+    return Chosen(
+        Placement(picks, on_edge, in_cloud),
+        Proof(*map(all, known)),
+        tuple(each for part in made for each in part.certificates),
+        sum(part.charged for part in made),
+    )
+
+
+#: How much, by goal and whose it is, those first that come first.
+Amounts = Mapping[tuple[str, str], int]
+
+
+def amounts(placed: Mapping[Turn, int], worth: Mapping[int, int]) -> Amounts:
+    """Pods placed, by turn, and QoS, by level."""
+    found = {(PLACED, turn_called(turn)): placed[turn] for turn in sorted(placed, reverse=True)}
+    found |= {(QOS, level_called(level)): worth[level] for level in sorted(worth, reverse=True)}
+    return found
+
+
+def shortfalls(
+    reached: Amounts, best: Amounts, certificates: Iterable[Certificate]
+) -> Iterator[Certificate]:
+    """What may be missing of what was reached, where `best` knows of no more rules.
+
+    certificates: of what is not proven of the best; several of a goal are of parts that add up.
+    Where less was reached, nothing is known of the goals that come after that.
+    """
+    gaps: dict[tuple[str, str], int] = {}
+    notes: dict[tuple[str, str], str] = {}
+    for each in certificates:
+        if each.note:
+            notes[each.goal, each.of] = each.note
+        if each.bound is not None and each.value is not None:
+            goal = each.goal, each.of
+            gaps[goal] = gaps.get(goal, 0) + each.bound - each.value
+    several = {name: sum(name == each for each, _ in reached) > 1 for name in (PLACED, QOS)}
+    for (name, of), value in reached.items():
+        bound = best[name, of] + gaps.get((name, of), 0)
+        if value < bound:
+            whose, unit = of if several[name] else "", int(NANO) if name == QOS else 1
+            note = notes.get((name, of), "")
+            yield Certificate(name, Status.FEASIBLE, value, bound, of=whose, unit=unit, note=note)
+        if value < best[name, of]:
+            return

@@ -1,0 +1,358 @@
+"""What the pods of a kind cost on a node, one after the other, for the replicas that they join.
+
+A pod costs as many as there are of its workload on the node, and in its zone, when it comes. Of the
+pods of a kind those come first that cost least there: a ladder. Sums of ladders are what a
+placement costs at least, whoever gets which place in the end; `dealing` comes as near as it can.
+Left out are the replicas of one batch that come to a zone together, but not to a node, and what a
+pod costs wherever it goes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import cycle
+from typing import Any, Self
+
+import attrs
+import numpy as np
+
+from kubedsm.model.deadline import Deadline
+from kubedsm.model.model import NodeName, Pod, Workload
+from kubedsm.model.node_index import Codes, Mask, NodeIndex, NodeRows, Positions, Zone
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.objective.replica_spread import ReplicaSpread, pairs, spreads
+from kubedsm.optimizer.matching.problem import Kind, Ladders, Packing, Targets, alike, least_totals
+from kubedsm.optimizer.matching.transport import Transport
+
+
+@attrs.frozen(eq=False)
+class Crowds:
+    """How many of each workload of a kind are on the nodes, and in their zones, before a batch."""
+
+    #: of the kind's workloads that we spread
+    columns: Mapping[Workload, int]
+    #: of each node of an index, which crowd there is
+    group: Ints
+    #: a row each, a column for each workload
+    crowds: Ints
+    #: for each workload the least of all nodes that the kind can go to
+    floor: Ints
+
+    @classmethod
+    def of(
+        cls, open_to: Mask, workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
+    ) -> Self:
+        """open_to: of the index, the nodes that the kind can go to."""
+        columns = {workload: column for column, workload in enumerate(workloads)}
+        group, crowds = _crowds(columns, nodes, spread)
+        seen = np.unique(group[open_to])
+        none = np.zeros(len(columns), dtype=np.int64)
+        return cls(columns, group, crowds, crowds[seen].min(axis=0) if len(seen) else none)
+
+    def everywhere(self, workload: Workload) -> int:
+        """What a pod of it costs wherever it goes."""
+        return int(self.floor[self.columns[workload]])
+
+    def times(self, positions: Positions) -> Ints:
+        """How often there is each of the crowds on nodes at these positions."""
+        return np.bincount(self.group[positions], minlength=len(self.crowds))
+
+    def least(self, workload: Workload, times: Ints, number: int) -> int:
+        """What so many pods of it cost at least beyond that on some of the nodes, room aside.
+
+        times: of these nodes.
+        """
+        column = self.columns[workload]
+        beyond = self.crowds[times > 0, column] - self.floor[column]
+        steps = beyond[:, None] + np.arange(number)
+        return int(least_totals(steps, times[times > 0], number)[-1])
+
+
+@attrs.frozen(eq=False)
+class ReplicaLadders:
+    """Of the kinds of a batch, on the nodes of both tiers."""
+
+    #: of all nodes of an index
+    ladders: Ladders
+    #: of each kind
+    crowds: tuple[Crowds, ...]
+    #: without the batch
+    spread: ReplicaSpread
+
+    @classmethod
+    def of(cls, kinds: Sequence[Kind], nodes: NodeRows, spread: ReplicaSpread) -> Self:
+        which = np.zeros((len(nodes.index), len(kinds)), dtype=np.int64)
+        longest = max((len(kind.pods) for kind in kinds), default=0)
+        known: dict[bytes, int] = {}
+        steps: list[Ints] = []
+        crowds = []
+        for column, kind in enumerate(kinds):
+            sizes = Counter(pod.workload for pod in kind.pods if spreads(pod))
+            of_kind = Crowds.of(kind.nodes & nodes.mask, sizes, nodes.index, spread)
+            crowds.append(of_kind)
+            numbers = []
+            for ladder in _steps(of_kind, list(sizes.values()), len(kind.pods), longest):
+                number = known.setdefault(ladder.tobytes(), len(steps))
+                if number == len(steps):
+                    steps.append(ladder)
+                numbers.append(number)
+            which[:, column] = np.array(numbers, dtype=np.int64)[of_kind.group]
+        listed = np.array(steps, dtype=np.int64).reshape(len(steps), longest)
+        return cls(Ladders(which, listed), tuple(crowds), spread)
+
+    def on(self, nodes: NodeRows) -> Ladders:
+        """Of these nodes only."""
+        return attrs.evolve(self.ladders, which=self.ladders.which[nodes.positions])
+
+
+def _steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> Ints:
+    """The ladder of each crowd; pods that we do not spread cost nothing."""
+    counts = np.array(sizes, dtype=np.int64)
+    nth = np.arange(int(counts.sum())) - np.repeat(counts.cumsum() - counts, counts)
+    steps = np.zeros((len(of_kind.crowds), longest), dtype=np.int64)
+    # A node that the kind cannot go to may have fewer than the floor.
+    beyond = np.maximum(of_kind.crowds - of_kind.floor, 0)
+    steps[:, pods - len(nth) : pods] = np.sort(np.repeat(beyond, counts, axis=1) + nth, axis=1)
+    steps[:, pods:] = steps[:, pods - 1 : pods]
+    return steps
+
+
+def _crowds(
+    workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
+) -> tuple[Ints, Ints]:
+    """Which crowd there is on each node, and the crowds; nodes without replicas are as their zone.
+
+    A column for each workload.
+    """
+    zone, at = nodes.zone, nodes.positions
+    none: Counter[Any] = Counter()
+    on_nodes = [spread.on_node.get(workload, none) for workload in workloads]
+    in_zones = [spread.in_zone.get(workload, none) for workload in workloads]
+    taken = sorted({at[name] for counts in on_nodes for name in counts if name in at})
+    by_zone = _filled(in_zones, {each: row for row, each in enumerate(zone.values)})
+    by_node = _filled(on_nodes, {nodes.names[node]: row for row, node in enumerate(taken)})
+    by_node += by_zone[zone.codes[taken]]
+    group = zone.codes.copy()
+    group[taken] = len(by_zone) + np.arange(len(taken))
+    everything = np.concatenate((by_zone, by_node))
+    first, which = alike(everything)
+    return which[group], everything[first]
+
+
+def _filled(columns: Sequence[Counter[Any]], rows: Mapping[Any, int]) -> Ints:
+    """The numbers in these columns, of what has a row."""
+    filled = np.zeros((len(rows), len(columns)), dtype=np.int64)
+    for column, counts in enumerate(columns):
+        for each, number in counts.items():
+            if each in rows:
+                filled[rows[each], column] = number
+    return filled
+
+
+_FULL = 2**62
+#: A kind, and a workload; None for the pods that nothing is dealt out by.
+_Group = tuple[int, Workload | None]
+
+
+@attrs.define(eq=False)
+class DealtTier:
+    """The nodes of a packing, and the pods that were dealt out to them."""
+
+    packing: Packing
+    #: N x S
+    loads: Ints
+    #: of all tiers
+    spread: ReplicaSpread
+    #: N, a number for the zone of each node
+    codes: Codes = attrs.field(init=False)
+    zones: set[Zone] = attrs.field(init=False)
+    members: dict[_Group, list[Pod]] = attrs.field(factory=dict)
+    #: how many pods of a group the nodes get that get any
+    places: dict[_Group, Counter[int]] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        rows, zone = self.packing.rows, self.packing.rows.index.zone
+        self.codes = zone.codes[rows.positions]
+        self.zones = {zone.values[code] for code in np.unique(self.codes).tolist()}
+
+    @classmethod
+    def of(
+        cls, packing: Packing, loads: Ints, chosen: Sequence[Sequence[Pod]], spread: ReplicaSpread
+    ) -> "DealtTier":
+        """The chosen pods of each kind, as many as have a place; they join `spread`."""
+        tier = cls(packing, loads.copy(), spread)
+        for kind, (pods, number) in enumerate(zip(chosen, loads.sum(axis=0).tolist(), strict=True)):
+            members: dict[_Group, list[Pod]] = {}
+            for pod in pods[:number]:
+                members.setdefault((kind, pod.workload if spreads(pod) else None), []).append(pod)
+            if members:
+                tier._deal(kind, {group: len(of_group) for group, of_group in members.items()})
+                tier.members |= members
+        return tier
+
+    @property
+    def sizes(self) -> Iterator[tuple[int, Workload, int]]:
+        """How many pods there are of a kind and a workload that is spread."""
+        for (kind, workload), members in self.members.items():
+            if workload is not None:
+                yield kind, workload, len(members)
+
+    @property
+    def targets(self) -> Targets:
+        return tuple(
+            (pod, self._name(node))
+            for group, pods in self.members.items()
+            for pod, node in zip(pods, sorted(self.places[group].elements()), strict=True)
+        )
+
+    def _name(self, node: int) -> NodeName:
+        rows = self.packing.rows
+        name: NodeName = rows.index.names[rows.positions[node]]
+        return name
+
+    def _deal(self, kind: int, sizes: dict[_Group, int]) -> None:
+        nodes = np.flatnonzero(self.loads[:, kind])
+        slots = self.loads[nodes, kind]
+        shares = self._shares(nodes, sizes, slots) if len(sizes) > 1 else slots[None]
+        for group, share in zip(sizes, shares, strict=True):
+            self.places[group] = Counter()
+            for at in np.flatnonzero(share).tolist():
+                self._put(group, int(nodes[at]), int(share[at]))
+
+    def _shares(self, nodes: Ints, sizes: dict[_Group, int], slots: Ints) -> Ints:
+        crowds = np.array([self._company(workload)[nodes] for _, workload in sizes])
+        transport = Transport(
+            # What a pod costs wherever it goes tells nothing apart.
+            crowds - crowds.min(axis=1, keepdims=True),
+            self.codes[nodes],
+            np.array([workload is None for _, workload in sizes]),
+        )
+        return transport.dealt(np.array(list(sizes.values()), dtype=np.int64), slots)
+
+    def _company(self, workload: Workload | None) -> Ints:
+        """N, what one more pod of it would cost on each node."""
+        rows = self.packing.rows
+        if workload is None:
+            return np.zeros(len(rows.positions), dtype=np.int64)
+        company: Ints = self.spread.by_node(workload, rows.index)[rows.positions]
+        return company
+
+    def _put(self, group: _Group, node: int, number: int) -> None:
+        _, workload = group
+        self.places[group][node] += number
+        if workload is not None:
+            self.spread.put(workload, self._name(node), number)
+
+    def even_out(self, deadline: Deadline) -> int:
+        """Bring pods to where they have less company; how many were moved.
+
+        Each move makes the cost less, so this ends.
+        """
+        room = self.packing.room_after(self.loads)
+        moves, still = 0, 0
+        for group in cycle(self.places):
+            if still == len(self.places) or deadline.passed:
+                break
+            moved = self._even_out(group, room)
+            still = 0 if moved else still + 1
+            moves += moved
+        return moves
+
+    def _even_out(self, group: _Group, room: Ints) -> int:
+        """Each of the group's pods to where it has the least company, if it has less there.
+
+        Where it fits, and likes to be as much.
+        """
+        (kind, workload), packing, places = group, self.packing, self.places[group]
+        if workload is None or not self._crowded(workload, places):
+            return 0
+        moves, requests = 0, packing.requests[kind]
+        penalties, most = packing.penalties[:, kind], packing.most[:, kind]
+        fits = (self.loads[:, kind] < most) & (room >= requests).all(axis=1)
+        company = self._company(workload)
+        for node in sorted(+places):
+            while places[node]:
+                # It is no company to itself, on its node and in its zone.
+                here = company[node] - 2
+                open_to = fits & (penalties <= penalties[node])
+                elsewhere = np.where(open_to, company - (self.codes == self.codes[node]), _FULL)
+                elsewhere[node] = here
+                best = int(elsewhere.argmin())
+                if elsewhere[best] >= here:
+                    break
+                moves += 1
+                for at, by in ((node, -1), (best, 1)):
+                    self._put(group, at, by)
+                    self.loads[at, kind] += by
+                    room[at] -= by * requests
+                    fits[at] = self.loads[at, kind] < most[at] and (room[at] >= requests).all()
+                    company[at] += by
+                    company[self.codes == self.codes[at]] += by
+        return moves
+
+    def _crowded(self, workload: Workload, nodes: Iterable[int]) -> bool:
+        """Whether it would be less company to one of its pods on these nodes to be alone somewhere.
+
+        As far as the zones go, whatever room there is.
+        """
+        spread, in_zone = self.spread, self.spread.in_zone[workload]
+        least = min(in_zone[zone] for zone in self.zones)
+        for name in map(self._name, nodes):
+            there = in_zone[spread.zones[name]]
+            if spread.on_node[workload][name] + there - 2 > least - (there == least):
+                return True
+        return False
+
+
+def reached(
+    replicas: ReplicaLadders, tiers: Sequence[DealtTier], bounds: Sequence[int]
+) -> tuple[bool, bool]:
+    """Whether what was dealt out to the tiers costs no more than it must.
+
+    Then, whether the ladders of the first tier say so by themselves: who has looked at all that is
+    least by these has seen every placement that costs as little.
+
+    bounds: of each tier, that of the ladders.
+    """
+    cost = tiers[0].spread.cost - replicas.spread.cost
+    for tier in tiers:
+        for kind, workload, number in tier.sizes:
+            cost -= number * replicas.crowds[kind].everywhere(workload)
+    cost -= sum(_even(number, zones) for number, zones in _by_zones(tiers))
+    if cost == sum(bounds):
+        return True, True
+    apart = [_apart(replicas, tier) for tier in tiers]
+    least = cost == sum(map(max, bounds, apart))
+    return least, least and bounds[0] >= apart[0]
+
+
+def _apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
+    """What the tier costs if each workload has all the room."""
+    positions, feasible = tier.packing.rows.positions, tier.packing.feasible
+    times = [
+        crowds.times(positions[feasible[:, kind]]) for kind, crowds in enumerate(replicas.crowds)
+    ]
+    return sum(
+        replicas.crowds[kind].least(workload, times[kind], number)
+        for kind, workload, number in tier.sizes
+    )
+
+
+def _by_zones(tiers: Sequence[DealtTier]) -> Iterator[tuple[int, int]]:
+    """Of each workload: how many replicas of the batch come to how many zones."""
+    found: list[tuple[set[Zone], Counter[Workload]]] = []
+    for tier in tiers:
+        numbers: Counter[Workload] = Counter()
+        for _, workload, number in tier.sizes:
+            numbers[workload] += number
+        found.append((tier.zones, numbers))
+    if set[Zone].intersection(*(zones for zones, _ in found)):
+        together: Counter[Workload] = sum((numbers for _, numbers in found), Counter())
+        found = [(set[Zone].union(*(zones for zones, _ in found)), together)]
+    for zones, of_workloads in found:
+        yield from ((number, len(zones)) for number in of_workloads.values())
+
+
+def _even(number: int, domains: int) -> int:
+    """The least pairs that so many make in so many domains."""
+    each, more = divmod(number, domains)
+    return more * pairs(each + 1) + (domains - more) * pairs(each)
