@@ -1,6 +1,6 @@
-"""Nodes and pods, the room they leave, where pods count, and what they add up to.
+"""Incremental accounting of nodes and pods: free capacity, placements, census, residents.
 
-Kept along with every change, so that a decision begins with a look at them, however many there are.
+Everything is updated with each event, so a snapshot costs no pass over all pods.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ from kubedsm.model.snapshot import Counted, Snapshot
 from kubedsm.model.surroundings import Surroundings
 
 _NOTHING = Resources()
-#: changes of pods after which all are looked at again: nobody has asked for long
+#: pod changes without a snapshot after which residents are recounted
 _MANY = 1000
 #: a pod, and where it counts
 _Place = tuple[Pod | None, NodeName | None]
@@ -33,10 +33,10 @@ class Books:
     pods: Map[Uid, Pod] = attrs.field(factory=Map, init=False)
     #: the room that no pod holds; below zero on a node that is over-committed
     free: Map[NodeName, Resources] = attrs.field(factory=Map, init=False)
-    #: where each pod counts, and the other way round; nodes that are not there included
+    #: node of each pod, and pods of each node; unknown nodes included
     _placed: Map[Uid, NodeName] = attrs.field(factory=Map, init=False)
     _here: dict[NodeName, set[Uid]] = attrs.field(factory=lambda: defaultdict(set), init=False)
-    #: per node, what pods take up there, and what is held for others
+    #: used and reserved capacity by node
     _used: dict[NodeName, Resources] = attrs.field(factory=dict, init=False)
     _reserved: dict[NodeName, Resources] = attrs.field(factory=dict, init=False)
     _tally: Tally = attrs.field(init=False)
@@ -53,7 +53,7 @@ class Books:
         return Tally(self.scheduler_name)
 
     def put_node(self, node: Node) -> bool:
-        """Take the node as it is now; whether anything is different, as after no heartbeat."""
+        """Apply the node; return whether anything changed."""
         known = self.nodes.get(node.name)
         if known == node:
             return False
@@ -73,7 +73,7 @@ class Books:
         return known
 
     def put_pod(self, pod: Pod, counts_at: NodeName | None) -> Freed | None:
-        """Take the pod as it is now; what came free by that."""
+        """Apply the pod; return the freed capacity."""
         self._touch(pod.uid)
         before = self.pods.get(pod.uid)
         self.pods = self.pods.set(pod.uid, pod)
@@ -95,17 +95,17 @@ class Books:
         return self._rebook(pod, None)
 
     def pods_at(self, name: NodeName) -> Iterator[Pod]:
-        """The pods that count there."""
+        """Return the pods that count on the node."""
         return map(self.pods.__getitem__, self._here.get(name, ()))
 
     def forget_versions(self) -> None:
-        """No state of a pod that comes is older than the one that is known."""
+        """Clear resource versions: any state is newer than these."""
         self.pods = self.pods.update(
             {uid: attrs.evolve(pod, resource_version="") for uid, pod in self.pods.items()}
         )
 
     def move_to(self, uid: Uid, counts_at: NodeName | None) -> None:
-        """Let the pod, if it is there, count somewhere else."""
+        """Let a known pod count on another node."""
         if uid not in self.pods or self._placed.get(uid) == counts_at:
             return
         self._touch(uid)
@@ -117,13 +117,13 @@ class Books:
             self._tally.retier(pod, to_edge=after)
 
     def hold(self, node: NodeName, amount: Resources, sign: int = 1) -> None:
-        """Hold room there, or give it back."""
+        """Reserve capacity, or release it."""
         _book(self._reserved, node, amount, sign)
         self._refill(node)
 
     @property
     def placed(self) -> Mapping[Uid, NodeName]:
-        """Where each pod counts, as it is now and will have been."""
+        """Node at which each pod counts; immutable."""
         return self._placed
 
     def snapshot(
@@ -133,7 +133,7 @@ class Books:
         measured: Measured = NOTHING_MEASURED,
         instead: Mapping[Uid, Pod] | None = None,
     ) -> Snapshot:
-        """`instead`: pods that are to be looked at differently."""
+        """Return a snapshot; instead: pods that replace their namesakes."""
         instead = instead or {}
         pods = self.pods.update(instead) if instead else self.pods
         for uid, pod in instead.items():
@@ -167,7 +167,7 @@ class Books:
         return self._index, self._room
 
     def _touch(self, uid: Uid) -> None:
-        """The pod is about to change, or where it counts."""
+        """Remember the pod's state before a change."""
         if self._residents is not None and uid not in self._touched:
             self._touched[uid] = self._place(uid)
             if len(self._touched) > 2 * len(self.pods) + _MANY:
@@ -237,7 +237,7 @@ class Books:
             self._tally.retier(self.pods[uid], to_edge=is_)
 
     def _rebook(self, before: Pod | None, after: Pod | None) -> Freed | None:
-        """Count the room that the pod holds now for what it held; what came free by that."""
+        """Update used capacity; return the freed capacity."""
         held = before.held if before else None
         holds = after.held if after else None
         if held == holds:

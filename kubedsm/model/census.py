@@ -1,7 +1,4 @@
-"""What the pods of a snapshot add up to: what decisions ask for at every turn.
-
-Counted from scratch for a snapshot that somebody made; the mirror counts along, event by event.
-"""
+"""Census: aggregates over the pods of a snapshot. The mirror updates it event by event."""
 
 from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Mapping
@@ -17,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.frozen
 class Census:
-    """Of pods of our scheduler that count for QoS, but where it says otherwise."""
+    """Aggregates over our pods that count for QoS, unless noted."""
 
     #: by name; workloads with such a pod
     shares: Mapping[Workload, Share]
@@ -36,7 +33,7 @@ class Census:
 
     @property
     def levels(self) -> dict[Workload, int] | None:
-        """The level of each workload; None if all pods are of one priority."""
+        """Priority level of each workload; None if all pods have one priority."""
         if len({priority for _, priority in self.priorities}) <= 1:
             return None
         levels: dict[Workload, int] = {}
@@ -47,7 +44,7 @@ class Census:
 
 @attrs.define(eq=False)
 class Tally:
-    """A census under way."""
+    """Mutable census."""
 
     scheduler_name: str
     _shares: dict[Workload, Share] = attrs.field(factory=dict, init=False)
@@ -63,7 +60,7 @@ class Tally:
     _standing: dict[Workload, Mapping[NodeName, int]] = attrs.field(factory=dict, init=False)
 
     def count(self, pod: Pod, node: NodeName | None, *, on_edge: bool, times: int = 1) -> None:
-        """Count the pod in where it is, or, times -1, out again."""
+        """Count the pod in, or with times = -1, out."""
         known = pod.pod_class in self._classes
         _add(self._classes, pod.pod_class, times)
         if known is not (pod.pod_class in self._classes):
@@ -87,12 +84,12 @@ class Tally:
                 _add(self._looked_at, key, times)
 
     def move(self, pod: Pod, source: NodeName | None, target: NodeName | None) -> None:
-        """A pod that was counted is somewhere else."""
+        """Update for a pod that counts on another node."""
         self._stand(pod, source, -1)
         self._stand(pod, target, 1)
 
     def retier(self, pod: Pod, *, to_edge: bool) -> None:
-        """A pod that was counted has come to the edge, or left it."""
+        """Update for a pod that came to the edge or left it."""
         if pod.scheduler_name == self.scheduler_name and pod.counts_for_qos:
             self._share(pod.workload, 1 if to_edge else -1, 0)
 
@@ -117,7 +114,7 @@ class Tally:
             del self._shares[workload]
 
     def census(self) -> Census:
-        """As it is now."""
+        """Return the current census."""
         if not self._in_order:
             self._shares = {workload: self._shares[workload] for workload in sorted(self._shares)}
             self._in_order = True
@@ -133,7 +130,7 @@ class Tally:
 
 
 def counts_alike(one: Pod, other: Pod) -> bool:
-    """Whether the two states of a pod count for the same, wherever it is."""
+    """Return whether two states of a pod count equally, nodes aside."""
     return (
         one.counts_for_qos is other.counts_for_qos
         and (one.pod_class is other.pod_class or one.pod_class == other.pod_class)
@@ -146,7 +143,7 @@ def counts_alike(one: Pod, other: Pod) -> bool:
 def census_of(
     scheduler_name: str, pods: Iterable[tuple[Pod, NodeName | None]], edge: Container[NodeName]
 ) -> Census:
-    """Of these pods, each with its node; `edge`: the nodes that are of that tier."""
+    """Count these pods from scratch; edge: nodes of the edge tier."""
     tally = Tally(scheduler_name)
     for pod, node in pods:
         tally.count(pod, node, on_edge=node in edge)

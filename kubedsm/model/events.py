@@ -1,4 +1,4 @@
-"""What can happen to a cluster, as the mirror is told it."""
+"""Cluster events that the mirror applies, and the changes that they make."""
 
 from typing import Literal
 
@@ -18,7 +18,7 @@ class PodApplied:
 
 @attrs.frozen(slots=True)
 class PodDeleted:
-    """A pod is gone: seen in a watch, or missing from a fresh list."""
+    """A pod is gone: deleted, or missing from a new list."""
 
     uid: Uid
     namespace: str
@@ -27,7 +27,7 @@ class PodDeleted:
 
 @attrs.frozen(slots=True)
 class HistoryRewound:
-    """The cluster was restored from a backup: no version of a pod seen so far means anything."""
+    """The cluster was restored from a backup: resource versions seen so far are void."""
 
 
 @attrs.frozen(slots=True)
@@ -55,14 +55,14 @@ class SurroundingDeleted:
 
 @attrs.frozen(slots=True)
 class KindKnown:
-    """We are told of everything of this kind: what we were not told of does not exist."""
+    """All objects of this kind are known from now on."""
 
     kind: type[Surrounding]
 
 
 @attrs.frozen(slots=True)
 class MeasuredApplied:
-    """A sample was taken, or nothing is known any more: `NOTHING_MEASURED`."""
+    """A sample was taken, or measurements are lost (`NOTHING_MEASURED`)."""
 
     measured: Measured
 
@@ -85,7 +85,7 @@ Matter = Literal["room", "node", "pod", "surrounding"]
 
 @attrs.frozen(slots=True)
 class Freed:
-    """Room that came free on a node; negative in a resource of which more is used now."""
+    """Capacity freed on a node; negative for resources of which more is used now."""
 
     node: NodeName
     amount: Resources
@@ -93,10 +93,7 @@ class Freed:
 
 @attrs.frozen(slots=True)
 class Change:
-    """What one event changed; equal sides mean that it told us nothing new.
-
-    A reservation that is given back is one too: its pod was on that node, and no longer is.
-    """
+    """Effect of one event, or of a released reservation; equal sides mean no change."""
 
     pod_before: Pod | None = None
     pod_after: Pod | None = None
@@ -113,7 +110,7 @@ class Change:
 
     @property
     def matters(self) -> set[Matter]:
-        """What became different for any but the pod itself; nothing if nothing did."""
+        """Kinds of change for others than the pod itself; empty for no change."""
         matters: set[Matter] = set()
         if self.freed is not None:
             matters.add("room")
@@ -132,7 +129,7 @@ class Change:
 
     @property
     def there_before(self) -> Pod | None:
-        """The pod, if the rules about other pods counted it."""
+        """The pod, if rules between pods counted it."""
         return _there(self.pod_before)
 
     @property
@@ -141,7 +138,7 @@ class Change:
 
     @property
     def gone(self) -> Pod | None:
-        """The pod that was on a node and no longer is."""
+        """The pod that has left its node."""
         return self.there_before if self.there_after is None else None
 
     @property

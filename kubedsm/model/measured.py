@@ -1,8 +1,4 @@
-"""What was measured of the cluster: what its nodes and workloads use, and what they answer in.
-
-A sample is a value like everything else that is known of the cluster: whoever measures says when
-nothing is known any more, and decisions use what is there.
-"""
+"""Measurements from Prometheus: use of nodes and workloads, response times by tier."""
 
 from collections.abc import Iterator, Mapping
 
@@ -116,7 +112,7 @@ class Measured:
         )
 
     def enough(self, rate: float) -> bool:
-        """Whether so many requests/s tell anything."""
+        """True if so many requests/s tell anything."""
         return rate * self.window >= ENOUGH_REQUESTS
 
     def believed(self, answers: Mapping[Tier, Answers]) -> dict[Tier, float]:
@@ -124,7 +120,7 @@ class Measured:
         return {tier: each.seconds for tier, each in answers.items() if self.enough(each.rate)}
 
     def edge_is_slower(self, workload: Workload) -> bool | None:
-        """Whether the edge serves it more slowly, by this sample alone; None if it cannot be said.
+        """True if the edge serves it more slowly, by this sample alone; None if it cannot be said.
 
         It is if its answers take longer by more than a tenth, and is not if they take less long, or
         if nothing is asked of it that is worth comparing. If only one tier answers enough, or all

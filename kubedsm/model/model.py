@@ -79,7 +79,7 @@ class Resources:
 
     @property
     def beyond_any_node(self) -> bool:
-        """Whether no node can hold that, now or ever: set such requests aside, compute with none.
+        """True if no node can hold that, now or ever: set such requests aside, compute with none.
 
         See `MOST_OF_A_NODE`.
         """
@@ -207,7 +207,7 @@ class Preferences:
     spread: tuple[SpreadConstraint, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """True if there are any."""
         return bool(self.node_affinity or self.affinity or self.anti_affinity or self.spread)
 
 

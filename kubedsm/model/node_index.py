@@ -1,4 +1,4 @@
-"""In which order nodes are taken where nothing else tells them apart, and how many are enough."""
+"""Nodes as columns, for vectorised plugins: labels, sizes, zones, free capacity, filling order."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ _ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
 class Zone(NamedTuple):
-    """What fails together: nodes without labels of either kind are one zone."""
+    """Failure domain of nodes; nodes without labels share one."""
 
     region: str = ""
     zone: str = ""
@@ -39,10 +39,9 @@ def zone_of(node: Node) -> Zone:
 
 
 def zone_interleaved(nodes: Iterable[Node]) -> list[Node]:
-    """The first node of each zone, then the second of each, and so on; zones as they first come.
+    """Return the first node of each zone, then the second of each, and so on.
 
-    Source: the node tree of kube-scheduler ("Scheduler Performance Tuning" in the Kubernetes
-    documentation).
+    Source: the node tree of kube-scheduler ("Scheduler Performance Tuning").
     """
     zones: dict[Zone, list[Node]] = {}
     for node in nodes:
@@ -51,11 +50,9 @@ def zone_interleaved(nodes: Iterable[Node]) -> list[Node]:
 
 
 def nodes_to_find(nodes: int, percentage: int) -> int:
-    """After how many nodes that take a pod kube-scheduler looks at no more, of so many in all.
+    """Return after how many feasible nodes kube-scheduler stops its search.
 
-    percentage: its percentageOfNodesToScore; 0 is its own formula, from 50 % at 100 nodes down to
-    5 %. Source: "Scheduler Performance Tuning" in the Kubernetes documentation, and
-    numFeasibleNodesToFind.
+    percentage: percentageOfNodesToScore; 0: from 50% at 100 nodes down to 5%.
     """
     if nodes < _FEWEST_NODES:
         return nodes
@@ -66,11 +63,9 @@ def nodes_to_find(nodes: int, percentage: int) -> int:
 def window(
     order: NDArray[np.intp], start: int, feasible: NDArray[np.bool_], wanted: int
 ) -> tuple[NDArray[np.intp], int]:
-    """The first nodes from the start on that take a pod, as many as wanted; where to go on.
+    """Return the first `wanted` feasible nodes from the start on, and where to continue.
 
-    order: nodes by position, round and round; feasible: by position, which of them take the pod.
-    Fewer are found only if there are no more; then each node was looked at once. kube-scheduler
-    looks at 16 at a time, so that what it finds is not determined; here it is.
+    order: node positions, cyclic. feasible: by position.
     """
     turned = np.roll(order, -start)
     hits = feasible[turned].nonzero()[0][:wanted]
@@ -94,7 +89,7 @@ _CLASSES = 1024
 
 @attrs.frozen(slots=True, eq=False)
 class Column:
-    """One property of every node: the code of its value, and the value of every code."""
+    """One property of all nodes: codes, and the value of each code."""
 
     codes: Codes
     #: the first is None
@@ -118,7 +113,7 @@ class Column:
         return mask
 
     def sums(self, amounts: NDArray[np.int64], counted: Mask | None = None) -> NDArray[np.int64]:
-        """Per value, the sum over its nodes (those counted) of the amounts; none for MISSING."""
+        """Return the sum of amounts by value, over counted nodes; zero for MISSING."""
         codes = self.codes if counted is None else self.codes[counted]
         weights = amounts if counted is None else amounts[counted]
         sums = np.bincount(codes, weights, minlength=len(self.values)).astype(np.int64)
@@ -131,7 +126,7 @@ def clipped(amount: int) -> int:
 
 
 def column_of(amounts: Iterable[Resources], resource: str) -> Ints:
-    """The amount of that resource in each of these."""
+    """Return the amounts of the resource."""
     match resource:
         case "cpu":
             column = [each.cpu for each in amounts]
@@ -147,13 +142,10 @@ def column_of(amounts: Iterable[Resources], resource: str) -> Ints:
 
 
 class NodeIndex:
-    """Nodes in name order. It never changes; columns are made when first asked for.
-
-    So what is asked of nodes again and again is worked out once, until one of them changes.
-    """
+    """Nodes in name order, immutable; columns are made on first use."""
 
     def __init__(self, nodes: Mapping[NodeName, Node]) -> None:
-        """nodes: nobody may change them any more."""
+        """nodes: must not change any more."""
         self._by_name = nodes
         self._labels: dict[str, Column] = {}
         self._sizes: dict[str, Ints] = {}
@@ -209,7 +201,7 @@ class NodeIndex:
 
     @cached_property
     def images(self) -> Mapping[str, int]:
-        """How many nodes have each image."""
+        """Number of nodes that have each image."""
         return Counter(image for node in self._by_name.values() for image in node.images)
 
     @cached_property
@@ -222,7 +214,7 @@ class NodeIndex:
         return len(self._by_name)
 
     def of_tier(self, tier: Tier) -> Positions:
-        """The tier's nodes, zones interleaved."""
+        """Return the tier's nodes, zones interleaved."""
         if tier not in self._tiers:
             ordered = zone_interleaved(node for node in self.nodes if node.tier is tier)
             listed = [self.positions[node.name] for node in ordered]
@@ -230,13 +222,13 @@ class NodeIndex:
         return self._tiers[tier]
 
     def size(self, resource: str) -> Ints:
-        """How much of that resource is allocatable on each node."""
+        """Return the allocatable amount of the resource on each node."""
         if resource not in self._sizes:
             self._sizes[resource] = column_of((n.allocatable for n in self.nodes), resource)
         return self._sizes[resource]
 
     def open_to(self, pod_class: PodClass, judge: Callable[[PodClass, "NodeIndex"], Mask]) -> Mask:
-        """What `judge` says of the class on these nodes; remembered, so always ask the same one."""
+        """Return the verdict of `judge` on the class, cached; `judge` must always be the same."""
         known = self._open.get(pod_class)
         if known is None:
             if len(self._open) >= _CLASSES:
@@ -267,7 +259,7 @@ class NodeIndex:
         return self.at(self.positions[name] for name in known if name in self.positions)
 
     def selected(self, terms: Iterable[NodeSelectorTerm]) -> Mask:
-        """The nodes that satisfy one of the terms at least."""
+        """Return the nodes that satisfy at least one term."""
         chosen = self.none()
         for term in terms:
             if term.expressions or term.fields:
@@ -285,7 +277,7 @@ class NodeIndex:
         return mask
 
     def affine(self, rules: SchedulingRules) -> Mask:
-        """The nodes that satisfy node selector and node affinity."""
+        """Return the nodes that satisfy node selector and node affinity."""
         known = self._affinities.get(rules)
         if known is None:
             known = self.every()
@@ -302,10 +294,7 @@ _SINGLE: dict[int, NodeIndex] = {}
 
 
 class Room:
-    """Free resources by position of the node. It never changes: a change makes another.
-
-    Making another costs copies of the columns, not a look at every node.
-    """
+    """Free capacity by node position, immutable; columns are made on first use."""
 
     def __init__(
         self,
@@ -314,7 +303,7 @@ class Room:
         columns: Mapping[str, Ints] | None = None,
         otherwise: Mapping[int, Resources] | None = None,
     ) -> None:
-        """free: of these nodes, but where it says otherwise; nobody may change it any more."""
+        """free: must not change any more. otherwise: overrides by position."""
         self._nodes = nodes
         self._free = free
         self._columns = dict(columns or {})
@@ -326,7 +315,7 @@ class Room:
         return self._free[self._nodes.names[position]]
 
     def column(self, resource: str) -> Ints:
-        """The free amount of that resource on each node."""
+        """Return the free amount of the resource on each node."""
         column = self._columns.get(resource)
         if column is None:
             column = column_of(map(self.of, range(len(self._nodes))), resource)
@@ -334,7 +323,7 @@ class Room:
         return column
 
     def short(self, requests: Resources) -> Mask:
-        """The nodes that have too little of something that is requested."""
+        """Return the nodes that lack some requested resource."""
         short = self._nodes.none()
         for resource, amount in requests.items():
             if amount:
@@ -342,12 +331,12 @@ class Room:
         return short
 
     def changed(self, position: int, free: Resources) -> Self:
-        """The same, with so much free on one node."""
+        """Return the capacity with another amount on one node."""
         columns = self._with({position: free})
         return type(self)(self._nodes, self._free, columns, {**self._otherwise, position: free})
 
     def now(self, free: Mapping[NodeName, Resources], changed: Iterable[NodeName]) -> Self:
-        """The same nodes with what is free there now; it differs on those that changed at most."""
+        """Return the capacity with new amounts on the changed nodes."""
         positions = self._nodes.positions
         columns = self._with({positions[name]: free[name] for name in changed})
         return type(self)(self._nodes, free, columns)
@@ -363,10 +352,7 @@ class Room:
 
 @attrs.frozen(eq=False)
 class NodeRows:
-    """N of the nodes of an index, and what is free on all of them.
-
-    The first ones are filled first, where nothing else tells them apart.
-    """
+    """N nodes of an index in filling order, and the free capacity of all."""
 
     index: NodeIndex
     room: Room
@@ -375,7 +361,7 @@ class NodeRows:
 
     @classmethod
     def of(cls, nodes: Iterable[Node], free: Mapping[NodeName, Resources]) -> Self:
-        """In that order."""
+        """Build in the given order."""
         listed = list(nodes)
         index = NodeIndex.of(listed)
         positions = [index.positions[node.name] for node in listed]
@@ -388,21 +374,21 @@ class NodeRows:
 
     @cached_property
     def mask(self) -> Mask:
-        """Of the nodes of the index, which these are."""
+        """Mask of these nodes."""
         mask = self.index.none()
         mask[self.positions] = True
         return mask
 
     def only(self, chosen: Mask) -> Self:
-        """Those of them that are among the chosen of the index."""
+        """Restrict to chosen nodes of the index."""
         return attrs.evolve(self, positions=self.positions[chosen[self.positions]])
 
     def free(self, axes: Sequence[str]) -> Ints:
-        """N x R, of these resources; room below zero is none."""
+        """Return N x R; negative capacity counts as zero."""
         return self._matrix([self.room.column(axis) for axis in axes])
 
     def allocatable(self, axes: Sequence[str]) -> Ints:
-        """N x R, of these resources."""
+        """Return N x R."""
         return self._matrix([self.index.size(axis) for axis in axes])
 
     def _matrix(self, columns: Iterable[Ints]) -> Ints:
@@ -410,5 +396,5 @@ class NodeRows:
         return np.clip(np.stack(chosen, axis=1), 0, MOST_OF_A_NODE)
 
     def __add__(self, others: Self) -> Self:
-        """These, and after them others of the same index."""
+        """Append other rows of the same index."""
         return attrs.evolve(self, positions=np.concatenate((self.positions, others.positions)))

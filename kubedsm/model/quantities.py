@@ -21,7 +21,7 @@ _LONGEST_TEXT = 128
 
 
 class QuantityError(ValueError):
-    """The text is not a quantity, or a negative one where none can be."""
+    """Invalid or negative quantity."""
 
 
 @lru_cache(maxsize=4096)
@@ -59,7 +59,7 @@ def _rounded_up(quantity: object, scale: int) -> int:
 
 
 def shown(name: str, amount: int) -> str:
-    """So much of the resource, as `Resources` has it, in words: 1500m cpu, 8Gi memory, 2 pods."""
+    """Return the amount of the resource in words: 1500m cpu, 8Gi memory, 2 pods."""
     if name == "cpu":
         return f"{amount}m cpu" if amount % 1000 else f"{amount // 1000} cpu"
     if name not in ("memory", "ephemeral-storage"):
@@ -71,16 +71,10 @@ def shown(name: str, amount: int) -> str:
 
 
 def units(quantity: object) -> int:
-    """The quantity in whole units (bytes, pods, devices), rounded up as Kubernetes does.
-
-    Raises QuantityError.
-    """
+    """Return the quantity in whole units, rounded up as Kubernetes does. Raise QuantityError."""
     return _rounded_up(quantity, 1)
 
 
 def millis(quantity: object) -> int:
-    """The quantity in thousandths of a unit (millicores), rounded up as Kubernetes does.
-
-    Raises QuantityError.
-    """
+    """Return the quantity in thousandths (millicores), rounded up. Raise QuantityError."""
     return _rounded_up(quantity, 1000)

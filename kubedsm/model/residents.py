@@ -1,10 +1,7 @@
-"""The pods on the nodes, as the rules about other pods need to know them.
+"""Running pods as rules between pods need them, counted by node.
 
-All that is bound or reserved and has not finished is there, terminating pods included. Pods are
-counted by what can be told of them: by namespace and those labels that some selector looks at.
-
-Counts are by the name of the node, so that nodes may come and go. What is there after some pods
-came or went is made of what was there before: a decision need not look at all pods.
+Bound or reserved pods that have not finished count, terminating ones included. Pods are counted by
+namespace and the labels that some selector uses. Updates are incremental.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -40,7 +37,7 @@ HARD_POD_AFFINITY_WEIGHT = 1
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Selection:
-    """Pods that are selected, in these namespaces or the selected ones."""
+    """Selected pods in these namespaces or in selected ones."""
 
     selector: Selector
     namespaces: tuple[str, ...]
@@ -60,7 +57,7 @@ class Selection:
 
 
 class Peer(NamedTuple):
-    """What selectors see of a pod."""
+    """Properties of a pod that selectors use."""
 
     namespace: str
     labels: tuple[tuple[str, str], ...]
@@ -68,7 +65,7 @@ class Peer(NamedTuple):
 
 
 class Keeper(NamedTuple):
-    """What is told of a pod whose rules others may break by coming or by leaving."""
+    """Pod with rules that others may break."""
 
     pod_class: PodClass
     namespace: str
@@ -76,9 +73,9 @@ class Keeper(NamedTuple):
 
 
 def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
-    """What pods with these rules like to have near them, and how much; below zero, how little.
+    """Yield preferred terms with weights, negative for anti-affinity; required ones count a little.
 
-    What they demand counts a little, as by kube-scheduler's hardPodAffinityWeight.
+    As by kube-scheduler's hardPodAffinityWeight.
     """
     for term in rules.affinity:
         yield HARD_POD_AFFINITY_WEIGHT, term
@@ -89,7 +86,7 @@ def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
 
 
 def keys_looked_at(classes: Iterable[PodClass]) -> frozenset[str] | None:
-    """The labels that rules of these about pods look at; None if they have no such rule."""
+    """Return the pod labels that these rules select on; None without rules between pods."""
     keys: set[str] = set()
     found = False
     for pod_class in classes:
@@ -109,7 +106,7 @@ def ordered(keys: frozenset[str] | None) -> tuple[str, ...] | None:
 
 
 def seen_alike(one: Pod, other: Pod) -> bool:
-    """Whether rules see the same of the two states of a pod, if it is where it was."""
+    """Return whether rules see two states of a pod as equal."""
     return (
         one.terminating is other.terminating
         and one.finished is other.finished

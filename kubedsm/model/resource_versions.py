@@ -8,7 +8,7 @@ _DIGITS = 20
 
 
 def is_older(version: str, other: str) -> bool:
-    """Whether it is known to be older; never for versions that are not numbers."""
+    """True if it is known to be older; never for versions that are not numbers."""
     ours, theirs = _number(version), _number(other)
     return ours is not None and theirs is not None and ours < theirs
 

@@ -1,8 +1,7 @@
-"""Sites: edge nodes that one link joins to the control plane, and what is away when it is cut.
+"""Edge sites, and what is unreachable during a network partition.
 
-All of a site becoming unreachable together is no proof that anything there has died: a kubelet
-that cannot be heard goes on running its pods. One lost node is nothing like that, nor is a site of
-one node; and a node that says itself that it is not ready (Ready False) is heard.
+All nodes of a site unreachable together do not mean that anything has died: kubelets go on running
+their pods. Single nodes are not partitions, nor nodes that report Ready False.
 """
 
 from collections import defaultdict
@@ -32,14 +31,14 @@ _FEWEST = 2
 
 
 def site_of(node: Node, labels: Sequence[str]) -> str:
-    """The site of an edge node; empty if it is at none."""
+    """Return the site of an edge node; empty without one."""
     if node.tier is not Tier.EDGE:
         return ""
     return next((node.labels[label] for label in labels if label in node.labels), "")
 
 
 def sites_of(nodes: Iterable[Node], labels: Sequence[str]) -> dict[str, list[Node]]:
-    """The nodes of each site."""
+    """Return the nodes of each site."""
     sites = defaultdict[str, list[Node]](list)
     for node in nodes:
         if site := site_of(node, labels):
@@ -48,7 +47,7 @@ def sites_of(nodes: Iterable[Node], labels: Sequence[str]) -> dict[str, list[Nod
 
 
 def is_cut_off(nodes: Sequence[Node]) -> bool:
-    """Whether all nodes of a site are unreachable together."""
+    """Return whether all nodes of a site are unreachable."""
     return len(nodes) >= _FEWEST and all(map(_unreachable, nodes))
 
 
@@ -58,7 +57,7 @@ def _unreachable(node: Node) -> bool:
 
 @attrs.frozen(slots=True)
 class Away:
-    """What is left alone: sites that are cut off, and those that are back and not steady yet."""
+    """Partitioned sites, and sites that are back and stabilising."""
 
     #: each with its nodes
     cut: Mapping[str, frozenset[NodeName]] = attrs.field(factory=dict)
@@ -71,7 +70,7 @@ class Away:
 
     @classmethod
     def seen(cls, snapshot: Snapshot, labels: Sequence[str]) -> "Away":
-        """What is away by the snapshot alone: what was before is not known."""
+        """Derive from the snapshot alone, without history."""
         sites = sites_of(snapshot.nodes.values(), labels)
         cut = {
             s: frozenset(n.name for n in there) for s, there in sites.items() if is_cut_off(there)
@@ -87,7 +86,7 @@ class Away:
         at_cut: Iterable[Pod],
         workloads: Iterable[Workload] = (),
     ) -> "Away":
-        """at_cut: the pods on the nodes of sites that are cut off."""
+        """at_cut: pods on nodes of partitioned sites."""
         serving = defaultdict[Workload, int](int)
         there = set(workloads)
         for pod in at_cut:
@@ -108,7 +107,7 @@ class Away:
         return self.cut_nodes.union(*self.unsteady.values())
 
     def apart(self, snapshot: Snapshot) -> Snapshot:
-        """The same with nothing to be put there, and what goes on serving there counted."""
+        """Close these sites to new pods, and count pods that go on serving there."""
         why = {
             name: f"{site} {state}"
             for sites, state in ((self.cut, "is cut off"), (self.unsteady, "is not steady yet"))
@@ -118,7 +117,7 @@ class Away:
         return self._closed(snapshot, why)
 
     def in_cloud(self, snapshot: Snapshot) -> Snapshot:
-        """The same with the cloud alone to put anything."""
+        """Leave only the cloud open."""
         why = f"{', '.join(self.cut)} cut off, its pods are replaced in the cloud"
         return self._closed(snapshot, {node.name: why for node in snapshot.of_tier(Tier.EDGE)})
 
@@ -128,7 +127,7 @@ class Away:
         return snapshot.tainted(taints).sharing(counted)
 
     def left_alone(self, snapshot: Snapshot) -> Snapshot:
-        """As `apart`, and no room is to be made for what waits on account of it."""
+        """As `apart`, and pending pods that wait for these sites get no capacity made."""
         waiting = {
             uid: attrs.evolve(pod, gated=True)
             for uid, pod in snapshot.pods.items()

@@ -155,7 +155,7 @@ class Surroundings:
         return known is not None and known.terminating
 
     def namespace_selected(self, selector: Selector, name: str) -> bool:
-        """Whether the labels of the namespace satisfy the selector."""
+        """True if the labels of the namespace satisfy the selector."""
         if selector is None:
             return False
         known = (self.namespaces or {}).get((name,))

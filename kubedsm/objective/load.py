@@ -1,18 +1,10 @@
-"""How evenly the cpu, memory, network and disks of nodes are used, as far as it is measured.
+"""Load balance: how evenly a node's CPU, memory, network and disks are used, as measured.
 
-The score of the load-aware paper: with r_x = (x_p + x_n) / X_n of each resource x, where the pod's
-workload uses x_p a pod, the node x_n in all, and X_n is what it has, a node scores (1 - std(r)) 100
-for the pod, by the population's standard deviation. A pod that is on the node already is in x_n.
-
-That rewards balance, not room. So a node that would use more than `high_usage` of anything scores
-below nothing, by as many percent as it is more: where all are that busy, the least busy is best.
-And no pod is moved there.
-
-What is not known is left out: a resource of a node whose use or size nobody says; and a node, of
-which two resources are not known, has no score. Of what nobody measured of a workload its pods are
-taken to use what they request. Pods that came since the sample was taken are added to it (the
-shadow load), or all those of a burst would see the same idle node; and of those that came within
-its window the part that the mean does not have yet, or the next burst would see it again.
+Score of the load-aware paper: with r_x = (x_p + x_n) / X_n of each resource x (use of a pod of the
+workload, use of the node, capacity), a node scores (1 - std(r)) 100 for the pod. A node above
+`high_usage` of any resource scores below zero, and gets no migrations. Unknown resources are left
+out; a node with fewer than two known resources has no score. Unmeasured workloads are taken to use
+their requests. Pods that came since the sample are added to it (shadow load).
 """
 
 import math
@@ -37,7 +29,7 @@ _DECIMALS = 6
 
 @attrs.frozen
 class Capacity:
-    """What nodes with these labels have of what no Node says, bytes/s; None: nobody says."""
+    """Network and disk capacity of nodes with these labels, in bytes/s; None: unknown."""
 
     labels: Mapping[str, str] = attrs.field(factory=dict)
     net: float | None = None
@@ -52,7 +44,7 @@ class Capacity:
 
 @attrs.frozen
 class LoadGoal:
-    """What the operator wants of measured load."""
+    """Load balancing as configured."""
 
     #: of the score, beside kube-scheduler's plugins; at 0 it has no say in placing
     weight: float = attrs.field(default=1.0, validator=validators.ge(0.0))
@@ -68,7 +60,7 @@ class LoadGoal:
     capacity: tuple[Capacity, ...] = ()
 
     def sizes(self, nodes: NodeIndex) -> Floats:
-        """N x 4, what the nodes have of cpu, memory, network and disks; NaN: nobody says."""
+        """Return N x 4, capacity of CPU, memory, network and disks; NaN: unknown."""
         sizes = np.full((len(nodes), 4), np.nan)
         sizes[:, 0], sizes[:, 1] = nodes.size("cpu"), nodes.size("memory")
         for each in reversed(self.capacity):
@@ -81,7 +73,7 @@ class LoadGoal:
 
 
 def evenness(ratios: Floats) -> Floats:
-    """The scores, of ratios along the last axis; NaN where fewer than two of them are known."""
+    """Return scores of ratios along the last axis; NaN where fewer than two are known."""
     known = np.isfinite(ratios)
     number = known.sum(axis=-1)
     some = np.maximum(number, 1)
@@ -93,7 +85,7 @@ def evenness(ratios: Floats) -> Floats:
 
 @attrs.define(eq=False)
 class Loads:
-    """What is used of the nodes by a sample, with what came since; changed by its owner."""
+    """Use of nodes by a sample and later pods; mutable, for one owner."""
 
     goal: LoadGoal
     nodes: NodeIndex
@@ -109,7 +101,7 @@ class Loads:
 
     @classmethod
     def of(cls, goal: LoadGoal, snapshot: Snapshot, sample: Measured | None = None) -> Self | None:
-        """By that sample, or else the snapshot's; None if it says nothing of any node."""
+        """Build from the sample, or the snapshot's; None without measured nodes."""
         sample = sample or snapshot.measured
         if not sample.nodes:
             return None
@@ -128,7 +120,7 @@ class Loads:
         return loads
 
     def put(self, pod: Pod, node: NodeName) -> None:
-        """Count a pod that came since the sample was taken."""
+        """Add a pod that came after the sample."""
         self._add(pod, node)
         self.since[pod.uid] = node
         self._own = None
@@ -139,14 +131,14 @@ class Loads:
             self.used[self.nodes.positions[node]] += part * self.expected(pod)
 
     def expected(self, pod: Pod) -> Floats:
-        """4, what such a pod uses."""
+        """Return the 4 amounts that such a pod uses."""
         measured = self.sample.workloads.get(pod.workload)
         found = _amounts([measured or Usage()])[0]
         requested = (pod.requests.cpu, pod.requests.memory, 0.0, 0.0)
         return np.where(np.isnan(found), requested, found)
 
     def ratios(self, pod: Pod, at: Positions) -> Floats:
-        """K x 4, the parts of these nodes that are used with the pod, which counts there once."""
+        """Return K x 4, used parts of these nodes with the pod counted once."""
         homes = self.sample.placed.get(pod.uid), self.since.get(pod.uid)
         positions = [self.nodes.positions.get(name) for name in homes if name]
         here = [position for position in positions if position is not None]
@@ -154,7 +146,7 @@ class Loads:
         return (self.used[at] + more) / self.sizes[at]
 
     def scores(self, pod: Pod, at: Positions) -> Floats:
-        """K, up to 100, of these nodes, from which one is chosen for the pod; NaN: none."""
+        """Return K scores, up to 100, of candidate nodes for the pod; NaN: unknown."""
         ratios = self.ratios(pod, at)
         scores = evenness(ratios)
         too_high = self.too_high(ratios)
@@ -163,15 +155,11 @@ class Loads:
         return _stretched(scores) if self.goal.normalise else scores
 
     def too_high(self, ratios: Floats) -> Mask:
-        """Where any of the ratios is more than may be."""
+        """Return where any ratio exceeds the high usage."""
         return np.asarray((ratios > self.goal.high_usage).any(axis=-1))
 
     def gains(self, pod: Pod, source: int) -> Floats:
-        """N, by how much more the pod scores elsewhere than where it is, and is counted already.
-
-        -inf where too much would be used, or nobody knows. What it scores where it is is told
-        whatever is used there.
-        """
+        """Return N, the score that the pod gains on each node; -inf for unfit or unknown nodes."""
         key = pod.workload, pod.requests
         if key not in self._with_one_more:
             ratios = (self.used + self.expected(pod)) / self.sizes
@@ -185,31 +173,31 @@ class Loads:
 
     @property
     def own(self) -> Floats:
-        """N, the scores of the nodes as they are; NaN where it is not known."""
+        """N, scores of the nodes as they are; NaN: unknown."""
         if self._own is None:
             self._own = evenness(self.used / self.sizes)
         return self._own
 
     @property
     def most_uneven_first(self) -> list[int]:
-        """The positions of the nodes of which it is known; of equal ones in name order."""
+        """Positions of the known nodes, ties by name."""
         order: list[int] = np.argsort(self.own, kind="stable").tolist()
         return [position for position in order if not np.isnan(self.own[position])]
 
     @property
     def imbalance(self) -> Floats:
-        """N, the standard deviation of what is used of each node; NaN where it is not known."""
+        """N, standard deviation of the used parts of each node; NaN: unknown."""
         return 1.0 - self.own / 100.0
 
 
 def _amounts(usages: Iterable[Usage]) -> Floats:
-    """N x 4"""
+    """Return N x 4."""
     listed = [(use.cpu, use.memory, use.net, use.disk) for use in usages]
     return np.array(listed, dtype=np.float64).reshape(-1, 4)
 
 
 def _stretched(scores: Floats) -> Floats:
-    """The least to 0, the greatest to 100; 100 all of them if they are the same."""
+    """Scale scores to 0..100; all are 100 if equal."""
     known = scores[~np.isnan(scores)]
     least, greatest = known.min(initial=math.inf), known.max(initial=-math.inf)
     if least >= greatest:

@@ -1,21 +1,17 @@
-"""How good a placement is: a sum over workloads, of their weight times what their share is worth.
-
-Four kinds, for a workload with that share of its pods on the edge and the promise Q:
+"""Objective: sum over workloads of weight times the value of the edge share, against a target Q.
 
 - `share`: F(share - Q) of the second KubeDSM paper (arXiv 2501.07130v2), eq. 1-5.
-- `proportional`: 2 alpha (sqrt(share / Q) - 1) below the promise, beta (share - Q) + gamma from it
-  on: concave, so that the lower a share is, the more it counts. At the promise it rises as `share`
-  does, divided by Q.
-- `latency`: of its first version, the seconds by which the mean response time exceeds its target,
-  below zero: -ReLU((1 - share)(tC - tE) - (target - tE)), which is -(tC - tE) ReLU(Q - share).
-- `ecmus`: of its authors' program: 0.8 sqrt(share / Q) below the promise, 0.99 at it and from there
-  on evenly up to 1, and 1 without one.
+- `proportional`: 2 alpha (sqrt(share / Q) - 1) below the target, beta (share - Q) + gamma from it
+  on: concave, so that lower shares count more.
+- `latency`: of the first version: -ReLU((1 - share)(tC - tE) - (target - tE)), in seconds.
+- `ecmus`: of its authors' program: 0.8 sqrt(share / Q) below the target, 0.99 at it, up to 1.
 
-Where a promise says how many pods are wanted on the edge at most, each beyond that is as much of a
-loss as a pod can be a gain: it comes to the edge only if there is no room for it elsewhere.
+A pod beyond a target's cap loses as much as a pod can gain. Scores are integers in nano-points:
+float sums depend on their order, and a gain of 1e-16 would migrate pods for ever.
 
-Scores are integers, in thousand-millionths of a point: sums of floats differ by their order, and a
-gain of 1e-16 makes pods wander for ever.
+Among placements of equal QoS, evenness prefers equal edge shares (least weighted sum of squares).
+It lowers scores by so little that a relevant difference in QoS is never outweighed, and it ignores
+pods that add no QoS.
 """
 
 import math
@@ -43,7 +39,7 @@ Kind = Literal["share", "proportional", "latency", "ecmus"]
 
 @attrs.frozen(slots=True)
 class Promise:
-    """What a workload was promised: its edge share (QoS factor), and how much that weighs."""
+    """QoS target of a workload: edge share (QoS factor) and weight."""
 
     qos: float = attrs.field(default=1.0, validator=[validators.ge(0.0), validators.le(1.0)])
     weight: float = attrs.field(
@@ -53,7 +49,7 @@ class Promise:
     most: int | None = attrs.field(default=None, validator=validators.optional(validators.ge(0)))
 
     def wanted(self, total: int) -> int:
-        """How many of that many pods are wanted on the edge."""
+        """Return how many of `total` pods are wanted on the edge."""
         promised = promised_pods(self.qos, total)
         return promised if self.most is None else min(promised, self.most)
 
@@ -63,17 +59,16 @@ Promises = Callable[[Workload], Promise]
 
 
 def promised_pods(qos: float, total: int) -> int:
-    """How many of that many pods must be on the edge for the promise to be kept."""
+    """Return how many of `total` pods must be on the edge to meet the target."""
     return math.ceil(qos * total - _SLACK)
 
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Objective:
-    """`share`: F(x) = alpha x below the promise, beta x + gamma from it on; `proportional` alike.
+    """`share`: F(x) = alpha x below the target, beta x + gamma from it on; `proportional` alike.
 
-    0 <= beta < alpha, and 0 <= gamma. The paper has gamma far above alpha: promises kept count
-    first, and shares only between placements that keep as many. With none, every share counts.
-    `latency`: by how many seconds the cloud's response time is longer.
+    0 <= beta < alpha, and 0 <= gamma. With the paper's gamma far above alpha, targets met count
+    first. `latency`: seconds by which the cloud responds later.
     """
 
     kind: Kind = attrs.field(default="share", validator=validators.in_(get_args(Kind)))
@@ -93,18 +88,18 @@ class Objective:
             )
 
     def score(self, edge: int, total: int, qos: float, weight: float) -> int:
-        """One workload's part of the QoS, in nano-units; 0 for a workload without pods."""
+        """Return one workload's part of the QoS in nano-units; 0 without pods."""
         return _score(self, edge, total, qos, weight)
 
     def gain(self, share: Share, promise: Promise, more: int = 1) -> int:
-        """What it adds that so many more (or fewer) of a workload's pods are on the edge."""
+        """Return the QoS gained by `more` further edge pods of the workload."""
         before, after = (
             self.worth(edge, share.total, promise) for edge in (share.edge, share.edge + more)
         )
         return after - before
 
     def worth(self, edge: int, total: int, promise: Promise) -> int:
-        """`score`, less what is lost by pods beyond the most that are wanted."""
+        """Return the score, less the loss by pods beyond the cap."""
         most = edge if promise.most is None else min(edge, promise.most)
         score = self.score(most, total, promise.qos, promise.weight)
         if edge == most or not total:
@@ -126,7 +121,7 @@ class Objective:
 
     @property
     def most(self) -> float:
-        """How far the value of a share can be from 0, for a weight of 1."""
+        """Greatest distance of a share's value from 0, for a weight of 1."""
         match self.kind:
             case "share":
                 return max(self.alpha, self.beta + self.gamma)
@@ -140,10 +135,7 @@ class Objective:
     def scores(
         self, edge: NDArray[np.int64], total: int, promise: Promise, unit: float = NANO
     ) -> NDArray[np.int64]:
-        """`worth` for each of many numbers of edge pods, to the last unit.
-
-        unit: how many make a point.
-        """
+        """Return `worth` for many numbers of edge pods, in this unit."""
         if not total:
             return np.zeros_like(edge)
         if promise.most is not None:
@@ -182,7 +174,7 @@ def _ecmus(share: float, qos: float, *, kept: bool) -> float:
 
 
 def quality(shares: Mapping[Workload, Share], promises: Promises, objective: Objective) -> int:
-    """QoS(u) of those shares, in nano-units."""
+    """Return QoS(u) of these shares in nano-units."""
     return sum(
         objective.worth(share.edge, share.total, promises(workload))
         for workload, share in shares.items()
@@ -198,7 +190,7 @@ EVENNESS = 2**22
 
 @attrs.frozen(eq=False)
 class Prospect:
-    """What can become of a workload."""
+    """Possible numbers of edge pods of a workload."""
 
     #: numbers of pods on the edge, one more each
     edge: Ints
@@ -207,10 +199,9 @@ class Prospect:
 
 
 def even_scores(objective: Objective, prospects: Sequence[Prospect]) -> list[Ints]:
-    """The QoS of each of them for each of its numbers of pods, lowered by its unevenness.
+    """Return the QoS of each prospect's numbers of edge pods, less its unevenness.
 
-    In units that are the same for all of them, and much finer than those of `Objective.score`:
-    rounded to whole units, sums that are equal differ by at most one unit a workload.
+    Equal sums differ by at most one unit a workload.
     """
     scores, uneven = scores_and_unevenness(objective, prospects)
     return [of_score - of_uneven for of_score, of_uneven in zip(scores, uneven, strict=True)]
@@ -219,7 +210,7 @@ def even_scores(objective: Objective, prospects: Sequence[Prospect]) -> list[Int
 def scores_and_unevenness(
     objective: Objective, prospects: Sequence[Prospect]
 ) -> tuple[list[Ints], list[Ints]]:
-    """What `even_scores` subtracts from what; all unevenness together is EVENNESS at most."""
+    """Return scores and unevenness; all unevenness together is at most EVENNESS."""
     greatest = objective.most * max((p.promise.weight for p in prospects), default=0.0)
     unit = min(_FINEST, _GREATEST_SUM / max(1, len(prospects))) / (greatest or 1.0)
     scores = [objective.scores(p.edge, p.total, p.promise, unit) for p in prospects]

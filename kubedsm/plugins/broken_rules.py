@@ -1,9 +1,7 @@
-"""Which pods are where their own rules would not have them any more.
+"""Affinity and spread rules that running pods break now.
 
-Affinity and spread constraints are asked for when a pod comes. What others do afterwards may break
-them: the one that it wanted to be near leaves, or too many come. Nobody evicts it for that, and
-yet whoever chooses what comes and leaves should not do it: its next replica may find no node.
-Anti-affinity, ports and disks need no asking: there those that come are refused.
+kube-scheduler checks these rules when a pod comes. Later arrivals and departures may break them: no
+pod is evicted for that, but the next replica may find no node.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,19 +13,19 @@ from kubedsm.plugins.pod_affinity import deserted
 from kubedsm.plugins.scene import EquivalenceClass, Scene
 from kubedsm.plugins.spread import domains_of
 
-#: Whose rule, which, and the position of the node.
+#: Holder, rule, and position of the node.
 _Where = tuple[Keeper, tuple[PodAffinityTerm, ...] | SpreadConstraint, int]
-#: How far each is broken: by how many pods the skew is too great, or 1 for affinity.
+#: Excess skew of each broken rule; 1 for affinity.
 BrokenRules = Mapping[_Where, int]
 
 
 def worsened(before: BrokenRules, after: BrokenRules) -> bool:
-    """Whether some rule is broken that was kept, or farther than before."""
+    """Return whether a rule is broken that was kept, or broken further."""
     return any(amount > before.get(where, 0) for where, amount in after.items())
 
 
 def broken_rules(about: Iterable[EquivalenceClass], scene: Scene) -> dict[_Where, int]:
-    """What is broken of the rules of such pods, and of those that look at such pods."""
+    """Return the broken rules of such pods, and of pods whose rules concern them."""
     known = dict.fromkeys(about)
     found: dict[_Where, int] = {}
     for keeper, homes in scene.residents.keepers.items():

@@ -16,7 +16,7 @@ _NO_RULES = SchedulingRules()
 
 
 def asked(plugin: Plugin, rules: SchedulingRules) -> bool:
-    """Whether the plugin has anything to say of a pod with these rules."""
+    """Return whether the plugin applies to pods with these rules."""
     return not plugin.demands or any(
         getattr(rules, demand) != getattr(_NO_RULES, demand) for demand in plugin.demands
     )
@@ -30,7 +30,7 @@ def findings(filters: Filters, candidate: EquivalenceClass, scene: Scene) -> Ite
 
 
 def first_rejections(found: Iterable[Finding], nodes: NodeIndex) -> dict[NodeName, Rejection]:
-    """Of each node that is rejected the first of these findings, in name order."""
+    """Return the first rejection of each rejected node, in name order."""
     first: dict[int, Rejection] = {}
     left = nodes.every()
     for plugin, rejected in found:
@@ -41,7 +41,7 @@ def first_rejections(found: Iterable[Finding], nodes: NodeIndex) -> dict[NodeNam
 
 
 def open_nodes(pod_class: PodClass, nodes: NodeIndex) -> Mask:
-    """The nodes that take such a pod if they have room; remembered until a node changes."""
+    """Return the nodes that accept such a pod, capacity aside; cached until a node changes."""
     return nodes.open_to(pod_class, _judged)
 
 
@@ -53,12 +53,12 @@ def _judged(pod_class: PodClass, nodes: NodeIndex) -> Mask:
 
 
 def fitting_nodes(pod_class: PodClass, nodes: NodeIndex, room: Room) -> Mask:
-    """Those of them that have the room."""
+    """Return the open nodes with enough capacity."""
     return open_nodes(pod_class, nodes) & ~room.short(pod_class.requests)
 
 
 def rejections(pod_class: PodClass, nodes: NodeIndex, room: Room) -> dict[NodeName, Rejection]:
-    """For every node that would not take such a pod: why not. In name order."""
+    """Return why each rejecting node rejects such a pod, in name order."""
     for plugin in NODE_PLUGINS:
         if plugin.pre_filter and (reason := plugin.pre_filter(pod_class.rules, Surroundings())):
             return dict.fromkeys(nodes.names, Rejection(plugin.name, (reason,), everywhere=True))

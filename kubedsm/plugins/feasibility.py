@@ -1,7 +1,9 @@
-"""How much a pod would rather be elsewhere: what it, and others of it, prefer but do not demand.
+"""Feasibility: verdicts of all plugins on all nodes, in one state of the cluster.
 
-The scores of plugins are normalised over the nodes in question and weighted as by kube-scheduler's
-default profile. Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins, Kubernetes 1.36.
+A `Feasibility` is a value. Adding or removing a pod gives another, which shares unchanged parts. So
+a batch is checked pod by pod, and a migration without the pod that leaves. Verdicts are about a pod
+without a node: remove a running pod first. Costs, for N nodes: a new class a few vector operations
+a plugin; a known class a lookup; adding or removing a pod, copies of N.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +36,7 @@ from kubedsm.plugins.taints import disliked_taints
 def ratings(
     candidate: EquivalenceClass, scene: Scene, chosen: Positions
 ) -> Iterator[tuple[Plugin, list[int]]]:
-    """What each plugin that has something to say gives each of these nodes, which can be chosen."""
+    """Yield the scores of each Score plugin that applies, for these nodes."""
     for plugin, score in SCORES:
         given = score(candidate, scene, chosen)
         if given is not None:
@@ -42,10 +44,7 @@ def ratings(
 
 
 def penalties(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> Ints:
-    """How much less than the best of these nodes each of them is liked; 0..900.
-
-    chosen: the nodes that can be.
-    """
+    """Return the weighted score of each node below that of the best of these nodes, 0..900."""
     total = np.zeros(len(chosen), dtype=np.int64)
     for plugin, given in ratings(candidate, scene, chosen):
         total += plugin.weight * np.array(given, dtype=np.int64)
@@ -56,7 +55,7 @@ def penalties(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> I
 def indifferent(
     candidate: EquivalenceClass, scene: Scene, wishes: Iterable[PodAffinityTerm]
 ) -> bool:
-    """Whether all penalties are zero, and stay so wherever pods come that have these wishes."""
+    """Return whether all penalties are zero, wherever pods with these preferences come."""
     rules = candidate.rules
     if rules.preferences or any(
         disliked_taints(rules.tolerations, taints or ()) for taints in scene.nodes.taints.values
@@ -75,7 +74,7 @@ Placed = tuple[Pod, int]
 
 @attrs.frozen(slots=True, eq=False)
 class Verdict:
-    """What the rules say of every node, in their order."""
+    """Verdict of the plugins on every node."""
 
     everywhere: Rejection | None
     findings: tuple[Finding, ...]
@@ -86,7 +85,7 @@ class Verdict:
 
     @property
     def openable(self) -> Mask:
-        """The nodes that are refused, if at all, for what other pods may mend by coming."""
+        """Nodes that are rejected, if at all, for reasons that arriving pods may remove."""
         mask = np.full_like(self.tiered, self.everywhere is None)
         for _, rejected in self.findings:
             if not rejected.mendable:
@@ -95,7 +94,7 @@ class Verdict:
 
     @property
     def otherwise_open(self) -> Mask:
-        """The nodes that are refused, if at all, for want of room or of evenness."""
+        """Nodes that are rejected, if at all, for capacity or uneven spread."""
         mask = np.full_like(self.tiered, self.everywhere is None)
         for plugin, rejected in self.findings:
             uneven = plugin is POD_TOPOLOGY_SPREAD and rejected.mendable
@@ -114,7 +113,7 @@ class Verdict:
 
 @attrs.frozen(slots=True, eq=False)
 class ClusterView:
-    """It never changes: a pod that comes or goes makes another. Verdicts are remembered."""
+    """State of the cluster, immutable; verdicts are cached."""
 
     scene: Scene
     #: as the snapshot has them
@@ -134,7 +133,7 @@ class ClusterView:
         return cls(scene, snapshot.pods, snapshot.placed)
 
     def place(self, uid: Uid) -> Placed | None:
-        """The pod of that uid and the position of its node; None if it is on none."""
+        """Return the pod and the position of its node; None without a node."""
         if uid in self.moved:
             return self.moved[uid]
         pod, node, positions = self.pods.get(uid), self.placed.get(uid), self.scene.nodes.positions
@@ -143,7 +142,7 @@ class ClusterView:
         return pod, positions[node]
 
     def changed(self, pod: Pod, position: int, by: int) -> Self:
-        """The same with that pod on that node (by = 1), or no longer there (by = -1)."""
+        """Return the state with the pod on the node (by = 1) or removed (by = -1)."""
         room, node = self.scene.room, self.scene.nodes.names[position]
         free = room.of(position)
         scene = attrs.evolve(
@@ -155,7 +154,9 @@ class ClusterView:
         return attrs.evolve(self, scene=scene, moved=moved, verdicts={}, widened={})
 
     def telling_apart(self, pod: Pod) -> Self:
-        """The same, with pods told apart by all labels that this pod's rules look at, too."""
+        """Return the state with pods distinguished by all labels that this pod's rules
+        select on.
+        """
         if pod.pod_class in self._told_apart:
             return self
         looked_at = keys_looked_at((pod.pod_class,))
@@ -222,7 +223,7 @@ __all__ = ["EquivalenceClass", "Feasibility", "Rejection"]
 
 @attrs.frozen(slots=True, eq=False)
 class Feasibility:
-    """The rules over one state of the cluster. `tier=False` asks kube-scheduler's rules alone."""
+    """Verdicts over one state of the cluster. `tier=False`: kube-scheduler's plugins alone."""
 
     _view: ClusterView
 
@@ -244,26 +245,25 @@ class Feasibility:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """In name order."""
+        """Nodes in name order."""
         return self._view.scene.nodes.nodes
 
     def equivalence(self, pod: Pod) -> EquivalenceClass:
-        """What its feasibility depends on; equal for pods that are interchangeable.
-
-        Interchangeable to the nodes, to each other, and to all pods of the snapshot.
+        """Return the equivalence class: equal for pods that nodes and other pods cannot
+        tell apart.
         """
         return self._view.telling_apart(pod).equivalence(pod)
 
     def rejection(self, pod: Pod, node: NodeName, *, tier: bool = True) -> Rejection | None:
-        """The first rule by which the node is no place for the pod; None if it is one.
+        """Return why the node rejects the pod.
 
-        Raises KeyError for a node that is not there.
+        None if it accepts. Raise KeyError for an unknown node.
         """
         position = self._view.scene.nodes.positions[node]
         return _held_back(pod) or self._verdict(pod).rejection(position, tier=tier)
 
     def rejections(self, pod: Pod, *, tier: bool = True) -> dict[NodeName, Rejection]:
-        """For every node that would not take the pod: why not. In name order."""
+        """Return why each rejecting node rejects the pod, in name order."""
         verdict, nodes = self._verdict(pod), self.index
         if everywhere := _held_back(pod) or verdict.everywhere:
             return dict.fromkeys(nodes.names, everywhere)
@@ -272,61 +272,57 @@ class Feasibility:
         )
 
     def feasible(self, pod: Pod, *, tier: bool = True) -> list[NodeName]:
-        """The nodes that would take the pod, in name order."""
+        """Return the nodes that accept the pod, in name order."""
         names = self._view.scene.nodes.names
         return [names[at] for at in self.taking(pod, tier=tier).nonzero()[0].tolist()]
 
     def taking(self, pod: Pod, *, tier: bool = True) -> Mask:
-        """The nodes that would take the pod; not to be changed."""
+        """Return the nodes that accept the pod; not to be changed."""
         if _held_back(pod):
             return self.index.none()
         verdict = self._verdict(pod)
         return verdict.tiered if tier else verdict.accepted
 
     def openable(self, pod: Pod) -> Mask:
-        """Those nodes, and the ones that would take the pod if certain others were in place.
-
-        Nodes, that is, that only spread constraints or its own affinity reject.
-        """
+        """Return the nodes that accept the pod, or are rejected only by its spread or affinity."""
         return self.index.none() if _held_back(pod) else self._verdict(pod).openable
 
     def otherwise_open(self, pod: Pod) -> Mask:
-        """The nodes that would take the pod if they had the room and its spread were even."""
+        """Return the nodes that accept the pod, capacity and spread aside."""
         if _held_back(pod):
             return self.index.none()
         return self._verdict(pod).otherwise_open
 
     def indifferent(self, pod: Pod, wishes: Iterable[PodAffinityTerm]) -> bool:
-        """Whether the pod likes all nodes alike, wherever pods come that have these wishes."""
+        """Return whether the pod has no penalties, wherever pods with these preferences come."""
         view = self._view.telling_apart(pod)
         return indifferent(view.equivalence(pod), view.scene, wishes)
 
     def penalties(self, pod: Pod, nodes: Sequence[NodeName]) -> list[int]:
-        """How much less than the best of these nodes the pod likes each; see `preferences`."""
+        """Return the penalty of each node, relative to the best of these nodes."""
         positions = [self.index.positions[name] for name in nodes]
         found: list[int] = self.penalties_at(pod, np.array(positions, dtype=np.intp)).tolist()
         return found
 
     def penalties_at(self, pod: Pod, nodes: Positions) -> Ints:
-        """The same of the nodes at these positions."""
+        """Return the penalties at these positions."""
         view = self._view.telling_apart(pod)
         return penalties(view.equivalence(pod), view.scene, nodes)
 
     def ratings(self, pod: Pod, nodes: Positions) -> Mapping[str, list[int]]:
-        """What each Score plugin that has something to say gives those nodes, by its name."""
+        """Return the scores of each applicable Score plugin, by name."""
         view = self._view.telling_apart(pod)
         rated = ratings(view.equivalence(pod), view.scene, nodes)
         return {plugin.name: given for plugin, given in rated}
 
     def spoken_of(self, pod: Pod) -> bool:
-        """Whether a pod on some node would have this one near it, or far from it."""
+        """Return whether some running pod has rules or preferences about this pod."""
         view = self._view.telling_apart(pod)
         return spoken_of(view.equivalence(pod), view.scene)
 
     def deserted(self, pod: Pod) -> bool:
-        """Whether a pod that is on a node has not those near it that its affinity asks for.
-
-        Raises KeyError for a pod that is on none of the nodes.
+        """Return whether the affinity of a running pod is broken. Raise KeyError if it has
+        no node.
         """
         place = self._view.place(pod.uid)
         if place is None:
@@ -335,17 +331,17 @@ class Feasibility:
         return bool(deserted(self.equivalence(pod), self._view.scene, position)[0])
 
     def broken_rules(self, pods: Iterable[Pod]) -> BrokenRules:
-        """What others have broken of the rules that these pods have, or that look at them."""
+        """Return broken rules of these pods, or about them."""
         return broken_rules(map(self.equivalence, pods), self._view.scene)
 
     def skews(self, pods: Iterable[Pod]) -> Skews:
-        """The spread constraints of these pods, which are on no node yet."""
+        """Return the spread constraints of these pending pods."""
         return Skews(dict.fromkeys(map(self.equivalence, pods)), self._view.scene)
 
     def with_pod(self, pod: Pod, node: NodeName) -> "Feasibility":
-        """The same with this pod on that node, whether it fits or not.
+        """Return the state with the pod on the node, whether it fits or not.
 
-        Raises KeyError for a node that is not there, ValueError for a pod that is on one.
+        Raise KeyError for an unknown node, ValueError for a pod with a node.
         """
         position = self._view.scene.nodes.positions[node]
         if self._view.place(pod.uid) is not None:
@@ -353,10 +349,7 @@ class Feasibility:
         return Feasibility(self._view.telling_apart(pod).changed(pod, position, 1))
 
     def without_pod(self, uid: Uid) -> "Feasibility":
-        """The same with that pod gone, and its room free.
-
-        Raises KeyError for a pod that is on none of the nodes.
-        """
+        """Return the state without the pod. Raise KeyError if it has no node."""
         place = self._view.place(uid)
         if place is None:
             raise KeyError(uid)

@@ -24,7 +24,7 @@ def _lack_of(name: str) -> str:
 
 
 def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
-    """What the free room lacks. A pod that asks for none of a resource needs no room of it."""
+    """Return the lacking resources. A pod without a request needs no free capacity."""
     short = []
     if requests.pods and requests.pods > free.pods:
         short.append("pods")
@@ -39,7 +39,7 @@ def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
 
 
 def too_little(requests: Resources, allocatable: Resources) -> tuple[str, ...]:
-    """What the node has in all of that of which the pod requests more."""
+    """Return the node's amounts of the resources that it has too little of in all."""
     return tuple(
         shown(name, allocatable.amount(name))
         for name, amount in requests.items()
@@ -48,7 +48,7 @@ def too_little(requests: Resources, allocatable: Resources) -> tuple[str, ...]:
 
 
 def larger_than_any(requests: Resources, nodes: NodeIndex) -> str:
-    """That no node could take the pod if it were empty, in a sentence; nothing if one could."""
+    """Return a sentence if no node could take the pod even if empty; else an empty string."""
     asked = [(name, amount) for name, amount in requests.items() if amount]
     enough = np.ones(len(nodes), dtype=np.bool_)
     for name, amount in asked:
@@ -103,7 +103,7 @@ NODE_RESOURCES_FIT = Plugin(
 
 
 def unschedulable_message(rejections: Mapping[NodeName, Rejection]) -> str:
-    """What kube-scheduler says in Events and in the condition PodScheduled."""
+    """Return kube-scheduler's message for Events and the condition PodScheduled."""
     if not rejections:
         return "no nodes available to schedule pods"
     everywhere = next((r for r in rejections.values() if r.everywhere), None)
@@ -115,7 +115,7 @@ def unschedulable_message(rejections: Mapping[NodeName, Rejection]) -> str:
 def why_unschedulable(
     requests: Resources, rejections: Mapping[NodeName, Rejection], nodes: NodeIndex
 ) -> str:
-    """The same of a pod that requests so much; and whether no node ever had that."""
+    """Return the message, with a hint if no node is large enough."""
     said = unschedulable_message(rejections)
     if any(rejected.rule == NODE_RESOURCES_FIT.name for rejected in rejections.values()):
         said = f"{said} {larger_than_any(requests, nodes)}".rstrip()
@@ -123,6 +123,6 @@ def why_unschedulable(
 
 
 def counted_reasons(rejections: Mapping[NodeName, Rejection]) -> str:
-    """How many nodes have which reason, as in `2 Insufficient cpu, 1 Insufficient memory`."""
+    """Return the counts of reasons, such as `2 Insufficient cpu, 1 Insufficient memory`."""
     counts = Counter(reason for rejected in rejections.values() for reason in rejected.reasons)
     return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))

@@ -23,9 +23,9 @@ def node_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[Rejecte
 
 
 def named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
-    """The only nodes that the terms leave, by their names; None if there is a term without names.
+    """Return the only nodes that the terms name; None if some term names none.
 
-    An empty set means that the terms contradict themselves.
+    An empty set means contradictory terms.
     """
     if not rules.node_affinity:
         return None
@@ -58,7 +58,7 @@ def _filter_named(candidate: EquivalenceClass, scene: Scene) -> Iterator[Rejecte
 
 
 def liking(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
-    """The weights of the preferred terms that each node satisfies, added up."""
+    """Return the sum of weights of the preferred terms that each node satisfies."""
     total = np.zeros(len(nodes), dtype=np.int64)
     for weight, term in rules.preferences.node_affinity:
         # A term without any conditions selects nothing.

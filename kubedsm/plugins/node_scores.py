@@ -1,4 +1,4 @@
-"""The arithmetic of kube-scheduler's Score plugins: integers where it has integers.
+"""Arithmetic of kube-scheduler's Score plugins.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins, Kubernetes 1.36: noderesources,
 helper.DefaultNormalizeScore, imagelocality, interpodaffinity, podtopologyspread. LeastAllocated is
@@ -48,7 +48,7 @@ def _balance(allocatable: tuple[int, int], requested: tuple[int, int]) -> int:
 
 
 def normalized(scores: Sequence[int], *, reverse: bool = False) -> list[int]:
-    """Scores scaled so that the greatest becomes 100, or 0 if the least is the best."""
+    """Scale scores so that the greatest is 100; reversed, so that it is 0."""
     greatest = max(scores, default=0)
     if not greatest:
         return [MAX_NODE_SCORE if reverse else score for score in scores]
@@ -57,7 +57,7 @@ def normalized(scores: Sequence[int], *, reverse: bool = False) -> list[int]:
 
 
 def normalized_neighbours(scores: Sequence[int]) -> list[int]:
-    """InterPodAffinity's scores, which may be below zero: the least becomes 0, the greatest 100."""
+    """Scale InterPodAffinity's scores from least to greatest, to 0..100."""
     least, greatest = min(scores, default=0), max(scores, default=0)
     if least == greatest:
         return [0] * len(scores)
@@ -77,17 +77,16 @@ def image_locality_score(present: Iterable[tuple[int, float]], containers: int) 
 
 
 def spread_score(terms: Iterable[tuple[int, int, int]]) -> int:
-    """The raw score, the less the better, of a node in its topology domains.
+    """Return PodTopologySpread's raw score of a node; less is better.
 
-    terms: per constraint whose key the node has: matching pods in its domain, maxSkew, and the
-    number of domains among the nodes that can be chosen.
+    terms: per constraint, matching pods in the node's domain, maxSkew, and number of domains.
     """
     total = sum(count * math.log(size + 2) + (max_skew - 1) for count, max_skew, size in terms)
     return math.floor(total + 0.5)
 
 
 def normalized_spread(scores: Sequence[int]) -> list[int]:
-    """Raw scores turned round into 0..100, so that the emptiest domain has the most."""
+    """Invert raw scores to 0..100."""
     least, greatest = min(scores, default=0), max(scores, default=0)
     if not greatest:
         return [MAX_NODE_SCORE] * len(scores)

@@ -1,4 +1,8 @@
-"""SchedulingGates and DynamicResources: pods that are not placed, whatever the nodes are."""
+"""All plugins in kube-scheduler's order, and SchedulingGates and DynamicResources.
+
+The first plugin that rejects a node gives the reasons. NodeName is missing: a pod with
+spec.nodeName is bound already.
+"""
 
 from collections.abc import Mapping
 

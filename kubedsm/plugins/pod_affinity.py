@@ -1,7 +1,6 @@
-"""InterPodAffinity: near to some pods, far from others, and never where others want it far.
+"""InterPodAffinity: required and preferred affinity and anti-affinity between pods.
 
-Source: "Inter-pod affinity and anti-affinity" in the Kubernetes documentation. A pod
-counts towards required affinity if it satisfies all terms at once.
+A pod counts towards required affinity if it satisfies all terms at once.
 """
 
 from collections.abc import Iterator
@@ -50,9 +49,8 @@ def _not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
 
 
 def deserted(candidate: EquivalenceClass, scene: Scene, positions: Positions) -> Mask:
-    """Of nodes that have such pods, where these lack what their affinity asks to be near them.
-
-    What `_not_near` says of the node, had one of the pods not come yet.
+    """Return where pods lack the pods that their affinity requires, for nodes that have
+    such pods.
     """
     terms = candidate.rules.affinity
     selections = tuple(Selection.of(term) for term in terms)
@@ -98,7 +96,7 @@ def _kept_away(candidate: EquivalenceClass, scene: Scene) -> Mask:
 
 
 def spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
-    """Whether pods that are there demand or prefer anything of how near it is."""
+    """Return whether running pods have rules or preferences about the candidate."""
     residents, labels = scene.residents, candidate.label_map()
     terms = (*residents.holders, *(term for _, term in residents.wishes))
     return any(
@@ -109,7 +107,7 @@ def spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
 def _best_neighbours(
     candidate: EquivalenceClass, scene: Scene, chosen: Positions
 ) -> list[int] | None:
-    """By the weights of all wishes, by and about the pod, that each node would fulfil."""
+    """Score nodes by the weights of all preferences of and about the pod."""
     residents, preferences = scene.residents, candidate.rules.preferences
     if not (preferences.affinity or preferences.anti_affinity or residents.wishes):
         return None

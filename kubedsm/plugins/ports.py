@@ -1,4 +1,4 @@
-"""NodePorts: no two pods of a node occupy one port of one of its addresses."""
+"""NodePorts: a host port of an address has one pod."""
 
 from collections.abc import Iterator
 

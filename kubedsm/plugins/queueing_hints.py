@@ -1,4 +1,4 @@
-"""Which waiting pods are to be tried again after a change, as the hints of plugins say."""
+"""Queueing hints: unschedulable pods to retry after a change."""
 
 import sys
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ _HEARS: Mapping[Hint, tuple[Matter, ...]] = {plugin.hint: plugin.hears for plugi
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Unschedulable:
-    """Interchangeable pods that no node takes, and the rules by which the nodes reject them.
+    """Interchangeable unschedulable pods, and the plugins by which nodes reject them.
 
-    Interchangeable to these rules: namespace and labels tell them apart only where a rule asks.
+    Namespace and labels count only for plugins that use them.
     """
 
     candidate: EquivalenceClass
@@ -43,7 +43,7 @@ class Unschedulable:
 
 
 def concerns(hint: Hint, matters: set[Matter]) -> bool:
-    """Whether the hint is to be asked about a change in these matters."""
+    """Return whether the hint applies to changes of these kinds."""
     return not matters.isdisjoint(_HEARS[hint])
 
 
@@ -67,9 +67,9 @@ def node_now_accepts(change: Change, candidate: EquivalenceClass, cluster: Clust
 def helped(
     hint: Hint, unschedulable: Unschedulable, change: Change, cluster: Cluster, *, more: bool
 ) -> int:
-    """How many of these pods at most a node may take after the change, for all that hint knows.
+    """Return an upper bound on the pods that a node may accept after the change.
 
-    more: some node may take some already, which the hint does not know.
+    more: some node may accept some already.
     """
     if hint is not None:
         return EVERY if hint(change, unschedulable.candidate, cluster) else 0
@@ -81,7 +81,7 @@ def helped(
 
 
 def room_for(unschedulable: Unschedulable, free: Resources) -> int:
-    """How many of these pods there is room for."""
+    """Return how many of these pods fit."""
     room = dict(free.items())
     requests = unschedulable.candidate.pod_class.requests.items()
     return max(0, min((room.get(name, 0) // n for name, n in requests if n > 0), default=EVERY))
@@ -90,7 +90,7 @@ def room_for(unschedulable: Unschedulable, free: Resources) -> int:
 def still_unschedulable(
     unschedulable: Unschedulable, node: Node, cluster: Cluster
 ) -> Unschedulable | None:
-    """What stands on a new node, which no hint knows of; None if it takes such pods."""
+    """Update for a new node; None if the node accepts such pods."""
     rejected = rejection(unschedulable.candidate.pod_class, node, cluster.free(node.name))
     if rejected is None:
         return None

@@ -1,8 +1,8 @@
-"""PodTopologySpread: pods of a kind are spread over zones, nodes, ... as evenly as asked for.
+"""PodTopologySpread: matching pods are evenly spread over topology domains.
 
-Source: "Pod Topology Spread Constraints" in the Kubernetes documentation. The skew of a node's
-domain is the number of matching pods there, the new one included, less the least number in any
-eligible domain (0 if there are fewer domains than minDomains).
+The skew of a domain is its number of matching pods, the new one included, less the least number in
+any eligible domain (0 with fewer domains than minDomains). `Skews` has all constraints of a batch
+as arrays: a row for each constraint, a column for each domain.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ NO_LABEL = f"{UNEVEN} (missing required label)"
 
 @attrs.frozen(slots=True, eq=False)
 class Domains:
-    """The nodes as a constraint of some kind of pod divides them."""
+    """Topology domains of one constraint."""
 
     column: Column
     #: the nodes whose pods count
@@ -41,7 +41,7 @@ class Domains:
     selection: Selection
 
     def matching(self, scene: Scene) -> Ints:
-        """How many pods it looks at, by domain."""
+        """Return matching pods by domain."""
         return self.column.sums(scene.residents.counts((self.selection,)), self.counted)
 
     def least(self, matching: Ints) -> int:
@@ -51,7 +51,7 @@ class Domains:
 def domains_of(
     candidate: EquivalenceClass, scene: Scene
 ) -> Iterator[tuple[SpreadConstraint, Domains]]:
-    """Its constraints, each with the domains."""
+    """Yield the constraints with their domains."""
     constraints = candidate.rules.spread
     columns, labelled = _columns(constraints, scene)
     for constraint, column in zip(constraints, columns, strict=True):
@@ -62,7 +62,7 @@ def domains_of(
 
 
 def _columns(constraints: Iterable[SpreadConstraint], scene: Scene) -> tuple[list[Column], Mask]:
-    """Their labels, and the nodes that have them all."""
+    """Return label columns, and the nodes that have all labels."""
     columns = [scene.nodes.label(constraint.topology_key) for constraint in constraints]
     labelled = scene.nodes.every()
     for column in columns:
@@ -87,7 +87,7 @@ def pod_topology_spread(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
 
 
 def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: Scene) -> Mask:
-    """The nodes whose pods count."""
+    """Return the nodes whose pods count."""
     nodes = scene.nodes.every()
     if constraint.honor_affinity:
         nodes &= scene.nodes.affine(candidate.rules)
@@ -97,7 +97,7 @@ def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: S
 
 
 def _most_even(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> list[int] | None:
-    """The more even, the better; nodes that lack a topology label score nothing."""
+    """Score nodes by evenness; nodes without a topology label score 0."""
     constraints = candidate.rules.preferences.spread
     if not constraints:
         return None
@@ -120,7 +120,7 @@ def _terms(
     labelled: Mask,
     scene: Scene,
 ) -> list[tuple[int, int, int]]:
-    """For each usable node what `spread_score` takes: matching pods, maxSkew, domains."""
+    """Return matching pods, maxSkew and number of domains for each usable node."""
     counts = scene.residents.counts((_selection(constraint),))
     if constraint.topology_key == _HOSTNAME:
         matching, size = counts[usable], len(usable)
@@ -168,7 +168,7 @@ _ENDLESS = 2**62
 
 
 class Skews:
-    """The nodes while pods of a batch come and go; `Settling` alone changes it."""
+    """Skews of all constraints of a batch while its pods come and go; owned by `Settling`."""
 
     def __init__(self, candidates: Iterable[EquivalenceClass], scene: Scene) -> None:
         self._surroundings = scene.surroundings
@@ -205,11 +205,11 @@ class Skews:
         self._upset: dict[EquivalenceClass, Mask] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are any constraints."""
+        """True if there are any constraints."""
         return bool(self._selections)
 
     def change(self, candidate: EquivalenceClass, node: int, by: int) -> None:
-        """A pod came to that node (by = 1) or left it (by = -1)."""
+        """Record that a pod came to the node (by = 1) or left (by = -1)."""
         rows = self._covering_rows(candidate)
         rows = rows[self._counted[rows, node]]
         own = self._rows[candidate]
@@ -221,7 +221,7 @@ class Skews:
             self._upset.clear()
 
     def open(self, candidate: EquivalenceClass) -> Mask:
-        """The nodes where its own constraints allow a pod; not to be changed."""
+        """Return the nodes that the candidate's own constraints allow; not to be changed."""
         known = self._open.get(candidate)
         if known is None:
             known = np.ones(self._codes.shape[1], dtype=np.bool_)
@@ -234,7 +234,7 @@ class Skews:
         return known
 
     def upset(self, candidate: EquivalenceClass) -> Mask:
-        """The nodes where one more pod would break the constraints of some that came.
+        """Return the nodes where one more pod would break constraints of others.
 
         Not to be changed.
         """
@@ -251,14 +251,14 @@ class Skews:
         return known
 
     def broken(self, candidate: EquivalenceClass, node: int) -> bool:
-        """Whether such a pod that came to that node does not keep its constraints any more."""
+        """Return whether such a pod on the node breaks its constraints now."""
         own = self._rows[candidate]
         skew = self._matching[own, self._codes[own, node]] - self._least[own, 0]
         return bool((skew > self._skew[own, 0]).any())
 
     @property
     def all_kept(self) -> bool:
-        """Whether all pods that came keep their constraints."""
+        """True if all pods keep their constraints."""
         return not ((self._held > 0) & (self._matching - self._least > self._skew)).any()
 
     def _find_least(self, rows: NDArray[np.intp]) -> None:
@@ -267,7 +267,7 @@ class Skews:
         self._least[rows, 0] = np.where(self._enough[rows], least, 0)
 
     def _covering_rows(self, candidate: EquivalenceClass) -> NDArray[np.intp]:
-        """The constraints that look at such pods."""
+        """Return the constraints that count such pods."""
         key = candidate.namespace, candidate.labels
         if key not in self._covering:
             labels = candidate.label_map()

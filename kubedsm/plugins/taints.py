@@ -27,7 +27,7 @@ def node_unschedulable(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
 
 
 def untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> str:
-    """Why the pod may not go where these taints are: the first it does not tolerate, named."""
+    """Return the reason for the first taint that is not tolerated; empty if all are."""
     for taint in taints:
         if taint.effect in _KEEPS_PODS_AWAY and not tolerated(tolerations, taint):
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
@@ -35,7 +35,7 @@ def untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> s
 
 
 def taint_toleration(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    """The nodes with taints that the pod does not tolerate, by the first of them."""
+    """Yield the nodes with untolerated taints, by the first of them."""
     by_reason: dict[str, list[int]] = {}
     taints = scene.nodes.taints
     for code, of_node in enumerate(taints.values):
@@ -47,7 +47,7 @@ def taint_toleration(candidate: EquivalenceClass, scene: Scene) -> Iterator[Reje
 
 
 def tolerable(candidate: EquivalenceClass, scene: Scene) -> Mask:
-    """The nodes without any taint that the pod does not tolerate."""
+    """Return the nodes without untolerated taints."""
     mask = scene.nodes.every()
     for rejected in taint_toleration(candidate, scene):
         mask &= ~rejected.nodes
@@ -55,7 +55,7 @@ def tolerable(candidate: EquivalenceClass, scene: Scene) -> Mask:
 
 
 def disliked_taints(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> int:
-    """How many taints would rather have the pod elsewhere, and are not tolerated."""
+    """Return the number of untolerated PreferNoSchedule taints."""
     listed = tuple(tolerations)
     return sum(t.effect == PREFERS_NO_PODS and not tolerated(listed, t) for t in taints)
 

@@ -1,6 +1,7 @@
-"""VolumeRestrictions, VolumeBinding and VolumeZone, for volumes that exist.
+"""VolumeRestrictions, VolumeBinding, VolumeZone and NodeVolumeLimits, for existing volumes.
 
-A claim whose volume would have to be made for the pod first is not for us: it is refused.
+Claims whose volume would be provisioned first are rejected. NodeVolumeLimits counts each CSI volume
+once a node, and neither unbound claims nor migrated in-tree volumes.
 """
 
 from collections.abc import Iterator
@@ -49,7 +50,7 @@ _BETWEEN_ZONES = "__"
 
 
 def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
-    """Why a pod with these claims can go nowhere, as long as they are what they are."""
+    """Return why these claims exclude all nodes."""
     if surroundings.claims is None:
         return ""
     unbound = []
@@ -86,7 +87,7 @@ def _missing(reference: ClaimReference) -> str:
 
 
 def _waits(claim: Claim, surroundings: Surroundings) -> bool:
-    """Whether its volume is to be made once the pod's node was chosen."""
+    """Return whether the volume is provisioned after scheduling."""
     if surroundings.storage_classes is None:
         return bool(claim.storage_class)
     known = surroundings.storage_classes.get((claim.storage_class,))
@@ -103,7 +104,7 @@ def _volumes_missing(rules: SchedulingRules, surroundings: Surroundings) -> str:
 
 
 def shared_disk(disk: Disk) -> bool:
-    """Whether pods of one node may use it together, if all of them say the same of it."""
+    """Return whether pods of one node may share the disk read-only."""
     return disk.read_only and disk.kind not in _NEVER_SHARED
 
 
@@ -228,7 +229,9 @@ def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
 
 
 def _attachable(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
-    """Whether fewer volumes are on a node, or more may be, or one is that the candidate wants."""
+    """Return whether fewer volumes are attached, or more may be, or one that the candidate
+    wants.
+    """
     if own_volumes_changed(change, candidate, cluster):
         return True
     before, after = change.surrounding_before, change.surrounding_after
@@ -252,7 +255,7 @@ def _limit(csi_node: Surrounding | None, driver: str) -> int:
 def _attached(
     pod: Pod | None, thing: Surrounding | None, surroundings: Surroundings
 ) -> Iterator[tuple[NodeName | None, CSIVolume]]:
-    """The CSI volumes that a pod has on its node, or that a claim or a volume stands for."""
+    """Yield the CSI volumes of a pod, a claim or a volume."""
     if pod is not None:
         volumes = surroundings.csi_volumes_at(pod.pod_class.rules.claim_keys)
         yield from ((pod.node_name, volume) for volume in volumes)

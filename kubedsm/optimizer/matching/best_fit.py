@@ -1,7 +1,7 @@
-"""Best fit: each pod on the node where it leaves the least room.
+"""Heuristic packing: best fit, and ejection chains that make room for more pods.
 
-The stand-in for `match` where its table would grow too large. In order of *increasing* size, since
-what counts is how many pods are placed.
+Best fit is the fallback of `match` above the exact-search limit. Pods come in order of increasing
+size, since the number of placed pods counts.
 """
 
 import math
@@ -19,7 +19,7 @@ _LEAST_MEMORY = 2**20
 
 
 def greatest_allocatable(nodes: Iterable[Node]) -> Resources:
-    """M, of each resource that makes a size."""
+    """Return M, the greatest allocatable CPU and memory of any node."""
     sizes = [node.allocatable for node in nodes]
     return Resources(
         cpu=max((size.cpu for size in sizes), default=0),
@@ -28,7 +28,8 @@ def greatest_allocatable(nodes: Iterable[Node]) -> Resources:
 
 
 def size(requests: Resources, greatest: Resources) -> float:
-    """How large a pod is: sqrt(cpu/M_cpu * memory/M_memory), of at least 1m and 1Mi.
+    """Return the size of a pod: sqrt(cpu/M_cpu * memory/M_memory), of at least 1 millicore and 1
+    Mi.
 
     greatest: M, the greatest allocatable amounts over the edge nodes.
     """
@@ -38,14 +39,14 @@ def size(requests: Resources, greatest: Resources) -> float:
 
 
 def sizes(packing: Packing) -> list[float]:
-    """The size of a pod of each kind, against the nodes of the packing."""
+    """Return the size of a pod of each kind, against the nodes of the packing."""
     cpu, memory = packing.allocatable[:, :2].max(axis=0, initial=0).tolist()
     greatest = Resources(cpu=cpu, memory=memory)
     return [size(kind.requests, greatest) for kind in packing.kinds]
 
 
 def by_size(packing: Packing, *, largest_first: bool = False) -> list[int]:
-    """The kinds, by priority and then by size."""
+    """Return the kinds by priority, then by size."""
     sign = -1 if largest_first else 1
     ordered = sorted(
         (tuple(-each for each in kind.rank.turn), sign * size, index)
@@ -55,10 +56,10 @@ def by_size(packing: Packing, *, largest_first: bool = False) -> list[int]:
 
 
 class BestFit:
-    """The nodes' room while pods are put on them one by one."""
+    """Free capacity of the nodes while pods are placed one by one."""
 
     def __init__(self, packing: Packing, loads: Ints | None = None) -> None:
-        """`loads`: a placement to go on from."""
+        """Start from these loads, or from an empty placement."""
         self._packing = packing
         self.loads = packing.nothing() if loads is None else loads.copy()
         self._picky = bool(packing.penalties.any())
@@ -70,9 +71,9 @@ class BestFit:
         self._look_at(slice(None))
 
     def place(self, kind: int) -> bool:
-        """Put one more pod of that kind where it leaves least; False if it fits nowhere.
+        """Place one more pod of the kind where it leaves least capacity; return False if none fits.
 
-        Of the nodes that it likes best.
+        Only nodes with the least penalty are considered.
         """
         packing, fits = self._packing, self._fits[kind]
         if not fits.any():
@@ -87,7 +88,7 @@ class BestFit:
         return True
 
     def _look_at(self, nodes: slice | int) -> None:
-        """What fits there, and how much is left."""
+        """Update where pods fit, and how much capacity is left."""
         room, packing = self._room[nodes], self._packing
         self._left[nodes] = (room[..., :2] / self._scale).sum(axis=-1)
         fits = (room[..., None, :] >= packing.requests).all(axis=-1)
@@ -95,7 +96,7 @@ class BestFit:
 
 
 def best_fit_increasing(packing: Packing) -> Ints:
-    """A placement, N x S, of as many pods as this order happens to find room for."""
+    """Return a placement, N x S, by best fit in order of increasing size."""
     room = BestFit(packing)
     for kind in by_size(packing):
         for _ in range(int(packing.counts[kind])):
@@ -110,13 +111,12 @@ _NOWHERE = -1
 def with_room_made(
     packing: Packing, loads: Ints, chain: int, tries: int, deadline: Deadline
 ) -> Ints:
-    """The placement, N x S, with as many pods more as can be brought in so; N x S.
+    """Return the placement, N x S, with more pods placed by ejection chains.
 
-    Greater turns first, then lesser sizes. None goes for one of its own turn or a lesser.
+    In a chain a pod comes to a node, and another pod leaves for another node, where it may displace
+    one more; the last finds room. A pod may also stay out for one of a greater turn.
 
-    chain: how many others change nodes for a pod at most, at least 1. tries: how often one is
-    taken from its node to see whether that helps; those that need not drive out others are not
-    counted.
+    chain: most displaced pods, at least 1. tries: trial displacements of pods that displace others.
     """
     making = _Making(packing, loads, tries, deadline)
     order = by_size(packing)
@@ -130,7 +130,7 @@ def with_room_made(
 
 
 class _Making:
-    """The nodes as pods are brought to them; owned by `with_room_made`."""
+    """Nodes and loads during the search for ejection chains."""
 
     def __init__(self, packing: Packing, loads: Ints, tries: int, deadline: Deadline) -> None:
         self.packing, self.loads = packing, loads.copy()
@@ -140,12 +140,15 @@ class _Making:
         self._turns = [kind.rank.turn for kind in packing.kinds]
         self._size = np.array(sizes(packing))
         self._scale = np.maximum(packing.allocatable[:, :2].max(axis=0, initial=1), 1)
-        #: N x S, whether the node takes one more
+        #: N x S, whether the node accepts one more
         self._fits = np.empty(loads.shape, dtype=np.bool_)
         self._look_at(slice(None))
 
     def bring(self, kind: int, chain: int) -> bool:
-        """Put one more pod of the kind somewhere; False, and nothing has changed, if it cannot."""
+        """Place one more pod of the kind.
+
+        Return False, with nothing changed, if that is impossible.
+        """
         if self._deadline.passed:
             return False
         if not (self._put_somewhere(kind, chain, _NOWHERE) or self._drive_out(kind)):
@@ -154,7 +157,10 @@ class _Making:
         return True
 
     def _put_somewhere(self, kind: int, chain: int, avoided: int) -> bool:
-        """`chain` as told; `avoided`: the node that it has just left."""
+        """Place the pod by a chain of at most `chain` displacements.
+
+        Avoided: the node it just left.
+        """
         fitting = np.flatnonzero(self._fits[:, kind])
         fitting = fitting[fitting != avoided]
         if len(fitting):
@@ -183,7 +189,7 @@ class _Making:
         return False
 
     def _drive_out(self, kind: int) -> bool:
-        """Put one more where one of a lesser turn has to go, which stays out."""
+        """Place one more pod by leaving out a pod of a lesser turn."""
         for node, other in zip(*map(np.ndarray.tolist, self._in_the_way(kind)), strict=True):
             if self._turns[other] < self._turns[kind]:
                 self._exchange(kind, other, node)
@@ -197,7 +203,7 @@ class _Making:
         self._look_at(node)
 
     def _exchange(self, kind: int, other: int, node: int) -> None:
-        """One of a kind instead of one of another."""
+        """Replace one pod of a kind by one of another."""
         self._put(other, node, -1)
         self._put(kind, node)
 
@@ -207,9 +213,9 @@ class _Making:
         self._fits[nodes] = enough & (self.loads[nodes] < packing.most[nodes])
 
     def _in_the_way(self, kind: int, avoided: int = _NOWHERE) -> tuple[Ints, Ints]:
-        """The nodes that would take the pod without one of another kind, and these kinds.
+        """Return the nodes that accept the pod without one pod of another kind, and these kinds.
 
-        The smallest first.
+        The smallest displaced pods come first.
         """
         packing = self.packing
         nodes, others = np.nonzero(self.loads)

@@ -1,6 +1,10 @@
-"""What makes a cost in `match`: penalties, below them charges, below these fragmentation.
+"""Loads worth trying on each node, and their costs: the dominance rule of `match`.
 
-A cost is one number of three digits, of all nodes together.
+Of n pods, those outside a load are on at most n - |load| nodes. So a load that is on none of the n
+- |load| + 1 nodes where it adds the least cost leaves one of them empty: there it costs no more,
+and leaves more to the first nodes. Other nodes can be ignored for that load.
+
+A cost is one number of three digits: penalties, then charges, then fragmentation, of all nodes.
 """
 
 import math
@@ -19,7 +23,7 @@ _LARGEST_SUM = 2**60
 
 @attrs.frozen(slots=True)
 class Digits:
-    """What there is in a cost beside fragmentation; all of that, SCALE a node, is less than one."""
+    """Place values of a cost; all fragmentation together, SCALE a node, is less than one charge."""
 
     #: what one charge costs
     charge: int
@@ -30,9 +34,9 @@ class Digits:
 
     @classmethod
     def of(cls, packing: Packing) -> "Digits":
-        """No more bits are dropped than have to be for no cost to exceed _LARGEST_SUM.
+        """Drop no more bits than necessary for no cost to exceed _LARGEST_SUM.
 
-        That is none up to 2^28 pods times nodes times penalty, where nothing is charged.
+        No bit is dropped up to 2^28 pods times nodes times penalty without charges.
         """
         counts = packing.counts.tolist()
         worst = max((p for kind in packing.kinds for p in kind.penalties.values()), default=0)
@@ -53,7 +57,7 @@ def _unit(packing: Packing, lost: int) -> int:
 
 @attrs.frozen(eq=False)
 class NodeLoads:
-    """Of U nodes the loads worth trying, in lexicographic order, the empty one first."""
+    """Loads worth trying on U nodes, in lexicographic order, the empty one first."""
 
     #: U, in order; on all others no load but the empty one is worth trying
     nodes: Ints
@@ -76,10 +80,10 @@ class NodeLoads:
 
 
 def most_on_nodes(packing: Packing, digits: Digits) -> Ints:
-    """N x S, how many pods of each kind may be worth having on a node, as far as they find room.
+    """Return N x S: most pods of each kind that are worth having on each node, as far as they fit.
 
-    The other pods of n, and the node where one is, leave one of any n nodes empty. So no pod costs
-    more, fragmentation aside, than a first one does on the n-th cheapest of the nodes that take it.
+    The other pods leave one of any n nodes empty. So no pod costs more, fragmentation aside, than
+    the first one on the n-th cheapest of the nodes that accept it.
     """
     most = packing.fitting
     number, ladders = int(packing.counts.sum()), packing.ladders
@@ -104,9 +108,9 @@ def loads_worth_trying(
     most_loads: int,
     most_sorted: int,
 ) -> NodeLoads | None:
-    """`most`: as `most_on_nodes` has it, or more.
+    """Return the loads that are not dominated; `most` is at least that of `most_on_nodes`.
 
-    None if there are more than `most_loads` of distinct nodes, or `most_sorted` to choose from.
+    None if there are more than `most_loads` on distinct nodes, or `most_sorted` to choose from.
     """
     groups = _groups(packing, most, fragmentation, digits, most_loads)
     if groups is None:
@@ -137,7 +141,9 @@ def loads_worth_trying(
 
 
 class _Groups(NamedTuple):
-    """Nodes on which the same loads cost the same, and these loads, in lexicographic order."""
+    """Groups of nodes on which the same loads cost the same, and these loads in lexicographic
+    order.
+    """
 
     #: N, the group of each node
     of_nodes: Ints
@@ -185,11 +191,10 @@ def _groups(
 def _enumerate(
     packing: Packing, nodes: Ints, most: Ints, most_loads: int
 ) -> tuple[Ints, Ints, Ints] | None:
-    """Every load that fits on these nodes: which of them it is, its counts, the room it leaves.
+    """Return every load that fits: the index of its node, its counts, and the capacity it leaves.
 
-    most: of each of these nodes. None if there are more than `most_loads`. Grows the loads kind by
-    kind out of the room that is left, so that no sum of requests is ever formed that could
-    overflow.
+    most: of each node. None if there are more than `most_loads`. Loads grow kind by kind out of the
+    free capacity, so no sum of requests can overflow.
     """
     owner, room = np.arange(len(nodes)), packing.free[nodes]
     loads = np.zeros((len(nodes), 0), dtype=np.int64)
@@ -210,11 +215,11 @@ def _enumerate(
 
 
 def places(sizes: Sequence[int]) -> Ints:
-    """What each digit of a flat index counts; the last one 1."""
+    """Return the place value of each digit of a flat index; that of the last is 1."""
     return np.array([math.prod(sizes[at + 1 :]) for at in range(len(sizes))], dtype=np.int64)
 
 
 def _ranges(begins: Ints, lengths: Ints) -> Ints:
-    """The numbers from each beginning on, so many of each."""
+    """Return the concatenated ranges that start at `begins` and have these lengths."""
     before = lengths.cumsum() - lengths
     return np.arange(int(lengths.sum())) + np.repeat(begins - before, lengths)

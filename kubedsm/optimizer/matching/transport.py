@@ -1,9 +1,8 @@
-"""Places dealt out to groups, so that those of a group are as far apart as can be.
+"""Assignment of replicas to nodes by min-cost flow with convex spread costs (cycle cancelling).
 
-A transportation problem, at costs that only grow with the number of a group in one place: first one
-group after the other, each where it has least company, then exchanges along circles of places that
-make the cost less, until there are none (cycle canceling). With one zone that is the least there
-is; with several, each circle is only judged as if it passed through a zone once.
+A transportation problem: first each workload in turn fills the places with the fewest of its
+replicas, then exchanges along negative cycles reduce the cost until none is left. With one zone the
+result is optimal; with several, a cycle is judged as if it passed a zone once.
 """
 
 from functools import cached_property
@@ -19,9 +18,9 @@ _FAR = 2**40
 
 @attrs.frozen(eq=False)
 class Transport:
-    """G groups and N places. What one more of a group costs in a place, and how places are zoned.
+    """G groups and N places.
 
-    It costs as many as the group has there, and in its zone.
+    One more pod of a group costs its number in the place and in the zone.
     """
 
     #: G x N, what of each group is there already, in the place and in its zone
@@ -33,18 +32,18 @@ class Transport:
 
     @cached_property
     def _zoned(self) -> Ints:
-        """N x Z: 1 for a place and its zone. Nothing if there is but one: it tells none apart."""
+        """N x Z: 1 for a place and its zone; zero if there is only one zone."""
         zones = np.unique(self.zones)
         zoned: Ints = ((self.zones[:, None] == zones) & (len(zones) > 1)).astype(np.int64)
         return zoned
 
     def _in_zones(self, shares: Ints) -> Ints:
-        """Of each place how many there are in its zone, as the shares are, a row a group or one."""
+        """Return for each place the number of pods in its zone, for each group."""
         in_zones: Ints = shares @ self._zoned @ self._zoned.T
         return in_zones
 
     def dealt(self, sizes: Ints, slots: Ints) -> Ints:
-        """G x N: how many of each group come to each place; as many as there are slots."""
+        """Return G x N: the number of each group at each place, filling the slots."""
         shares = self._in_turn(sizes, slots)
         cost = self._cost(shares)
         while cost and (circled := self._circled(shares)) is not None:
@@ -73,7 +72,7 @@ class Transport:
         return shares
 
     def _company(self, shares: Ints, group: int) -> Ints:
-        """What one more of the group would cost in each place."""
+        """Return the cost of one more pod of the group in each place."""
         if self.indifferent[group]:
             return np.zeros_like(shares[group])
         company: Ints = self.crowds[group] + shares[group] + self._in_zones(shares[group])
@@ -87,7 +86,10 @@ class Transport:
         return int(joined + pairs)
 
     def _circled(self, shares: Ints) -> Ints | None:
-        """The shares after the first exchange along a circle that looks as if it costs less."""
+        """Return the shares after an exchange along one negative cycle.
+
+        None without a negative cycle.
+        """
         shape = len(self.zones), len(self.zones)
         cheapest = np.full(shape, _FAR, dtype=np.int64)
         who = np.zeros(shape, dtype=np.int64)
@@ -111,7 +113,7 @@ class Transport:
 
 
 def _circle(costs: Ints) -> list[int] | None:
-    """A circle of places along which the costs, N x N, add up to less than nothing (Bellman-Ford).
+    """Return places along a negative cycle of the costs, N x N (Bellman-Ford).
 
     None if there is none.
     """

@@ -1,4 +1,17 @@
-"""Touches, spread and fragmentation as one number of 64 bits, in which the first leads."""
+"""Exact suggester: best change of the edge by dynamic programming over difference vectors.
+
+R pods of an item leave edge nodes and C pods come. That makes max(R, C) migrations: min(R, C)
+within the edge, and the surplus from or to the cloud. A pod that comes or leaves is a touch, so the
+number of migrations is half of (touches + |C - R|) summed over items, and QoS depends on C - R
+only. One DP over the nodes, with a state for each vector of differences and the fewest touches as
+cost, knows the optimum: greatest net benefit, then fewest migrations, then (by a second DP) least
+replica spread cost, then least fragmentation.
+
+A pod only leaves a node where its capacity is needed, there or, with headroom, anywhere.
+Differences are tried in batches by their upper bound of net benefit, and a DP only passes states
+from which one of the batch is reachable within the limits. A relaxation prunes differences first:
+with weights for items, a difference that outweighs what all nodes can add is out of reach.
+"""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -30,7 +43,7 @@ _GREATEST = UNREACHABLE // 2
 
 @attrs.frozen
 class Digits:
-    """What each counts in that number."""
+    """Place values of touches, spread and fragmentation in one 64-bit cost."""
 
     touch: int
     spread: int
@@ -47,7 +60,7 @@ class Digits:
         return cls(2 * (most // pairs + 1) * spread, spread, pairs)
 
     def parts(self, cost: int) -> tuple[int, int]:
-        """The spread and the fragmentation that a cost without touches is made of."""
+        """Return the spread and the fragmentation of a cost without touches."""
         spread = (cost + self.spread // 2) // self.spread
         return spread, cost - spread * self.spread
 
@@ -59,7 +72,7 @@ _MOST_PARTS = 2**45
 
 
 def weights(problem: EdgeProblem) -> Ints:
-    """W x I: each resource, mixtures of cpu and memory, each item, and all items alike."""
+    """Return W x I: each resource, mixtures of CPU and memory, each item, and all items alike."""
     number = len(problem.items)
     largest = np.maximum(problem.allocatable.max(axis=0, initial=0), 1).tolist()
     parts = np.array(
@@ -75,10 +88,10 @@ def weights(problem: EdgeProblem) -> Ints:
 
 
 def most_added(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: int) -> Ints:
-    """The most the nodes can add to each weight, W, as an array of (most + 1) x (most + 1) x W.
+    """Return the most that the nodes can add to each weight, (most + 1) x (most + 1) x W.
 
-    vectors: X x I. options: N x X, the changes each node can undergo beside none. The first index
-    is how many pods may come, the second how many may leave.
+    vectors: X x I. options: N x X, possible changes of each node next to no change. The first index
+    is the number of pods that may come, the second the number that may leave.
     """
     coming = np.maximum(vectors, 0).sum(axis=1)
     leaving = np.maximum(-vectors, 0).sum(axis=1)
@@ -106,7 +119,7 @@ def most_added(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: 
 
 
 def reachable(differences: Ints, touches: Ints, added: Ints, weighing: Ints) -> NDArray[np.bool_]:
-    """Which differences, T x I, are not out of reach in at most so many touches each, T."""
+    """Return which differences, T x I, are not proven unreachable within these touches, T."""
     surplus = differences.sum(axis=1)
     most = added.shape[0] - 1
     come = np.clip((touches + surplus) // 2, 0, most)
@@ -116,9 +129,9 @@ def reachable(differences: Ints, touches: Ints, added: Ints, weighing: Ints) -> 
 
 
 def most_gained(question: Question) -> tuple[int, int]:
-    """A level of priority, above which nothing can be gained, and no less than can be gained there.
+    """Return the highest priority level with possible gains, and an upper bound on the gain there.
 
-    Net, in nano-units: if pods came from everywhere, and found room wherever they like.
+    Net, in nano-units, as if pods found capacity on any node.
     """
     problem, limits, gains = question.problem, question.limits, question.worths
     most, by_level = limits.max_moves, dict[int, Ints]()
@@ -140,21 +153,23 @@ def most_gained(question: Question) -> tuple[int, int]:
     )
 
 
-#: How many differences are tried at once; the last batch takes all that are left.
+#: Differences that are tried at once; the last batch takes the rest.
 _BATCHES = (6, 48, 384)
-#: Comparing vectors is so much quicker than a step of the DP.
+#: Vector comparisons in the time of one DP step.
 _DISTANCES_A_STEP = 50
-#: With more moves the relaxation takes longer than what it saves.
+#: Migrations above which the relaxation costs more time than it saves.
 _MOST_RELAXED = 16
 
 
 class TooManyError(Exception):
-    """The bounds were exceeded."""
+    """The exact-search limit is exceeded."""
 
 
 @attrs.frozen(eq=False)
 class Solution:
     #: N x I
+    """One change of the edge."""
+
     changes: Ints
     #: net worth, moves, spread and fragmentation added: what counts, in this order
     net: Gain
@@ -172,7 +187,7 @@ class Solution:
 
 @attrs.frozen
 class _Solved:
-    """A difference that can be reached."""
+    """A reachable difference."""
 
     net: Gain
     moves: int
@@ -201,40 +216,39 @@ class _Search:
     awaited: Ints
 
     def net(self, differences: Ints, moves: Ints) -> Ints:
-        """What is left of the worth of these, given by index, after so many moves: T x L.
+        """Return the net benefit of differences, given by index, after these migrations: T x L.
 
-        A pod that gets its first node is none. Room for it is made at any price.
+        A pod's first node is no migration, and capacity for it is worth any price.
         """
         awaited = self.awaited[differences]
         cost = self.price * (moves - awaited * (1 + self.limits.max_moves))
         return less_price(self.worths[differences], cost)
 
     def allowed(self, differences: Ints) -> Ints:
-        """How many touches there may be when one of these, given by index, is reached."""
+        """Return the most touches with which each difference, given by index, may be reached."""
         touched = self.changes.touched[differences]
         limits = self.limits
         return np.minimum(2 * limits.max_moves - touched, 2 * limits.max_edge_reorder + touched)
 
     @cached_property
     def worthwhile(self) -> NDArray[np.bool_]:
-        """Which changes of each of the K changeable nodes are worth considering, K x X."""
+        """K x X: changes of each of the K changeable nodes that are worth considering."""
         problem = self.problem
         possible = self.changes.possible(problem, problem.changeable, problem.present, problem.free)
         # To keep room free on the edge as a whole a pod may leave any node.
         return possible if self.limits.headroom else self.changes.needed(possible)
 
     def options(self, states: Ints, most: int) -> list[Options]:
-        """What each changeable node can do on a way through these states, at a cost in touches.
+        """Return the options of each node on paths through these states, at a cost in touches.
 
-        most: no way takes more touches. What no way through the states could begin with is no part
-        of one that comes to it later.
+        most: touches of the longest path. Options that no path can begin with are left out.
         """
         touched, kept = self.changes.touched[states], self._kept(states)
         kept &= cheapest(np.where(kept, 0, UNREACHABLE), most - touched + 1)
         return options_of(kept, self.changes.vectors[states], touched[kept.nonzero()[1]])
 
     def measured_options(self, states: Ints, most: int, digits: Digits) -> list[Options]:
-        """The same, at a cost in touches, then in spread, then in fragmentation."""
+        """Return the same options at a cost in touches, then spread, then fragmentation."""
         problem, vectors = self.problem, self.changes.vectors[states]
         touched, kept = self.changes.touched[states], self._kept(states)
         rows, which = kept.nonzero()
@@ -251,16 +265,16 @@ class _Search:
         return options_of(kept, vectors, costs[kept])
 
     def _kept(self, states: Ints) -> NDArray[np.bool_]:
-        """K x S: which of these changes are worth considering, beside doing nothing."""
+        """Return K x S: changes that are worth considering, the empty one aside."""
         kept: NDArray[np.bool_] = self.worthwhile[:, states] & (self.changes.touched[states] > 0)
         return kept
 
 
 def best_changes(question: Question) -> Iterator[Solution]:
-    """The changes of the edge that give more QoS, best first.
+    """Yield changes of the edge that gain QoS, best first.
 
-    Of those that have the same difference only the one with the fewest moves, then the least spread
-    cost, then the least fragmentation. Raises TooManyError beyond the bounds.
+    Of equal differences only that with the fewest migrations, then least spread, then least
+    fragmentation. Raise TooManyError above the exact-search limit.
     """
     problem, limits = question.problem, question.limits
     if question.bounds.deadline.passed:
@@ -314,9 +328,8 @@ def _search(question: Question) -> _Search:
 
 
 def _candidates(search: _Search) -> tuple[Ints, Ints]:
-    """The differences, T, that might be possible, give more QoS, and pay for their moves.
-
-    And the greatest net worth each can have, T x L, by which they are in order, the greatest first.
+    """Return differences, T, that may be feasible, gain QoS and pay, with upper bounds, T x L, in
+    order.
     """
     problem, vectors = search.problem, search.changes.vectors
     awaited = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
@@ -346,9 +359,9 @@ def _candidates(search: _Search) -> tuple[Ints, Ints]:
 
 
 def _cloud_holds(question: Question, difference: Ints) -> bool:
-    """Whether what leaves the edge finds room in the cloud, as far as can be told so early.
+    """Return whether the cloud may hold the pods that leave the edge, an optimistic test.
 
-    Perhaps only in the room of pods that leave the cloud: whichever they will be.
+    Pods that leave the cloud may free the capacity, whichever they are.
     """
     problem = question.problem
     counts = problem.cloud_counts(np.maximum(-difference, 0))
@@ -371,10 +384,7 @@ def _cloud_holds(question: Question, difference: Ints) -> bool:
 
 
 def _may_begin(problem: EdgeProblem, difference: Ints, counts: Ints) -> bool:
-    """Whether some pod might leave the edge, or come to it, before all others.
-
-    Moves within the edge leave its room what it is in all.
-    """
+    """Return whether some pod may be the first to leave the edge or to come to it."""
     leaving = np.flatnonzero(counts).tolist()
     room = np.maximum(problem.free, 0).sum(axis=0)
     fits = ((problem.requests <= room) | (problem.requests == 0)).all(axis=1)
@@ -382,7 +392,7 @@ def _may_begin(problem: EdgeProblem, difference: Ints, counts: Ints) -> bool:
 
 
 def _solved(search: _Search, batch: Ints) -> list[_Solved]:
-    """Those of the batch that can be reached, and still pay, in any order."""
+    """Return the differences of the batch that are reachable and pay, in any order."""
     touched = search.changes.touched
     allowed = search.allowed(batch)
     ceilings = _reach(search, batch, allowed)
@@ -407,9 +417,9 @@ def _solved(search: _Search, batch: Ints) -> list[_Solved]:
 
 
 def _reach(search: _Search, targets: Ints, allowed: Ints) -> Ints:
-    """How many touches each state may have cost if one of the targets is to be reached.
+    """Return the most touches of each state from which a target is still reachable.
 
-    allowed: how many there may be at each target.
+    allowed: most touches at each target.
     """
     vectors = search.changes.columns
     if len(targets) * vectors.size > _DISTANCES_A_STEP * search.bounds.steps:
@@ -424,7 +434,7 @@ def _reach(search: _Search, targets: Ints, allowed: Ints) -> Ints:
 
 
 def _cheapest(search: _Search, alike: list[_Solved]) -> Iterator[Solution]:
-    """These, of as many moves each, with the least spread and fragmentation; the least first."""
+    """Yield these, with equal numbers of migrations, by least spread and fragmentation."""
     targets = np.array([each.target for each in alike], dtype=np.int64)
     spent = np.array([each.spent for each in alike], dtype=np.int64)
     problem = search.problem

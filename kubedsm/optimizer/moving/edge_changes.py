@@ -1,4 +1,4 @@
-"""Which changes of one edge node are possible, and which of them are worth considering."""
+"""Changes of one edge node: which are possible, and which are worth considering."""
 
 from itertools import pairwise
 
@@ -15,9 +15,9 @@ _BLOCK = 2**14
 
 
 def changes_within(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | None:
-    """Every vector between the two with at most so many pods in it, in lexicographic order.
+    """Return all vectors between the bounds with at most `most` pods, in lexicographic order.
 
-    None if there are more than `limit`. The zero vector is always one of them.
+    None if there are more than `limit`. The zero vector is included.
     """
     vectors = np.zeros((1, 0), dtype=np.int64)
     number = np.zeros(1, dtype=np.int64)
@@ -34,7 +34,7 @@ def changes_within(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints |
 
 @attrs.frozen(eq=False)
 class Changes:
-    """The changes, X x I, that some node might undergo; made by `changes_within`."""
+    """Candidate changes of a node, X x I, made by `changes_within`."""
 
     vectors: Ints
     #: the same turned round and narrow, I x X, for quick comparing
@@ -59,7 +59,8 @@ class Changes:
     def possible(
         self, problem: EdgeProblem, nodes: Ints, present: Ints, free: Ints
     ) -> NDArray[np.bool_]:
-        """Which changes these K of the N nodes can undergo: enough pods there, and room; K x X.
+        """Return K x X: changes that these K of the N nodes can undergo, by pods present and
+        capacity.
 
         present: N x I. free: N x R.
         """
@@ -82,7 +83,7 @@ class Changes:
         return fits
 
     def needed(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Without those in which a pod leaves that could as well stay."""
+        """Drop changes in which a pod leaves that could as well stay."""
         kept = possible.copy()
         for item in range(self.vectors.shape[1]):
             leaving = np.flatnonzero(self.relieved[:, item] >= 0)
@@ -91,7 +92,7 @@ class Changes:
 
 
 def fragmentation_changes(problem: EdgeProblem, nodes: Ints, free: Ints, vectors: Ints) -> Ints:
-    """What each of K changes, K x I, adds to the fragmentation of its node, K; free: N x R."""
+    """Return the fragmentation that each of K changes, K x I, adds to its node, K; free: N x R."""
     before = problem.costs(np.arange(len(free)), free)
     added = np.empty(len(nodes), dtype=np.int64)
     for start in range(0, len(nodes), _BLOCK):
@@ -103,11 +104,11 @@ def fragmentation_changes(problem: EdgeProblem, nodes: Ints, free: Ints, vectors
 
 
 def cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
-    """Where, of N nodes, each of K changes need be tried, N x K: where it costs least, N x K.
+    """Return N x K: on which of N nodes each of K changes needs to be tried, those of least cost, N
+    x K.
 
-    acting: K, on how many nodes anything at all may be done beside that change, and it. A change
-    that was made on none of so many could be made on one of them on which nothing is done, at no
-    more cost; of equal ones the first, as in `walk`.
+    acting: K, nodes on which anything may be done with the change. A change on a dearer node could
+    be made on one of these many at no more cost; ties go to the first, as in `walk`.
     """
     number = int(acting.max(initial=0))
     if len(costs) <= number:
@@ -119,10 +120,7 @@ def cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
 
 
 def options_of(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[Options]:
-    """The options of each node; kept: N x K, which of the vectors, K x D; costs: of those, in turn.
-
-    In the order in which `nonzero` gives them.
-    """
+    """Return the options of each node; kept: N x K, chosen vectors; costs: of these, row by row."""
     which = kept.nonzero()[1]
     ends = kept.sum(axis=1).cumsum().tolist()
     parts = (slice(start, end) for start, end in pairwise([0, *ends]))

@@ -1,8 +1,4 @@
-"""The pods that moves are about: those that may be moved, and those that wait for room.
-
-By workload, and by all that tells them apart to nodes and to other pods: what is said of one pod is
-said of all that are alike.
-"""
+"""Items: movable pods of one workload that all nodes and all other pods treat alike."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +35,7 @@ Alike = PodClass | EquivalenceClass
 
 @attrs.frozen(eq=False)
 class Group:
-    """Pods of one workload that are alike."""
+    """Pods of one workload with equal class and equal relevance to rules between pods."""
 
     #: on the edge, and in the cloud: those that may be moved
     here: list[Pod] = attrs.field(factory=list)
@@ -54,6 +50,8 @@ class Group:
 
 @attrs.frozen(eq=False)
 class EdgePods:
+    """Movable pods and stranded pods, by workload and equivalence."""
+
     groups: Mapping[tuple[Workload, Alike], Group]
     #: pods of ours that may not be moved: those that wait for a node among them
     others: Sequence[Pod]
@@ -90,13 +88,13 @@ class EdgePods:
 
     @cached_property
     def one_of(self) -> Mapping[Alike, Pod]:
-        """One of all that are alike, of any workload."""
+        """One pod of each equivalence class, of any workload."""
         return {alike: group.one for (_, alike), group in self.groups.items()}
 
     def kinds_on(self, rows: NodeRows) -> tuple[tuple[Kind, ...], Mapping[Alike, int]]:
-        """The kinds of these pods on the nodes, and as which of them each goes there.
+        """Return the kinds of these pods on the nodes, and the kind of each equivalence class.
 
-        Once all pods that may be moved from there are gone. Of a kind only some pods are named.
+        Capacity of movable pods on these nodes counts as free. A kind names only some of its pods.
         """
         emptied, pods = attrs.evolve(rows, room=self._vacated(rows)), self.one_of.values()
         rules = self.rules
@@ -105,7 +103,7 @@ class EdgePods:
         return found, {alike: kind_of[pod.uid] for alike, pod in self.one_of.items()}
 
     def _vacated(self, rows: NodeRows) -> Room:
-        """What would be free of what is asked for, if all pods in the cloud left that may."""
+        """Return the capacity once all movable pods have left the cloud."""
         groups = [group for group in self.groups.values() if group.outside]
         positions = rows.index.positions
         left = np.array(
@@ -124,7 +122,7 @@ class EdgePods:
 def _told_apart(
     groups: Iterable[Group], alike: Callable[[Pod], Alike]
 ) -> dict[tuple[Workload, Alike], Group]:
-    """The same pods in groups of those that are alike."""
+    """Split groups by equivalence class."""
     found: dict[tuple[Workload, Alike], Group] = {}
     for group in groups:
         for pod in group.here:
@@ -135,9 +133,9 @@ def _told_apart(
 
 
 def _stranded(snapshot: Snapshot, pods: Iterable[Pod], rules: EdgeRules | None) -> Iterable[Pod]:
-    """Those that wait for us and fit on no node; the others only have not had their turn.
+    """Yield our pending pods that fit on no node; other pending pods only await their turn.
 
-    Without those that no node can ever hold.
+    Pods larger than any node are left out.
     """
     fits: dict[PodClass, bool] = {}
     for pod in snapshot.schedulable(pods):
@@ -155,7 +153,7 @@ def _stranded(snapshot: Snapshot, pods: Iterable[Pod], rules: EdgeRules | None) 
 
 
 def _ruled_kinds(pods: Iterable[Pod], rows: NodeRows, rules: EdgeRules) -> tuple[Kind, ...]:
-    """What `packing.kinds` gives, with the nodes that the rules about others leave open, too."""
+    """Return what `problem.kinds` does, restricted to nodes that rules between pods leave open."""
     merged: dict[tuple[Resources, bytes], tuple[Mask, list[Pod]]] = {}
     for pod in pods:
         open_to = rows.mask & rules.open_to(pod)
@@ -168,13 +166,13 @@ def _ruled_kinds(pods: Iterable[Pod], rows: NodeRows, rules: EdgeRules) -> tuple
 
 
 def leaving_turn(pod: Pod) -> tuple[float, str, str]:
-    """The order in which pods of an item are moved: the youngest, that did the least yet, first."""
+    """Sort key of pods of an item: the youngest, with the least work done, moves first."""
     return -pod.created, pod.namespace, pod.name
 
 
 @attrs.frozen(eq=False)
 class Item:
-    """Its pods are put in order when they are asked for: of many items few are looked at."""
+    """One item; its pods are sorted when first used."""
 
     workload: Workload
     requests: Resources
@@ -184,17 +182,17 @@ class Item:
     cloud_kind: int | None
     #: all its pods
     groups: tuple[Group, ...]
-    #: how many may come to some nodes at most, and go to the cloud, room aside
+    #: most pods that may come to some nodes, and go to the cloud, capacity aside
     at_most: Mapping[NodeName, int] = MappingProxyType({})
     away: int = UNLIMITED
-    #: pods that are not to be moved after all
+    #: pods excluded from migration
     kept: frozenset[Uid] = frozenset()
     #: pods in the cloud that come to the edge before all others
     first: tuple[Pod, ...] = ()
 
     @cached_property
     def here(self) -> Mapping[NodeName, tuple[Pod, ...]]:
-        """Pods on the edge that may be moved, by node."""
+        """Movable pods on the edge, by node."""
         found: dict[NodeName, list[Pod]] = {}
         for pod in sorted(self._here, key=leaving_turn):
             if pod.node_name is not None:
@@ -203,18 +201,18 @@ class Item:
 
     @cached_property
     def outside(self) -> tuple[Pod, ...]:
-        """Pods in the cloud that may be moved."""
+        """Movable pods in the cloud."""
         others = (pod for pod in self._outside if pod not in self.first)
         return (*self.first, *sorted(others, key=leaving_turn))
 
     @cached_property
     def waiting(self) -> tuple[Pod, ...]:
-        """Pods that wait for a node and fit on none now."""
+        """Stranded pods."""
         return tuple(sorted((p for g in self.groups for p in g.waiting), key=serving_order))
 
     @cached_property
     def like(self) -> Pod:
-        """One of its pods."""
+        """One pod of the item."""
         here, outside = (
             (p for g in self.groups for p in g.here),
             (p for g in self.groups for p in g.outside),
@@ -226,13 +224,13 @@ class Item:
 
     @property
     def supply(self) -> int:
-        """How many could come to the edge."""
+        """Number of pods that may come to the edge."""
         kept = sum(p.uid in self.kept for g in self.groups for p in g.outside) if self.kept else 0
         return sum(len(g.outside) + len(g.waiting) for g in self.groups) - kept
 
     @property
     def leavers(self) -> int:
-        """How many could leave it."""
+        """Number of pods that may leave the edge."""
         kept = sum(p.uid in self.kept for g in self.groups for p in g.here) if self.kept else 0
         return sum(len(group.here) for group in self.groups) - kept
 
@@ -245,19 +243,21 @@ class Item:
         return [p for group in self.groups for p in group.outside if p.uid not in self.kept]
 
     def leaving(self, node: NodeName, number: int) -> "Item":
-        """The same with no more than the first so many of that node that may be moved."""
+        """Return the item with at most the first `number` pods of that node movable."""
         there = [pod for pod in self.outside if pod.node_name == node]
         kept = (*there[number:], *self.here.get(node, ())[number:])
         return attrs.evolve(self, kept=self.kept.union(pod.uid for pod in kept))
 
     def fetchable(self, number: int) -> Iterator[Pod]:
-        """The pods in the cloud that may be among those that come, if so many come to the edge."""
+        """Yield the cloud pods that may be among those that come, if `number` come to the edge."""
         number -= len(self.waiting)
         for pods in self._outside_by_node.values():
             yield from pods[: max(number, 0)]
 
     def fetching(self, number: int) -> Iterator["Item"]:
-        """The same with other pods of the cloud first: all ways in which nodes may lose so many."""
+        """Yield variants with other cloud pods first: all ways to take `number` pods from the
+        nodes.
+        """
         by_node = self._outside_by_node
         for names in product(by_node, repeat=max(number - len(self.waiting), 0)):
             losing = Counter(names)
@@ -280,7 +280,7 @@ class Item:
 
 @attrs.frozen(eq=False)
 class _Look:
-    """What pods that are alike look like to the nodes."""
+    """Properties of equivalent pods that nodes see."""
 
     open_to: Mask
     cloud_kind: int | None
@@ -291,9 +291,9 @@ class _Look:
 def items_of(
     pods: EdgePods, edge: NodeRows, cloud_kinds: Mapping[Alike, int | None]
 ) -> tuple[Item, ...]:
-    """In canonical order: by workload, then by what they request and where they may run.
+    """Return the items in canonical order: by workload, requests, and feasible nodes.
 
-    cloud_kinds: as which kind each goes to the cloud; None: no cloud node has room.
+    cloud_kinds: kind of each in the cloud; None without a cloud node.
     """
     looks = _looks(pods, edge, cloud_kinds)
     merged: dict[tuple[Workload, tuple[object, ...]], tuple[_Look, list[Group]]] = {}

@@ -1,9 +1,8 @@
-"""How the replicas of each workload stand together on the edge, and what a change adds to that.
+"""Migration problem of the edge as arrays, for both forms of `suggest`.
 
-The pairs of `core.goals.replica_spread` that are on the edge: what leaves for the cloud finds its
-place there later. Those on a node are exact. Those in a zone depend on what happens on its other
-nodes: a pod counts as many as there are in the zone before anything moves; and none where all of
-the edge is one zone, since no place there is any better.
+A change of the edge is an integer matrix, one row a node and one column an item: how many pods of
+the item come (positive) or leave. QoS depends on its column sums only. Replica spread counts the
+pairs of replicas on the edge: pairs on a node exactly, pairs in a zone as before any migration.
 """
 
 from collections import Counter
@@ -41,7 +40,7 @@ _MOST = 255
 
 @attrs.frozen(eq=False)
 class EdgeSpread:
-    """Of I items, of W workloads, on N nodes. Arrays are made when first asked for."""
+    """Replica spread of I items, of W workloads, on N nodes; arrays are made on first use."""
 
     #: I
     items: tuple[Item, ...]
@@ -55,12 +54,12 @@ class EdgeSpread:
     matters: bool
 
     def only(self, items: Sequence[int]) -> "EdgeSpread":
-        """The same for some of the items, given by index."""
+        """Return the spread restricted to these items."""
         return attrs.evolve(self, items=tuple(self.items[item] for item in items))
 
     @cached_property
     def _workloads(self) -> list[Workload | None]:
-        """I: of each item; None if its pods have constraints of their own."""
+        """I: workload of each item; None if its pods have spread constraints of their own."""
         return [i.workload if self.matters and spreads(i.like) else None for i in self.items]
 
     @cached_property
@@ -76,7 +75,7 @@ class EdgeSpread:
 
     @cached_property
     def _replicas(self) -> Ints:
-        """N x W: on the node."""
+        """N x W: replicas on the node."""
         replicas = np.zeros((len(self.zones), len(self.named)), dtype=np.int64)
         for column, workload in enumerate(self.named):
             for name, number in self.standing.get(workload, {}).items():
@@ -86,12 +85,12 @@ class EdgeSpread:
 
     @cached_property
     def company(self) -> Ints:
-        """N x W: replicas on the node."""
+        """N x W: replicas on the node, capped."""
         return np.minimum(self._replicas, _MOST)
 
     @cached_property
     def neighbours(self) -> Ints:
-        """N x W: replicas on the edge nodes of its zone."""
+        """N x W: replicas on the edge nodes of the zone."""
         codes, zones = np.unique(self.zones, return_inverse=True)
         if len(codes) <= 1:
             return np.zeros_like(self._replicas)
@@ -100,13 +99,13 @@ class EdgeSpread:
         return np.minimum(in_zone[zones], _MOST)
 
     def most_added(self, touches: int) -> int:
-        """No less than what changes may add or take away, all nodes together."""
+        """Return an upper bound on the spread that changes add or remove on all nodes together."""
         if not self.company.size:
             return 0
         return touches * (int(self.company.max() + self.neighbours.max()) + touches)
 
     def added(self, nodes: Ints, changes: Ints) -> Ints:
-        """What each of K changes, K x I, adds on its node, K."""
+        """Return the spread that each of K changes, K x I, adds on its node, K."""
         more = changes @ self.workloads
         on_node = more * (2 * self.company[nodes] + more - 1) // 2
         added: Ints = (on_node + more * self.neighbours[nodes]).sum(axis=1)
@@ -114,17 +113,17 @@ class EdgeSpread:
 
 
 def signed_row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
-    """The amounts as a row of an array. Free room below zero stays so: it takes leaving to mend."""
+    """Return the amounts as an array row; negative free capacity is kept."""
     named = dict(amounts.items())
     return [min(max(named.get(name, 0), -MOST_OF_A_NODE), MOST_OF_A_NODE) for name in axes]
 
 
 @attrs.frozen(eq=False)
 class EdgeProblem:
-    """I items, N edge nodes with room for R resources. Arrays of items are made when asked for."""
+    """I items on N edge nodes with R resources; arrays of items are made on first use."""
 
     items: tuple[Item, ...]
-    #: the first ones are filled first, where nothing else tells them apart
+    #: in filling order
     nodes: tuple[Node, ...]
     #: which of them each is
     rows: Mapping[NodeName, int]
@@ -153,7 +152,7 @@ class EdgeProblem:
         *,
         spread: bool = False,
     ) -> Self:
-        """`spread`: whether it counts how the replicas of a workload stand together."""
+        """Build the problem; spread: whether replica spread counts."""
         edge, cloud_rows = snapshot.in_turn(Tier.EDGE), snapshot.in_turn(Tier.CLOUD)
         rows = {node.name: row for row, node in enumerate(edge.nodes)}
         pods = EdgePods.of(snapshot, movable)
@@ -186,14 +185,14 @@ class EdgeProblem:
         )
 
     def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":
-        """The same, with all pods of other workloads left where they are."""
+        """Return the problem with the pods of other workloads fixed."""
         kept = sorted(at for workload in set(workloads) for at in self.items_by_workload[workload])
         items = tuple(self.items[i] for i in kept)
         return attrs.evolve(self, items=items, spread=self.spread.only(kept))
 
     @cached_property
     def items_by_workload(self) -> Mapping[Workload, Sequence[int]]:
-        """Which items are of which workload."""
+        """Indices of the items of each workload."""
         found: dict[Workload, list[int]] = {}
         for at, item in enumerate(self.items):
             found.setdefault(item.workload, []).append(at)
@@ -216,7 +215,7 @@ class EdgeProblem:
 
     @cached_property
     def most(self) -> Ints:
-        """N x I: how many may come, room aside."""
+        """N x I: most pods that may come, capacity aside."""
         most = self._nothing
         for column, item in enumerate(self.items):
             most[:, column] = UNLIMITED * item.open_to
@@ -230,17 +229,17 @@ class EdgeProblem:
 
     @cached_property
     def staying(self) -> Ints:
-        """I: how many are on the edge and may leave it."""
+        """I: pods on the edge that may leave."""
         return np.array([item.leavers for item in self.items], dtype=np.int64)
 
     @cached_property
     def supply(self) -> Ints:
-        """I: how many could come to the edge."""
+        """I: pods that may come to the edge."""
         return np.array([item.supply for item in self.items], dtype=np.int64)
 
     @cached_property
     def changeable(self) -> Ints:
-        """The nodes, by index, of which any pod may leave, or on which one might find room."""
+        """Indices of nodes that a pod may leave or come to."""
         changeable = self.present.any(axis=1)
         for requests, most in zip(self.requests, self.most.T, strict=True):
             fits = ((requests <= self.free) | (requests == 0)).all(axis=1)
@@ -249,18 +248,18 @@ class EdgeProblem:
 
     @cached_property
     def clashes(self) -> Sequence[Clash]:
-        """Which items cannot be on one node."""
+        """Pairs of items that cannot share a node."""
         pods = [item.like for item in self.items]
         return () if self.rules is None else self.rules.clashes(pods, self.nodes, self.deadline)
 
     def item_of(self, pod: Pod) -> int:
-        """The index of its item; it must be of one."""
+        """Return the index of the pod's item."""
         return next(at for at, item in enumerate(self.items) if pod in item.pods)
 
     def at_most(self, pod: Pod, node: NodeName, number: int) -> "EdgeProblem":
-        """The same with no more than so many pods of that pod's item sent to that node.
+        """Return the problem with at most `number` pods of the pod's item sent to the node.
 
-        For a node that is none of the edge: to the cloud.
+        A node outside the edge stands for the cloud.
         """
         item = self.items[self.item_of(pod)]
         if node not in self.rows:
@@ -268,7 +267,7 @@ class EdgeProblem:
         return self._with(item, attrs.evolve(item, at_most={**item.at_most, node: number}))
 
     def at_most_leaving(self, pod: Pod, node: NodeName, number: int) -> "EdgeProblem":
-        """The same with all but so many pods of that pod's item on that node staying there."""
+        """Return the problem with at most `number` pods of the pod's item leaving the node."""
         item = self.items[self.item_of(pod)]
         return self._with(item, item.leaving(node, number))
 
@@ -277,9 +276,8 @@ class EdgeProblem:
         return attrs.evolve(self, items=items)
 
     def to_fill(self, headroom: float) -> Ints:
-        """R: how much of the free room pods of the cloud may take.
-
-        That part of all cpu and memory, which are the first two axes, is kept free.
+        """Return R: free capacity that cloud pods may take beyond the headroom of CPU and
+        memory.
         """
         room: Ints = np.maximum(self.free, 0).sum(axis=0)
         kept = np.zeros_like(room)
@@ -293,15 +291,15 @@ class EdgeProblem:
 
     @cached_property
     def awaited(self) -> Mapping[Workload, int]:
-        """How many pods of each workload wait for room."""
+        """Number of stranded pods of each workload."""
         return Counter(pod.workload for item in self.items for pod in item.waiting)
 
     def costs(self, nodes: Ints, room: Ints) -> Ints:
-        """The fragmentation of T nodes, given by index, with that free room, T x R."""
+        """Return the fragmentation of T nodes, given by index, with this free capacity, T x R."""
         return self.fragmentation.costs(self.axes, self.allocatable[nodes], np.maximum(room, 0))
 
     def fragmentation_added(self, moves: Iterable[Move]) -> int:
-        """What the moves add to the fragmentation of the edge."""
+        """Return the fragmentation that migrations add to the edge."""
         room = self.free.copy()
         for move in moves:
             requests = np.array(signed_row(move.pod.requests, self.axes))
@@ -313,7 +311,7 @@ class EdgeProblem:
         return int((after - before).sum())
 
     def cloud_room(self, pods: Iterable[Pod]) -> Ints:
-        """What these pods of the cloud hold there, as rows of its packing."""
+        """Return the capacity that these pods hold in the cloud, as rows of its packing."""
         packing = self.cloud.packing
         at = {node.name: index for index, node in enumerate(packing.nodes)}
         room = np.zeros_like(packing.free)
@@ -323,10 +321,7 @@ class EdgeProblem:
         return room
 
     def cloud_counts(self, leaving: Ints) -> Ints | None:
-        """How many of each of the cloud's kinds leave, when so many of each item do.
-
-        None if one of them has no place in the cloud at all.
-        """
+        """Return how many pods of each cloud kind leave the edge; None if one has no cloud node."""
         counts = np.zeros(len(self.cloud.packing.kinds), dtype=np.int64)
         for item, number in zip(self.items, leaving.tolist(), strict=True):
             if number:

@@ -1,8 +1,7 @@
-"""What the rules that pods have about each other leave open, before any is moved.
+"""Rules between pods that no choice of migrations can change.
 
-What may come to a node depends on what else moves. So all that is asked here is what no choice of
-moves can change: what the nodes and the pods that stay say, and which two pods can never be on
-one node. Whether moves keep the rules together is for `move_order` to say.
+The verdict on a node depends on the other migrations. Here are only the verdicts of nodes and fixed
+pods, and pairs of pods that can never share a node. `move_order` checks complete migration sets.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,7 +44,7 @@ class EdgeRules:
 
     @classmethod
     def of(cls, snapshot: Snapshot, movable: Iterable[Pod]) -> "EdgeRules | None":
-        """None if nothing that pods say of others is about those that are ours."""
+        """Return the rules; None if no rule between pods concerns our pods."""
         classes = snapshot.census.classes
         if not any(c.rules.anti_affinity or speaks_of_others(c) for c in classes):
             return None
@@ -63,9 +62,8 @@ class EdgeRules:
         )
 
     def look(self, pod: Pod) -> EquivalenceClass:
-        """Equal for pods that are the same to each other and to all others; nodes aside.
-
-        And claims: where a volume is, nodes say; and every pod of a StatefulSet has its own.
+        """Return the equivalence class of the pod towards other pods, nodes and volume claims
+        aside.
         """
         seen = self.feasibility.equivalence(pod)
         rules = _NO_RULES
@@ -74,9 +72,9 @@ class EdgeRules:
         return attrs.evolve(seen, pod_class=PodClass(Resources(), rules))
 
     def open_to(self, pod: Pod) -> Mask:
-        """The nodes that could take the pod if all pods that may be moved were where it suits it.
+        """Return the nodes that may accept the pod for some positions of the movable pods.
 
-        Room aside. No pod comes near by leaving, so that affinity and spread are not asked.
+        Capacity aside. Affinity and spread are left out: other pods may come near.
         """
         kind = self.feasibility.equivalence(pod)
         if kind not in self._open_to:
@@ -87,11 +85,10 @@ class EdgeRules:
     def clashes(
         self, pods: Sequence[Pod], nodes: Sequence[Node], deadline: Deadline
     ) -> list[Clash]:
-        """Which two of these, each of an item, cannot be on one node, and on which nodes.
+        """Return the pairs of items, one pod each, that cannot share a node, and on which nodes.
 
-        A rule of one domain holds on each of its nodes: all nodes with the same topology labels
-        are alike. Not all of them once the deadline has passed: whether moves keep the rules is
-        looked at again, move by move.
+        Nodes with equal topology labels are alike. After the deadline the list is incomplete: every
+        migration is checked again.
         """
         known = tuple(pod.uid for pod in pods)
         if known not in self._clashes:
@@ -142,7 +139,7 @@ def _apart(pod: Pod) -> SchedulingRules:
 
 
 def _asking(pod: Pod, rules: SchedulingRules) -> Pod:
-    """The same pod if it took no room, and had only these rules."""
+    """Return the pod without requests and with only these rules."""
     return attrs.evolve(pod, pod_class=PodClass(Resources(), rules))
 
 

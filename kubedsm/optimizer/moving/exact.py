@@ -1,4 +1,4 @@
-"""The best few moves there are: `suggest` in its exact form."""
+"""Exact form of `suggest`, with large-neighbourhood search and MIP above the exact-search limit."""
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
@@ -21,27 +21,26 @@ from kubedsm.optimizer.moving.suggestion import Moves, count_legs, count_stopove
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
 
-#: Of solutions that cannot be carried out, that many are passed over.
+#: Infeasible solutions to skip.
 _TRIES = 6
-#: Refusals by rules about other pods, and states, after which no other way is looked for.
+#: Rejections by rules between pods, and states, after which the search stops.
 _REPAIRS, _REPAIR_STATES = 16, 60_000
-#: Workloads that are looked at next when all are too many: those that lack most, and spare most.
+#: Workloads added at a time: with the greatest shortfall, and with the most to spare.
 _LACKING, _SPARING = 2, 1
 
-#: Of the time for thinking, how much is spent on what comes without a solver.
+#: Part of the time budget for the search without a solver.
 _QUICKLY = 0.25
 
-#: What says which changes are best, the best first. Raises TooManyError.
+#: Yields changes, best first. Raises TooManyError.
 Finder = Callable[[Question], Iterator[Solution]]
 
 
 def suggest_exact(question: Question) -> Proposal:
-    """The best moves within the limits.
+    """Return the best migrations within the limits.
 
-    Beyond the bounds of the DP only some workloads are looked at together, those farthest below
-    their promises with those that can spare most; then what is moved for them with the next, as
-    long as that is better; and a solver is asked about all of them, or as many as it can cope with.
-    The better is taken, with what is proven of it.
+    Above the exact-search limit, subsets of workloads are optimised: those with the greatest
+    shortfall and those that can spare most, then the next, while that improves. A solver gets all
+    workloads, or as many as fit. The better result is returned with what is proven of it.
     """
     try:
         found = _best(question, best_changes)
@@ -51,7 +50,7 @@ def suggest_exact(question: Question) -> Proposal:
 
 
 def _beyond(question: Question) -> Proposal:
-    """The better of what is best of some workloads and what the solver finds, if there is one."""
+    """Return the better result of the neighbourhood search and of the solver."""
     bounds, deadline = question.bounds, question.bounds.deadline
     quick = attrs.evolve(bounds, deadline=deadline.part(_QUICKLY if bounds.solver else 1.0))
     found = _best_of_some(attrs.evolve(question, bounds=quick))
@@ -68,7 +67,7 @@ def _beyond(question: Question) -> Proposal:
 
 
 def _as_many_as_can_be_solved(question: Question, moves: Moves) -> Question:
-    """All workloads; or those that are moved, and then those that lack most."""
+    """Return the question for all workloads, or for migrated and then most urgent ones."""
     problem = question.problem
     most = MOST_PAIRS // max(1, len(problem.changeable))
     if len(problem.items) <= most:
@@ -83,7 +82,7 @@ def _as_many_as_can_be_solved(question: Question, moves: Moves) -> Question:
 
 
 def _certificate(question: Question, found: Proposal, asked: SolvedChanges | None) -> Certificate:
-    """Return the value found, and the lowest bound: an unconfirmed one proves nothing."""
+    """Return the value and the least upper bound; an unconfirmed bound proves nothing."""
     bounds = [most_gained(question)]
     confirmed = True
     seconds, note = 0.0, ""
@@ -104,7 +103,7 @@ def _certificate(question: Question, found: Proposal, asked: SolvedChanges | Non
 
 
 def _best_of_some(question: Question) -> Proposal:
-    """What is best of some workloads, then of those that it moves and some others, and so on."""
+    """Large-neighbourhood search over subsets of workloads."""
     best = Proposal(proven=False)
     states, improved = 0, True
     while improved:
@@ -127,7 +126,7 @@ def _rank(question: Question, found: Proposal) -> tuple[Gain, int]:
 
 
 def _together(question: Question) -> Iterator[list[Workload]]:
-    """Some that lack most, with some of those that can spare most; then the next."""
+    """Yield subsets: workloads with the greatest shortfall, with some that can spare most."""
     problem, gains = question.problem, question.gains
     supplied = {item.workload for item in problem.items if item.supply}
     ordered = sorted(problem.workloads, key=lambda w: (gains.urgency(w), w))
@@ -138,7 +137,7 @@ def _together(question: Question) -> Iterator[list[Workload]]:
 
 
 def _best_in(question: Question, workloads: Collection[Workload]) -> Proposal:
-    """The best of these workloads alone; of fewer moves if there are too many."""
+    """Return the best result for these workloads; with fewer migrations above the limit."""
     problem = question.problem.only(workloads)
     most = question.limits.max_moves
     while most and not question.bounds.deadline.passed:
@@ -151,10 +150,10 @@ def _best_in(question: Question, workloads: Collection[Workload]) -> Proposal:
 
 
 def _best(question: Question, changes: Finder) -> Proposal:
-    """The best solution that the rules about other pods allow.
+    """Return the best solution that rules between pods allow.
 
-    Where they refuse one, no more pods of the kind are sent there than they allowed, and the best
-    is looked for again. What they allow of a refused one may be better still.
+    If a migration is rejected, the pods of its item are capped on that node and the search repeats.
+    Parts of a rejected solution may still be the best.
     """
     found = _first(question, changes)
     problem = question.problem
@@ -180,7 +179,7 @@ def _best(question: Question, changes: Finder) -> Proposal:
 
 
 def _narrowed(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
-    """The same without what was refused."""
+    """Return the problem without the rejected migration."""
     move = impasse.move
     if not impasse.stays or move.source is None:
         return problem.at_most(move.pod, move.target, _allowed(problem, impasse))
@@ -190,7 +189,7 @@ def _narrowed(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
 
 
 def _allowed(problem: EdgeProblem, impasse: Impasse) -> int:
-    """How many pods like that one could go where it was refused."""
+    """Return how many pods like the rejected one can go to its target."""
     alike = problem.items[problem.item_of(impasse.move.pod)].pods
     edge = {node.name for node in problem.nodes}
     where = impasse.move.target
@@ -201,12 +200,11 @@ def _allowed(problem: EdgeProblem, impasse: Impasse) -> int:
 
 
 def _first(question: Question, changes: Finder) -> Proposal:
-    """The best solution that can be carried out, when all its legs are paid; with the fewest legs.
+    """Return the best feasible solution after the price of all legs, ties with the fewest legs.
 
-    Or the first one that rules about other pods refuse, if it comes before. It takes at least two
-    moves within the edge to wait in a circle. After some solutions with circles that the cloud
-    cannot break, or only with too many legs, only those with a single move within the edge are
-    looked at.
+    Or the first solution that rules between pods reject, if it is better. After some solutions with
+    unbreakable cycles or too many legs, only those with a single migration within the edge are
+    tried: a cycle takes two.
     """
     problem, limits = question.problem, question.limits
     chosen: _Chosen | None = None
@@ -240,9 +238,9 @@ def _first(question: Question, changes: Finder) -> Proposal:
 
 
 def _simpler(question: Question, *, waited: bool) -> Question | None:
-    """The same without what was in the way of solutions that were passed over.
+    """Return the question without the obstacle of skipped solutions.
 
-    waited: whether some of those waited for room in the cloud.
+    waited: whether some waited for capacity in the cloud.
     """
     if waited:
         return attrs.evolve(question, vacating=False)
@@ -253,7 +251,7 @@ def _simpler(question: Question, *, waited: bool) -> Question | None:
 
 
 def _held_now(problem: EdgeProblem, solution: Solution) -> bool:
-    """Whether the cloud has the room already for what leaves the edge."""
+    """Return whether the cloud has capacity now for the pods that leave the edge."""
     counts = problem.cloud_counts(np.maximum(-solution.changes.sum(axis=0), 0))
     return counts is not None and problem.cloud.holds(counts)
 
@@ -266,7 +264,7 @@ class _Chosen:
 
     @classmethod
     def of(cls, solution: Solution, moves: Moves, price: int) -> Self:
-        """What the moves by which the solution is reached come to, stops on the way paid."""
+        """Evaluate the migrations of a solution, stopovers paid."""
         left = net(solution.net, price * count_stopovers(moves))
         cost = (-solution.spread, -solution.fragmentation)
         return cls(moves, (left, -count_legs(moves), *cost))
@@ -276,5 +274,5 @@ class _Chosen:
         return leading(self.rank[0]) > LEAST_GAIN * NANO
 
     def may_yield_to(self, other: Solution) -> bool:
-        """Whether one that comes later could be better: legs are as many as moves, or more."""
+        """Return whether a later solution may be better: legs are at least the migrations."""
         return other.rank > self.rank

@@ -1,4 +1,4 @@
-"""Which groups of moves are taken: those that are worth it."""
+"""Selection of migration groups by benefit, and the reasons for the best that were left out."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -58,6 +58,8 @@ AtRiskAfter = Callable[[Iterable[Move]], frozenset[Workload]]
 
 @attrs.frozen
 class Taken:
+    """Groups to carry out, with gains, and groups left out."""
+
     groups: tuple[Moves, ...] = ()
     #: of each group: the QoS that would be lost without it, in points a move, at the highest
     #: priority at which any would
@@ -84,10 +86,10 @@ def take_groups(
     *,
     together: bool = False,
 ) -> Taken:
-    """Leave groups out, the least worthwhile first, until all that remain are worth it.
+    """Drop groups, the least worthwhile first, until all remaining are worthwhile.
 
-    One at a time: what a group is worth depends on the others, for a promise is kept together.
-    `together`: all moves are one group.
+    One at a time: the benefit of a group depends on the others. together: all migrations are one
+    group.
     """
     gains, worths = question.gains, question.worths
     kept = [order.moves] if together else group_migrations(order.moves, order.joined, gains)
@@ -150,7 +152,7 @@ _MOST = 10
 
 @attrs.frozen(eq=False)
 class Outcome:
-    """What a suggestion came to."""
+    """Result of a suggestion."""
 
     snapshot: Snapshot
     problem: EdgeProblem
@@ -168,7 +170,7 @@ class Outcome:
     _rejections: dict[PodClass, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
 
     def rejections(self, pod_class: PodClass) -> Mapping[NodeName, Rejection]:
-        """Why nodes do not take such a pod then, if no rule is about other pods."""
+        """Return why nodes reject such a pod after the migrations, rules between pods aside."""
         if pod_class not in self._rejections:
             moves, room = self.taken.moves, self.snapshot.room
             changed = {name for move in moves for name in (move.source, move.target) if name}
@@ -178,7 +180,7 @@ class Outcome:
 
     @cached_property
     def rules_after(self) -> Feasibility | None:
-        """What the rules say once the moves are carried out; None if none is about other pods."""
+        """Rules after the migrations; None without rules between pods."""
         if self.problem.rules is None:
             return None
         after = self.problem.rules.feasibility
@@ -189,10 +191,9 @@ class Outcome:
 
 
 def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTaken, ...]:
-    """The ten pods that would add most QoS for their size if they came to the edge as well.
+    """Return up to ten pods that would add most QoS for their size, and why they stay.
 
-    Pods of which the same can be said are named once. Pods of groups that were dropped, and of
-    moves that a rule refused, come first.
+    Pods with equal reasons are named once. Dropped groups and rejected migrations come first.
     """
     taken = outcome.taken
     dropped = [NotTaken(m.pod, reason) for group, reason in taken.left for m in group]
@@ -220,10 +221,7 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTake
 
 
 def _next_best(outcome: Outcome, gains: Gains, named: Container[Uid]) -> Iterator[list[Pod]]:
-    """The pods that are not named yet, and would add QoS, those that add most for their size first.
-
-    Those that add as much together.
-    """
+    """Yield lists of unnamed pods that would add QoS, greatest gain for their size first."""
     changes = count_edge_changes(outcome.taken.moves)
     greatest = greatest_allocatable(outcome.problem.nodes)
 
@@ -249,7 +247,7 @@ def _next_best(outcome: Outcome, gains: Gains, named: Container[Uid]) -> Iterato
 
 
 def _held(outcome: Outcome) -> Iterator[Pod]:
-    """Our pods that count and are not on the edge, and may not be moved."""
+    """Yield our fixed pods off the edge that count for QoS."""
     problem, placed = outcome.problem, outcome.snapshot.placed
     for pod in problem.pods.others:
         if pod.counts_for_qos and placed.get(pod.uid) not in problem.rows:
@@ -267,7 +265,7 @@ def _why(outcome: Outcome, pod: Pod) -> Reason:
 def _whatever_moves(
     outcome: Outcome, pod: Pod, refused: Sequence[Rejection], rules: AbstractSet[str], words: str
 ) -> Reason | None:
-    """Why no moves could bring it to the edge, if that is so."""
+    """Return why no migration could bring the pod to the edge; None if one could."""
     nodes = outcome.problem.nodes
     if pod.gated:
         return Cause.GATED.of()
@@ -309,7 +307,7 @@ def _as_it_is(
 
 
 def _worth(outcome: Outcome, workload: Workload) -> float:
-    """Of one more pod of the workload on the edge, in pod-seconds."""
+    """Return the benefit of one more pod of the workload on the edge, in pod-seconds."""
     done = count_edge_changes(outcome.taken.moves).get(workload, 0)
     of_workload = outcome.worths.of_workload
     return (of_workload(workload, done + 1) - of_workload(workload, done)) / NANO
@@ -324,7 +322,7 @@ def _not_picked(outcome: Outcome, pod: Pod) -> Reason:
 
 
 def _refused(outcome: Outcome, pod: Pod) -> list[Rejection]:
-    """Why not, of each edge node that does not take the pod once the moves are carried out."""
+    """Return the rejections of edge nodes after the migrations."""
     after = outcome.rules_after
     if after is None:
         found = outcome.rejections(pod.pod_class)
@@ -335,7 +333,7 @@ def _refused(outcome: Outcome, pod: Pod) -> list[Rejection]:
 
 
 def _cloud_is_full(outcome: Outcome) -> bool:
-    """Whether the cloud has no room for any pod of the edge that may be moved, if there is one."""
+    """Return whether the cloud has capacity for no movable edge pod."""
     cloud = outcome.problem.cloud
     kinds = {item.cloud_kind for item in outcome.problem.items if item.leavers}
     return bool(kinds) and not any(kind is not None and cloud.takes(kind) for kind in kinds)

@@ -1,13 +1,9 @@
-"""The best change of the edge as an integer programme: asked where the DP has too many states.
+"""Best change of the edge as an integer programme, for the solver above the exact-search limit.
 
-It counts what `best_changes` counts: of each item the pods that come to each node and those that
-leave it, room net of those that leave, and moves as there. What a workload gains is told by steps,
-one for each pod more that it has on the edge, each after the one before: so any function of the
-difference can be told. What goes to the cloud has a place there, in room that is free or that pods
-leave which come from there, unless the cloud would hold whatever comes.
-
-It does not know of moves that wait for one another in a circle, nor of rules about other pods but
-those of two on one node. What is found is written out and looked at, as what the DP finds.
+Variables count, for each item, the pods that come to and leave each node. QoS gained by a workload
+is a sum of steps, one for each further pod on the edge, each after the one before, so any function
+of the difference can be stated. Pods to the cloud have a place there, in free capacity or capacity
+that pods leave. Migration cycles and rules between pods, clashes aside, are checked afterwards.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +28,7 @@ _NONE = -1
 
 @attrs.frozen(eq=False)
 class _Steps:
-    """How many more pods a workload has on the edge: `lowest`, and one for each step taken."""
+    """Edge pods of a workload: `lowest`, and one for each step taken."""
 
     workload: Workload
     lowest: int
@@ -40,14 +36,14 @@ class _Steps:
     steps: Ints
 
     def rises(self, gains: Gains) -> list[int]:
-        """What each step adds."""
+        """Return what each step adds."""
         differences = range(self.lowest, self.lowest + len(self.steps) + 1)
         values = [gains.of_workload(self.workload, n) for n in differences]
         return [after - before for before, after in pairwise(values)]
 
 
 class ChangesProgramme:
-    """Owned by whoever looks for the best change with it. Numbers are of variables."""
+    """Builder of the programme. Numbers are those of variables."""
 
     def __init__(self, question: Question) -> None:
         self._rows = Rows()
@@ -79,29 +75,30 @@ class ChangesProgramme:
 
     @property
     def size(self) -> int:
-        """How many variables there are."""
+        """Number of variables."""
         return self._rows.number
 
     def programme(self) -> Programme:
         return self._rows.programme()
 
     def changes(self, values: Ints) -> Ints:
-        """N x I."""
+        """Return N x I."""
         padded = np.append(values, 0)  # where _NONE points to
         changes = np.zeros_like(self._problem.present)
         changes[self._nodes] = padded[self._come] - padded[self._leave]
         return changes
 
     def moves(self) -> Ints:
-        """What counts the moves, V."""
+        """Return the weights, V, that count migrations."""
         weights = np.zeros(self.size, dtype=np.int64)
         weights[self._moved.ravel()] = 1
         return weights
 
     def gained(self, gains: Gains, level: int, price: int = 0) -> tuple[Ints, int]:
-        """What counts the gains at a level, V, less the price of moves; and what it is beside that.
+        """Return the weights, V, of the gains at a level less the price of migrations, and the
+        constant.
 
-        Room for a pod that waits is made at any price.
+        Capacity for a pending pod is worth any price.
         """
         weights = np.zeros(self.size, dtype=np.int64)
         beside = 0
@@ -114,14 +111,14 @@ class ChangesProgramme:
         return weights, beside
 
     def keep(self, question: Question, level: int) -> None:
-        """Nothing is to be gained or lost at that level."""
+        """Fix the gains of that level at zero."""
         for gains in {id(each): each for each in (question.gains, question.worths)}.values():
             weights, beside = self.gained(gains, level)
             columns = np.flatnonzero(weights)
             self._rows.add(columns, weights[columns], -beside, -beside)
 
     def forbid(self, changes: Ints) -> None:
-        """None that has all of these in it."""
+        """Exclude all changes that contain these."""
         rows, here = self._rows, changes[self._nodes]
         made = []
         for numbers, amounts in ((self._come, here), (self._leave, -here)):
@@ -133,7 +130,7 @@ class ChangesProgramme:
         rows.add(made, [1] * len(made), most=len(made) - 1)
 
     def _acting(self) -> Ints:
-        """The nodes to change; of those alike no more than there are moves: pods come to each."""
+        """Return the nodes to change; of equal nodes as many as there may be migrations."""
         problem = self._problem
         at = problem.changeable
         clashing = [mask[at] for mask, _, _ in problem.clashes]
@@ -147,7 +144,7 @@ class ChangesProgramme:
         return np.array(kept, dtype=np.int64)
 
     def _touches(self) -> tuple[Ints, Ints]:
-        """How many of each item may come to each node, and leave it: variables, K x I."""
+        """Return variables, K x I, for pods that come to and that leave each node."""
         problem, limits, at = self._problem, self._limits, self._nodes
         present = np.minimum(problem.present[at], limits.max_moves)
         inside = np.minimum(problem.staying - present, limits.max_edge_reorder)
@@ -171,7 +168,10 @@ class ChangesProgramme:
         return numbers
 
     def _moves(self) -> Ints:
-        """Those that come and leave are moved on the edge; the others wait, or come, or go away."""
+        """Flow balance per pod class: arrivals = intra-edge + pending + from cloud.
+
+        Departures = intra-edge + to cloud.
+        """
         rows, problem, limits = self._rows, self._problem, self._limits
         number = len(problem.items)
         most = limits.max_moves
@@ -221,7 +221,7 @@ class ChangesProgramme:
                     rows.add(columns, counts, most=free)
 
     def _clashes(self) -> None:
-        """None of the one may come while there is any of the other, itself aside."""
+        """Forbid one item to come while there is a pod of the other."""
         rows, problem, most = self._rows, self._problem, self._limits.max_moves
         coming: dict[int, int] = {}
         for on, comes, there in problem.clashes:
@@ -286,7 +286,7 @@ class ChangesProgramme:
                     rows.add(columns, row, most=max(room, 0))
 
     def _vacated(self) -> list[tuple[int, int, Ints]]:
-        """The nodes of the cloud, by index, variables for pods that leave them, and their room."""
+        """Return cloud nodes, variables for pods that leave them, and the capacity of a pod."""
         problem, rows = self._problem, self._rows
         packing = problem.cloud.packing
         at = {node.name: index for index, node in enumerate(packing.nodes)}
@@ -311,14 +311,14 @@ def _kept(columns: Iterable[int], sign: int) -> tuple[list[int], list[int]]:
 
 #: Largest number of nodes times items: each pair takes up to two variables of `MOST_VARIABLES`.
 MOST_PAIRS = 9_000
-#: Of the time that is left, what a goal may take when others follow.
+#: Part of the remaining time for a goal before the last.
 _PART = 0.7
-#: Of solutions that are of no use, so many are passed over.
+#: Useless solutions to skip.
 _TRIES = 6
 
 
 class SolvedChanges:
-    """Asks a solver, in place of `best_changes`, and keeps what it has proven."""
+    """Finder of the best change by a solver; keeps the certificate."""
 
     def __init__(self, solver: Solver) -> None:
         self._solver = solver
@@ -330,9 +330,9 @@ class SolvedChanges:
         self.proven = True
 
     def __call__(self, question: Question) -> Iterator[Solution]:
-        """The changes that give more QoS, best first; none has all of one before in it.
+        """Yield changes that gain QoS, best first; none contains an earlier one.
 
-        One that is not proven to be the best is the last.
+        A change that is not proven optimal is the last.
         """
         made = ChangesProgramme(question)
         gains, first, number = question.gains, self.certificate is None, 0
@@ -362,7 +362,7 @@ class SolvedChanges:
     def _found(
         self, made: ChangesProgramme, question: Question, levels: Sequence[int]
     ) -> tuple[Found, Certificate]:
-        """What is best at the first of the levels, then at the others, then with fewest moves."""
+        """Maximise the first level, then the others, then minimise migrations."""
         worths, price = question.worths, question.price
         leading, beside = made.gained(worths, levels[0], price)
         gained = [leading, *(made.gained(worths, level)[0] for level in levels[1:])]
@@ -384,7 +384,7 @@ class SolvedChanges:
 
 
 def _solution(question: Question, changes: Ints) -> Solution | None:
-    """None if that gives no more QoS, as for a pod that waits, or one that stays for longer."""
+    """Return the solution; None if it gains no QoS."""
     problem = question.problem
     difference = changes.sum(axis=0)
     moves = int(np.abs(changes).sum() + np.abs(difference).sum()) // 2

@@ -1,4 +1,4 @@
-"""Which pods may be moved at all, as far as the snapshot can tell."""
+"""Movable pods, as far as the snapshot tells."""
 
 from collections.abc import Callable
 from functools import cache
@@ -9,13 +9,13 @@ from kubedsm.objective.objective import Promises
 from kubedsm.objective.qos_targets import is_capped
 from kubedsm.optimizer.moving.suggestion import Cause, Reason
 
-#: Why the pod must stay where it is; None if it need not.
+#: Return the reason why a pod must stay; None if it may be migrated.
 Movable = Callable[[Pod], Reason | None]
 
-#: These are not replaced elsewhere: they have no owner, belong to their node, or would start anew.
+#: Owners that replace no pod elsewhere, or restart its work.
 _NEVER = frozenset({"DaemonSet", "Pod", "Node", "Job"})
 
-#: in the order in which they are looked at
+#: in the order of the checks
 _CAUSES = (
     Cause.OF_ANOTHER_SCHEDULER,
     Cause.FINISHED,
@@ -33,7 +33,7 @@ _CAUSES = (
 
 
 def default_movable(snapshot: Snapshot) -> Movable:
-    """Opted-in pods that run, are ready, and have an owner that replaces them anywhere."""
+    """Accept opted-in pods that run, are ready, and have an owner that replaces them anywhere."""
 
     nodes, placed, name = snapshot.nodes, snapshot.placed, snapshot.scheduler_name
     ending = cache(snapshot.surroundings.namespace_terminating)
@@ -65,7 +65,7 @@ def default_movable(snapshot: Snapshot) -> Movable:
 
 
 def unless_unwanted(snapshot: Snapshot, promises: Promises, movable: Movable) -> Movable:
-    """The same; and no pod of the cloud may go to an edge that wants no more of its workload."""
+    """Reject also cloud pods whose workload is capped at the edge."""
 
     def reason(pod: Pod) -> Reason | None:
         why = movable(pod)

@@ -1,12 +1,9 @@
-"""Whether moves keep the rules that pods have about each other, and in which order.
+"""Order of migrations under the rules between pods, by depth-first search.
 
-A set of moves is carried out one by one, as the mover would: each is asked about with the pod
-itself taken away from where it is, as if its move were over before the next begins. In truth
-moves overlap, and old pods are there beside the new ones for a while; so a move that would be
-refused in some such state is made to wait for those before it.
-
-Once all are over no pod may be against its rules that was not before, whether it was moved or not.
-What a move breaks and a later one mends is not refused; but then they are one group.
+Migrations are simulated one by one, each without its own pod on the source. Real migrations
+overlap, with old pods next to new ones; a migration that some such state would reject waits for
+those before it. At the end no pod may break a rule that was kept before. A breach that a later
+migration mends is allowed, but joins the two in one group.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +25,7 @@ from kubedsm.plugins.broken_rules import BrokenRules, worsened
 from kubedsm.plugins.feasibility import Feasibility, Rejection
 from kubedsm.plugins.fit import shortages
 
-#: Sets of moves that cannot be carried out, until it is said that there is no order at all.
+#: Infeasible sets of migrations after which the search stops.
 _LOOKED_AT = 24
 _STUCK = Rejection(
     "NodeResourcesFit", ("its moves need one another's room, and the cloud can hold none",)
@@ -38,7 +35,7 @@ _BREAKS = Rejection("", ("it would leave another pod against its rules",))
 
 @attrs.frozen(eq=False)
 class Impasse:
-    """The farthest that moves get."""
+    """The farthest state that the migrations reach."""
 
     move: Move
     rejection: Rejection
@@ -51,7 +48,7 @@ class Impasse:
 
     @property
     def stuck(self) -> bool:
-        """Whether it is room that the moves wait for in a circle."""
+        """True if the migrations wait for capacity in a cycle."""
         return self.rejection is _STUCK
 
     @property
@@ -62,9 +59,9 @@ class Impasse:
 def order_of(
     feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
 ) -> Order | Impasse:
-    """An order in which the rules allow each move, as what each has to wait for.
+    """Return an order that the rules allow, as dependencies between migrations.
 
-    Of moves that need each other's room the smallest that the cloud takes goes there first.
+    In a cycle, the smallest pod that the cloud accepts stops over there.
     """
     moves = tuple(attrs.evolve(move, stopover=None) for move in moves)
     needs = find_needs(moves, free)
@@ -99,14 +96,14 @@ def order_of(
 
 
 def _upset(state: Feasibility, done: Moves, before: BrokenRules) -> bool:
-    """Whether rules are broken that were kept before."""
+    """Return whether rules are broken that were kept before."""
     return worsened(before, state.broken_rules(move.pod for move in done))
 
 
 def _breach(
     states: Sequence[Feasibility], done: Moves, before: BrokenRules, moves: Moves
 ) -> Impasse:
-    """The first move that breaks what none after it mends; states: one before each, and the end."""
+    """Return the first migration that breaks a rule for good; states: before each, and the end."""
     kept = (at for at, state in enumerate(states[:-1]) if not _upset(state, done, before))
     sound = max(kept, default=0)
     move = done[sound]
@@ -119,7 +116,7 @@ def _breach(
 def _mended(
     states: Sequence[Feasibility], done: Moves, before: BrokenRules
 ) -> Iterator[tuple[Uid, Uid]]:
-    """Moves one after the other, between which rules are broken: the first is not to be alone."""
+    """Yield consecutive migrations between which rules are broken."""
     for at, (one, other) in enumerate(pairwise(done), start=1):
         if _upset(states[at], done, before):
             yield one.pod.uid, other.pod.uid
@@ -131,7 +128,7 @@ def _parked(
     needs: Needs,
     room: Mapping[NodeName, Resources],
 ) -> Iterator[tuple[Feasibility, dict[Uid, NodeName], dict[NodeName, Resources]]]:
-    """What the rules say, and the cloud's room, once pods stop over so that no circle is left."""
+    """Yield the rules and the cloud's capacity after stopovers that break all cycles."""
     for chosen in break_cycles(moves, needs):
         state, nodes, left = feasibility, dict[Uid, NodeName](), dict(room)
         for move in chosen:
@@ -149,14 +146,14 @@ def _parked(
 def stopover(
     feasibility: Feasibility, pod: Pod, room: Mapping[NodeName, Resources]
 ) -> NodeName | None:
-    """The cloud node with most room that takes the pod, which is on none; `room`: of the cloud."""
+    """Return the roomiest cloud node that accepts the pod; room: of the cloud."""
     taking = set(feasibility.feasible(pod)) & room.keys()
     fitting = [name for name in taking if not shortages(pod.requests, room[name])]
     return min(fitting, key=lambda name: (-room[name].cpu, name), default=None)
 
 
 def _turn(move: Move) -> int:
-    """What leaves makes it easier for what comes; pods that wait come when all is done."""
+    """Sort key: departures before arrivals, pending pods last."""
     order = (
         MoveKind.EDGE_TO_CLOUD,
         MoveKind.CLOUD_TO_CLOUD,
@@ -168,7 +165,7 @@ def _turn(move: Move) -> int:
 
 
 class _Search:
-    """Depth first, through sets of moves that are done."""
+    """Depth-first search through sets of finished migrations."""
 
     def __init__(
         self,
@@ -187,7 +184,7 @@ class _Search:
         self._failed: set[frozenset[Uid]] = set()
 
     def carried_out(self, start: Feasibility, moves: Moves) -> Moves | None:
-        """All moves in an order that works; None if none was found."""
+        """Return all migrations in a feasible order; None if none was found."""
         if not moves:
             return ()
         ways = [self._steps(start, (), moves)]
@@ -206,7 +203,7 @@ class _Search:
     def _steps(
         self, state: Feasibility, done: Moves, left: Moves
     ) -> Iterator[tuple[Feasibility, Moves, Moves]]:
-        """What each of the moves that are left leads to, if it may be the next."""
+        """Yield the states that each remaining migration leads to as the next."""
         gone_by_now = _uids(done) | self._parked
         for move in left:
             if self._needs[move.pod.uid] - gone_by_now:
@@ -231,7 +228,7 @@ class _Search:
         return None
 
     def _spare(self, move: Move, done: Iterable[Move]) -> dict[NodeName, Resources]:
-        """The cloud's room beside all that goes there but this pod."""
+        """Return the cloud's capacity next to all pods that go there but this one."""
         room = dict(self._room)
         room[move.target] += move.pod.requests
         for other in done:
@@ -246,10 +243,9 @@ def _uids(moves: Iterable[Move]) -> frozenset[Uid]:
 
 
 def _waits(start: Feasibility, done: Sequence[Move]) -> Needs:
-    """Which moves must wait for which because of the rules, if they are begun in that order.
+    """Return dependencies due to rules between pods, for that order.
 
-    One that is accepted whichever of the others are done, with all old pods beside the new ones,
-    and without any of them, waits for none.
+    A migration that every state accepts, with all old pods or without any, waits for none.
     """
     moves = [move for move in done if move.source is not None]
     states = [start]
@@ -279,9 +275,9 @@ def _waits(start: Feasibility, done: Sequence[Move]) -> Needs:
 def _related(
     state: Feasibility, moves: Sequence[Move], at: int
 ) -> tuple[frozenset[Uid], frozenset[Uid]]:
-    """Which moves before that one it must not begin without, and which after it must wait for it.
+    """Return earlier migrations that it must wait for, and later ones that must wait for it.
 
-    `state`: when it begins, without it. All of them, if it cannot be said of single ones.
+    state: at its start, without the pod. All of them if single ones cannot be blamed.
     """
     move, before, after = moves[at], moves[:at], moves[at + 1 :]
     earlier = [
@@ -306,7 +302,7 @@ def _related(
 
 
 def _accepts(state: Feasibility, move: Move) -> bool:
-    """Whether the rules allow it, room aside: for that, moves wait anyway."""
+    """Return whether the rules allow the migration, capacity aside."""
     return state.rejection(taking_no_room(move.pod), move.target) is None
 
 
@@ -321,7 +317,7 @@ def _moved(state: Feasibility, move: Move, node: NodeName | None) -> Feasibility
 
 
 def _doubled(state: Feasibility, move: Move, node: NodeName | None) -> Feasibility:
-    """With a second pod of its kind there, too."""
+    """Return the state with a second pod of the kind on the node."""
     if node is None:
         return state
     return state.with_pod(attrs.evolve(move.pod, uid=_old(move.pod.uid)), node)

@@ -1,4 +1,6 @@
-"""Which pod goes where: a change of the edge, written out."""
+"""From a change of the edge to migrations: which pod gets which place, with the fewest
+stopovers.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, permutations, product
@@ -15,9 +17,9 @@ from kubedsm.optimizer.moving.move_order import Impasse, order_of
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind, Moves, count_stopovers
 from kubedsm.plugins.feasibility import Feasibility
 
-#: Ways to pair pods with places that are looked at, to find one without a cycle.
+#: Pairings of pods with places to try for one without a cycle.
 _WAYS = 720
-#: Choices of pods to fetch from the cloud, of nodes where others wait for their room.
+#: Choices of cloud pods to try where others wait for their capacity.
 _FETCHES = 24
 
 #: Pod and node it leaves or gets.
@@ -25,11 +27,10 @@ _Place = tuple[Pod, NodeName]
 
 
 def transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Move, ...]]:
-    """The ways to carry out the changes, N x I, that differ in which pod gets which place.
+    """Yield the ways to carry out changes, N x I, that differ in which pod gets which place.
 
-    Within an item as many pods as possible stay on the edge; the surplus comes from those that
-    wait for a node, then from the cloud, or goes to the cloud. Nothing if the cloud cannot hold it,
-    in what is free there or in what those leave that come from it.
+    Within an item as many pods as possible stay on the edge; the surplus is pending pods, then pods
+    from the cloud, or goes to the cloud. Nothing is yielded if the cloud cannot hold them.
     """
     differences = changes.sum(axis=0)
     counts = problem.cloud_counts(np.maximum(-differences, 0))
@@ -42,10 +43,7 @@ def transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Move, ...]]
 def _fetching(
     problem: EdgeProblem, differences: Ints, *, waiting: bool
 ) -> Iterator[tuple[Item, ...]]:
-    """The items, with those pods of the cloud first that are to come: if others wait for it, any.
-
-    The first ones of each; then others, of other nodes.
-    """
+    """Yield the items; if cloud capacity is waited for, also with other cloud pods first."""
     yield problem.items
     if not waiting:
         return
@@ -86,9 +84,9 @@ def _carried_out(
 def in_cloud(
     problem: EdgeProblem, pods: Sequence[Pod], vacating: Iterable[Move] = ()
 ) -> dict[Pod, NodeName] | None:
-    """Where the cloud holds these pods together, in its own order; None if it does not.
+    """Return cloud nodes for these pods together; None if they do not fit.
 
-    In the room that is free now, or else with that which these moves leave.
+    Free capacity is tried first, then capacity that these migrations leave.
     """
     packing = problem.cloud.packing
     here = ((item, pod) for item in problem.items for on in item.here.values() for pod in on)
@@ -110,7 +108,7 @@ def in_cloud(
 def _ways(
     item: Item, removed: Sequence[_Place], places: Sequence[NodeName]
 ) -> Iterator[tuple[list[Move], list[_Place]]]:
-    """What gets a place on the edge, and what leaves it."""
+    """Yield which pods get a place on the edge, and which leave it."""
     if len(removed) <= len(places):
         for order in _distinct(places, len(removed)):
             kept = [places[at] for at in order]
@@ -124,7 +122,7 @@ def _ways(
 
 
 def _distinct(names: Sequence[NodeName], number: int) -> Iterator[tuple[int, ...]]:
-    """Ordered choices of so many of the names, by index; not twice one that reads the same."""
+    """Yield ordered choices of `number` names, by index, each reading once."""
     seen = set()
     for order in permutations(range(len(names)), number):
         reading = tuple(names[at] for at in order)
@@ -153,14 +151,14 @@ def _coming(item: Item, places: Sequence[NodeName]) -> list[Move]:
     ]
 
 
-#: Under rules, the ways that are looked at: the pods of an item are the same to all rules.
+#: Pairings to try under rules between pods, for which the pods of an item are alike.
 _RULED_WAYS = 3
 
 
 def pair(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
-    """The way with the fewest stopovers, or how far the rules about other pods let it come.
+    """Return the migrations with the fewest stopovers, or the impasse of rules between pods.
 
-    None if the cloud cannot hold what it would have to: what goes there, and what stops over.
+    None if the cloud cannot hold the pods that go or stop over there.
     """
     if problem.rules is not None:
         ways = islice(transfers(problem, changes), _RULED_WAYS)
@@ -200,7 +198,7 @@ def _waits_for_the_cloud(moves: Moves, free: Mapping[NodeName, Resources]) -> bo
 
 
 def _startable(problem: EdgeProblem, moves: Moves) -> Iterator[Moves]:
-    """The same with stopovers where they are needed, as far as the cloud holds all that comes."""
+    """Yield the migrations with the necessary stopovers, as far as the cloud holds them."""
     away = [move.pod for move in moves if move.kind is MoveKind.EDGE_TO_CLOUD]
     for chosen in break_cycles(moves, find_needs(moves, problem.room)):
         if not chosen:

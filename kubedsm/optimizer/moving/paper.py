@@ -1,7 +1,8 @@
-"""Algorithm 2: `suggest` as the KubeDSM paper has it.
+"""Suggester of the KubeDSM paper under its names: Algorithms 2, 3, 5 and 6. Kept for comparison.
 
-Candidates are pods of the cloud that fit into the room the edge has now, in sum; so no pod is
-ever asked to make room for them, and the exact form finds more. Kept to compare with.
+Candidates are cloud pods that fit into the free capacity of the edge in sum; so no pod ever has to
+leave for them, and the exact form finds more. (Algorithm 4, the choice of candidates, is
+`cloud_to_edge_candidates`; Algorithm 8 is `match`.)
 """
 
 import attrs
@@ -27,10 +28,11 @@ from kubedsm.optimizer.moving.proposal import Proposal, Question, allowed_of
 
 
 def suggest_paper(question: Question) -> Proposal:
-    """Up to `max_cloud_to_edge` pods to the edge, and up to `max_edge_reorder` moves within it.
+    """Algorithm 2: return up to `max_cloud_to_edge` pods to the edge, and `max_edge_reorder` within
+    it.
 
-    First the moves within the edge that leave the least fragmentation, then as many of the chosen
-    candidates as fit; of all these what the rules about other pods allow.
+    First the migrations within the edge that leave the least fragmentation, then as many of the
+    chosen candidates as fit; of all these, what rules between pods allow.
     """
     problem, plan = question.problem, paper_plan(question)
     states = plan.decision.choices
@@ -64,12 +66,12 @@ class PaperPlan:
 
     @property
     def moves(self) -> int:
-        """The chosen candidates', too."""
+        """Number of migrations, those of the candidates included."""
         return int(self.decision.chosen.sum() + np.maximum(-self.changes, 0).sum())
 
 
 def paper_plan(question: Question) -> PaperPlan:
-    """What the paper's form decides, before the candidates get their nodes."""
+    """Return the decision of Algorithm 2 before the candidates get their nodes."""
     problem, gains, bounds = question.problem, question.gains, question.bounds
     most = question.limits.max_cloud_to_edge
     room = problem.to_fill(question.limits.headroom)
@@ -93,10 +95,10 @@ def paper_plan(question: Question) -> PaperPlan:
 def cloud_to_edge_candidates(
     problem: EdgeProblem, gains: Gains, most: int, choices: int, room: Ints
 ) -> Ints:
-    """How many pods of each item, I, are picked by priority, then by QoS gained for their size.
+    """Algorithm 4: return I, pods picked by priority, then by QoS gained for their size.
 
-    Looked at anew after every pick, up to `most`, or until there are so many `choices` among them.
-    One fits if the free room of all edge nodes together, R, is enough for it and those before it.
+    Scores are updated after every pick, up to `most` picks, or until there are `choices` subsets. A
+    pod fits if the free capacity of all edge nodes together, R, holds it and those before it.
     """
     sizes = item_sizes(problem)
     candidates = np.zeros(len(problem.items), dtype=np.int64)
@@ -127,7 +129,7 @@ def cloud_to_edge_candidates(
 
 
 def _placed(problem: EdgeProblem, chosen: Ints, changes: Ints, bounds: Bounds) -> Ints:
-    """Where the candidates find room once the edge has changed, N x I."""
+    """Return N x I, the nodes of the candidates after the change (`match`)."""
     room = dict(problem.room)
     for (node, item), number in np.ndenumerate(changes):
         for _ in range(abs(int(number))):
@@ -147,14 +149,14 @@ def _placed(problem: EdgeProblem, chosen: Ints, changes: Ints, bounds: Bounds) -
 
 
 def item_sizes(problem: EdgeProblem) -> list[float]:
-    """The size of a pod of each item, against the edge nodes."""
+    """Return the size of a pod of each item, against the edge nodes."""
     greatest = greatest_allocatable(problem.nodes)
     return [size(item.requests, greatest) for item in problem.items]
 
 
 @attrs.frozen(eq=False)
 class FreeEdge:
-    """The order in which pods would leave; it does not depend on how much room is needed."""
+    """Order in which pods would leave the edge, whatever capacity is needed."""
 
     #: P: of which item each is
     items: tuple[int, ...]
@@ -166,7 +168,10 @@ class FreeEdge:
     room: Ints
 
     def needed(self, needs: Ints) -> Ints:
-        """How many must leave for each of T needs, T x R; P + 1 if all of them are not enough."""
+        """Return how many pods must leave for each of T needs, T x R.
+
+        P + 1 if all are not enough.
+        """
         most = np.zeros(len(needs), dtype=np.int64)
         for room, need in zip(self.room.T, needs.T, strict=True):
             # What needs nothing of a resource fits however little of it there is.
@@ -178,12 +183,12 @@ class FreeEdge:
 def free_edge_as_needed(
     problem: EdgeProblem, gains: Gains, deadline: Deadline = NO_DEADLINE
 ) -> FreeEdge:
-    """The pods that may leave: of the lowest priority, by how little QoS is lost for their size.
+    """Algorithm 5: order the pods that may leave by priority, then by little QoS lost for their
+    size.
 
-    Looked at anew after every pick; ties go to the first item in canonical order. A pod that the
-    cloud cannot hold beside those before it stays. Since the order is the same whatever the need,
-    it is computed once, and a need is answered by binary search in the room freed. Once the
-    deadline has passed no more pods are looked at.
+    Scores are updated after every pick; ties go to the first item in canonical order. A pod that
+    the cloud cannot hold next to those before it stays. The order does not depend on the need, so
+    it is computed once, and a need is answered by binary search. After the deadline the order ends.
     """
     sizes = item_sizes(problem)
     cloud = BestFit(problem.cloud.packing)
@@ -222,11 +227,12 @@ def free_edge_as_needed(
 def make_decision_with_migration(
     problem: EdgeProblem, candidates: Ints, freeing: FreeEdge, gains: Gains
 ) -> MigrationDecision:
-    """The choice with the greatest QoS, then the fewest migrations; candidates: I, counts of each.
+    """Algorithm 3 with migration: return the choice with the greatest QoS, then the fewest
+    migrations.
 
-    The paper tries every subset, and reorders the edge for each. QoS depends on counts only, and
-    not on moves inside the edge: so counts are tried, and the edge is reordered once, for the
-    choice that is made. Of equal choices the first in lexicographic order.
+    The paper tries every subset and reorders the edge for each. QoS depends on counts only, so
+    counts are tried, and the edge is reordered once. Ties go to the lexicographically first choice.
+    candidates: I, counts.
     """
     choices = np.argwhere(np.ones(tuple((candidates + 1).tolist()), dtype=np.bool_))
     number = len(choices)
@@ -244,10 +250,12 @@ def make_decision_with_migration(
 def reorder_edge(
     problem: EdgeProblem, free: Ints, present: Ints, most: int, bounds: Bounds
 ) -> Ints | None:
-    """What comes to and leaves each node, N x I; None beyond the bounds.
+    """Algorithm 6: return N x I, migrations within the edge that leave the least fragmentation.
 
-    free: N x R. present: N x I, the pods that may be moved. Of equally little fragmentation the
-    fewest moves.
+    The paper tries every choice of pods and every order. Here one DP over the nodes does: its
+    states are how many pods of each item are placed less removed so far, and the touches. Up to
+    `most` migrations, as the text says, where the listing has "less than". None above the
+    exact-search limit. free: N x R. present: N x I, movable pods. Ties have the fewest migrations.
     """
     everything = np.minimum(present.sum(axis=0), most)
     vectors = changes_within(-everything, everything, most, bounds.loads)

@@ -1,4 +1,4 @@
-"""What the forms of `suggest` come to, before it is asked what it is worth."""
+"""Problem and result of the forms of `suggest`, before groups are selected."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ from kubedsm.plugins.feasibility import Feasibility
 
 @attrs.frozen(eq=False)
 class Question:
-    """What moves are looked for on, what they gain, and how far to look."""
+    """Problem, gains, limits and exact-search limit of one suggestion."""
 
     problem: EdgeProblem
     gains: Gains
@@ -38,23 +38,23 @@ class Question:
 
     @property
     def price(self) -> int:
-        """Of a move, in nano-units."""
+        """Price of a migration in nano-units."""
         return round(self.limits.price * NANO)
 
     def may_gain(self, workload: Workload) -> bool:
-        """Whether any move could be worth its price for what it brings to this workload."""
+        """Return whether any migration could pay by what it brings to the workload."""
         share = self.gains.shares[workload]
         worths = self.worths if self.price else self.gains
         more = min(self.limits.max_moves, share.total - share.edge)
         return workload in self.problem.awaited or worths.of_workload(workload, more) > 0
 
     def cost(self, moves: Moves) -> int:
-        """What the moves cost. Room for a pod that has none is made at any price."""
+        """Return the price of the migrations; capacity for a pending pod is worth any price."""
         awaited = sum(move.source is None for move in moves)
         return self.price * (count_disruptions(moves) - awaited * self.limits.max_moves)
 
     def net(self, moves: Moves) -> Gain:
-        """What is left of what the moves are worth, when they are paid."""
+        """Return the benefit of the migrations less their price."""
         return net(sum_gains(self.worths, moves), self.cost(moves))
 
 
@@ -74,9 +74,9 @@ class Proposal:
 def allowed_of(
     feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
 ) -> tuple[Order, tuple[Impasse, ...]]:
-    """What the rules allow of these moves, and what was left out for it.
+    """Return the migrations that rules between pods allow, and the impasses of the others.
 
-    A pod from the cloud that its node refuses is sent to another that would take it now, if any.
+    A rejected pod from the cloud is sent to another edge node that accepts it now.
     """
     refused: list[Impasse] = []
     others: dict[Uid, list[NodeName]] = {}

@@ -1,8 +1,7 @@
-"""Which pods should be moved: to the edge, to the cloud, or from one edge node to another.
+"""Suggester: migrations to the edge, to the cloud, and within the edge.
 
-`exact` looks for the best suggestion within the limits; `paper` is Algorithms 2 and 4-6 of the
-KubeDSM paper. Both give moves that the scheduling rules allow, in groups; a group is taken or left
-by what it is worth.
+`exact` finds the best suggestion within the limits; `paper` is Algorithms 2 and 4-6 of the KubeDSM
+paper. Both propose feasible migrations in groups; each group is selected by its benefit.
 """
 
 from collections.abc import Iterable, Mapping
@@ -61,7 +60,7 @@ __all__ = [
     "suggest",
 ]
 
-#: What a suggestion may cost: some tenths of a second.
+#: Exact-search limit of a suggestion: a few tenths of a second.
 SUGGEST_BOUNDS = Bounds(states=2_000_000, steps=20_000_000, loads=40_000)
 
 
@@ -82,19 +81,17 @@ def suggest(
     lasting: Lasting = assumed,
     load: LoadGoal | None = None,
 ) -> Suggestion:
-    """The moves worth their disruption.
+    """Return the migrations that are worth their disruption.
 
-    `movable` says why a pod must not be moved, or None; what `default_movable` forbids is never
-    moved. Pods that must stay, ours or not, only hold room. Pods that wait for a node
-    count in the totals of their workloads; those that fit nowhere may have room made for them on
-    the edge, and it counts as a gain that they will be placed there.
+    movable: the reason why a pod must not be migrated, or None; `default_movable` applies always.
+    Other pods only hold capacity. Pending pods count in the totals of their workloads; capacity may
+    be made for those that fit nowhere.
 
-    Carried out as it says, a suggestion leads to a strictly greater QoS; or to the same QoS and,
-    with spread, to strictly fewer workloads on one node, or, with defragment, to no more of
-    them and strictly less fragmentation: so suggesting comes to an end. QoS is greater
-    if that of the highest priority that changes is, whatever lower ones lose. Where there is
-    nothing of all that, it may lead to load that is more even (see `balancing`). Once the deadline
-    of the bounds has passed, what was found by then is suggested, and is not proven.
+    Suggesting terminates, because each suggestion leads to a strictly greater QoS; or, at equal
+    QoS, to strictly fewer workloads on one node (with spread), or to no more of these and strictly
+    less fragmentation (with defragment). QoS compares by the highest priority that changes. Without
+    any of these, a migration may balance load. After the deadline the best so far is returned,
+    unproven.
     """
     forbidden = default_movable(snapshot)
 
@@ -139,7 +136,7 @@ def _rebalanced(
     promises: Promises,
     lasting: Lasting,
 ) -> Suggestion:
-    """The same with a move more, so that one workload less is on one node, if that pays."""
+    """Add one migration so that one workload less is on a single node, if that pays."""
     left: list[NotTaken] = []
     beside = rebalancing.beside
     price = beside.limits.price
@@ -161,10 +158,7 @@ def _found(
     *,
     exact: bool,
 ) -> Suggestion:
-    """The moves that are worth what they gain.
-
-    wished: what would be gained if the edge wanted as much of each workload as is promised.
-    """
+    """Return the migrations that pay; wished: gains without caps of slower edges."""
     problem, gains, limits = question.problem, question.gains, question.limits
     found = suggest_exact(question) if exact else suggest_paper(question)
     taken = _taken(snapshot, question, found.moves)
@@ -199,7 +193,7 @@ def _found(
 
 
 def _certified(question: Question, found: Proposal, moves: Moves) -> Certificate | None:
-    """What is known about the highest priority that could gain, and what these moves bring it."""
+    """Return the certificate for the highest priority that could gain."""
     if found.certificate is None:
         return None
     level = min(question.gains.level[workload] for workload in question.problem.workloads)
@@ -210,7 +204,7 @@ def _certified(question: Question, found: Proposal, moves: Moves) -> Certificate
 
 
 def _fragmented(snapshot: Snapshot, fragmentation: Fragmentation) -> int:
-    """The fragmentation of all edge nodes together."""
+    """Return the fragmentation of all edge nodes."""
     edge, axes = snapshot.in_turn(Tier.EDGE), axes_of(vector for vector, _ in fragmentation.mix)
     return int(fragmentation.costs(axes, edge.allocatable(axes), edge.free(axes)).sum())
 
@@ -224,7 +218,7 @@ def _worths(problem: EdgeProblem, gains: Gains, limits: SuggestLimits, lasting: 
 def _with(
     found: Suggestion, move: Move, snapshot: Snapshot, fragmentation: Fragmentation
 ) -> Suggestion:
-    """The same with a move that waits for none of the others, nor they for it: its own group."""
+    """Add a migration without dependencies, as its own group."""
     groups = {other.group for other in (*found.moves, *found.awaited)}
     move = attrs.evolve(move, group=max(groups, default=-1) + 1)
     moves = (*found.moves, move)
@@ -239,7 +233,7 @@ def _with(
 
 
 def _taken(snapshot: Snapshot, question: Question, moves: Moves) -> Taken:
-    """The groups of the moves that are taken; if none is, perhaps moves that only defragment."""
+    """Select groups; if none is selected, try migrations that only defragment."""
     problem, limits = question.problem, question.limits
     free = problem.room
 
@@ -278,7 +272,7 @@ def _taken(snapshot: Snapshot, question: Question, moves: Moves) -> Taken:
 
 
 def _overfills(problem: EdgeProblem, limits: SuggestLimits, moves: Moves) -> bool:
-    """Whether headroom would be filled if only those moves were made that come to the edge."""
+    """Return whether the migrations to the edge alone would use up the headroom."""
     if not limits.headroom:
         return False
     to_fill = problem.to_fill(limits.headroom).tolist()

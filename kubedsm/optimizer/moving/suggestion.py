@@ -1,4 +1,4 @@
-"""What the suggester says: moves, their score before and after, and what it left alone."""
+"""Suggestions as values: migrations, legs, scores before and after, and reasons of pods to stay."""
 
 import enum
 import hashlib
@@ -13,7 +13,7 @@ from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.programming.in_order import Certificate
 
-#: characters: enough that no two suggestions that somebody looks at have the same name
+#: characters of a suggestion's name
 ID_LENGTH = 8
 
 
@@ -30,34 +30,34 @@ class MoveKind(enum.StrEnum):
 
 @attrs.frozen(slots=True)
 class Move:
-    """A pod that gets another node, or, without a source and a kind, its first one."""
+    """Migration of a pod; without source and kind, its first node."""
 
     pod: Pod
     source: NodeName | None
     target: NodeName
     kind: MoveKind | None
-    #: the cloud node that it goes to first, for others to get its room
+    #: node that the pod goes to first, so that others get its capacity
     stopover: NodeName | None = None
-    #: moves of one group are taken or left together
+    #: migrations of one group are selected together
     group: int = 0
     #: of its group: the QoS, in points, that would be lost without it, a move, at the highest
     #: priority at which any would
     gain: float = 0.0
-    #: it is made so that no single node holds all of its workload
+    #: spreads a workload that is all on one node
     rebalances: bool = False
-    #: it is made so that these pods, which wait, have room
+    #: pending pods that get the capacity
     room_for: str = ""
-    #: it is made so that load is more even: what the pod scores where it is, and where it goes
+    #: load score of the pod at source and target, if the migration balances load
     load_scores: tuple[float, float] | None = None
 
     @property
     def evens(self) -> bool:
-        """Whether it is made within a tier, and gains no QoS."""
+        """True if the migration stays within a tier and gains no QoS."""
         return self.rebalances or self.load_scores is not None
 
     @property
     def purpose(self) -> str:
-        """What it is made for."""
+        """Purpose of the migration, for people."""
         if self.load_scores is not None:
             here, there = self.load_scores
             return f"so that load is more even: score {here:.0f} -> {there:.0f}"
@@ -74,7 +74,7 @@ _WITHIN_A_TIER = frozenset({MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_CLOUD})
 
 @attrs.frozen(slots=True)
 class Leg:
-    """What is done at one go: a move, or its way to its stopover, or from there."""
+    """Unit of execution: a migration, or its way to or from the stopover."""
 
     move: Move
     source: NodeName
@@ -88,12 +88,12 @@ class Leg:
 
     @property
     def continues(self) -> str:
-        """The name of the leg whose new pod this one moves on; empty if there is none."""
+        """Name of the leg whose new pod this leg migrates on; empty if there is none."""
         return "" if self.source == self.move.source else first_leg(self.move)
 
 
 def first_leg(move: Move) -> str:
-    """The name of the leg that leaves the source."""
+    """Return the name of the leg that leaves the source."""
     return str(move.pod) if move.stopover is None else f"{move.pod}-out"
 
 
@@ -153,7 +153,7 @@ def is_worthwhile(gain: Gain, moves: Collection[Move]) -> bool:
 
 @attrs.frozen(slots=True)
 class ClusterScore:
-    """Of the whole cluster."""
+    """Score of the whole cluster."""
 
     #: nano-units of QoS, of all priorities together
     qos: int
@@ -163,7 +163,7 @@ class ClusterScore:
 
 
 class Cause(enum.StrEnum):
-    """Why a pod was left where it is; what stands in braces is told with it."""
+    """Reasons of a pod to stay; braces are filled in."""
 
     #: as the pod itself says
     PINNED = "{}"
@@ -237,36 +237,35 @@ class NotTaken(NamedTuple):
 
 @attrs.frozen(slots=True)
 class Suggestion:
-    """Moves worth their disruption.
+    """Migrations worth their disruption.
 
-    The legs can be carried out in their order, and in any other in which each comes after those
-    that it needs: those that free its room, or without which a rule about other pods could refuse
-    it. A leg into the cloud needs others only where there is not room for all as it is.
+    The legs can be carried out in any order in which each comes after its needs: legs that free its
+    capacity, or without which a rule between pods could reject it.
     """
 
     before: ClusterScore
-    #: once the moves are carried out and the awaited pods are placed
+    #: after the migrations and the placement of awaited pods
     after: ClusterScore
     moves: tuple[Move, ...] = ()
-    #: what the moves are carried out by
+    #: legs of the migrations
     legs: tuple[Leg, ...] = ()
-    #: pods that wait for a node, and where the moves leave room for them
+    #: pending pods, and the nodes on which the migrations make room for them
     awaited: tuple[Move, ...] = ()
-    #: the best that was not taken, most useful first
+    #: best pods that stay, greatest benefit first
     rejected: tuple[NotTaken, ...] = ()
-    #: nothing better exists within the limits; never said of the paper's form
+    #: no better suggestion exists within the limits; never set by the paper's form
     proven: bool = True
     #: of what the moves proposed are worth, and any might be, at the highest priority at which
     #: anything might be gained; None within the bounds
     certificate: Certificate | None = None
-    #: how many states were compared
+    #: states compared
     states: int = 0
 
     @property
     def id(self) -> str:
-        """What it is called: the same moves of the same pods have the same name, whoever says it.
+        """Stable name of the suggestion: a hash of pods, sources and targets.
 
-        Empty if it moves nothing.
+        Empty without migrations.
         """
         moves = sorted(f"{move.pod.uid} {move.source} {move.target}" for move in self.moves)
         digest = hashlib.sha256("\n".join(moves).encode()).hexdigest()
@@ -274,18 +273,18 @@ class Suggestion:
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
-        """As those of a `Decision`."""
+        """Certificates, as those of a `Decision`."""
         return () if self.certificate is None or self.proven else (self.certificate,)
 
     @property
     def may_pay_later(self) -> bool:
-        """Whether something was left that is worth more the longer it is expected to last."""
+        """True if a rejected migration is worth more the longer its gain is expected to last."""
         return any(left.why.cause in _AT_A_PRICE for left in self.rejected)
 
 
 @attrs.frozen(slots=True)
 class SuggestLimits:
-    """How much a suggestion may move. Of a kind that is capped at 0 there is no move."""
+    """Limits of a suggestion. A cap of 0 forbids that kind of migration."""
 
     #: in all, a pod that stops over counted twice; a pending pod that gets room on the edge counts
     #: as one. Only `exact` asks: the paper's form has the other two

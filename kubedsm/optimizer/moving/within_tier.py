@@ -1,4 +1,11 @@
-"""Where a pod may go within its tier, beside what else is moved, without a share of the edge."""
+"""Migrations within a tier, which change no edge share: spreading workloads, and balancing load.
+
+Spreading: if all pods of a workload are on one node and another node of the tier has room, one pod
+is migrated, so that no node failure takes the whole workload. Balancing: the load-aware paper's
+descheduler. From the most uneven node, the pod that scores better elsewhere by most is migrated,
+if both nodes together score more then; so balancing ends. The gain must hold in two consecutive
+samples, and nodes whose pods changed within the window are left out.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -32,20 +39,24 @@ WITHIN = {Tier.EDGE: MoveKind.EDGE_TO_EDGE, Tier.CLOUD: MoveKind.CLOUD_TO_CLOUD}
 
 @attrs.frozen(slots=False, eq=False)
 class Beside:
+    """Feasibility of one more migration within a tier, next to migrations that are made anyway."""
+
     snapshot: Snapshot
     limits: SuggestLimits
-    #: that are made anyway, with those of pods that wait
+    #: migrations that are made anyway, first nodes of pending pods included
     others: Collection[Move] = ()
 
     def one_more(self, tier: Tier) -> bool:
-        """Whether the limits leave one."""
+        """Return whether the limits allow one more migration."""
         inside = sum(move.kind is MoveKind.EDGE_TO_EDGE for move in self.others)
         return count_legs(self.others) < self.limits.max_moves and (
             tier is not Tier.EDGE or inside < self.limits.max_edge_reorder
         )
 
     def open_to(self, pod: Pod) -> list[Node]:
-        """The other nodes of its tier that take the pod now, and that it likes no less; in turn."""
+        """Return the other nodes of the tier that accept the pod now and have no greater
+        penalty.
+        """
         source = self.snapshot.nodes[self.snapshot.placed[pod.uid]]
         if source.tier is None or not self.one_more(source.tier):
             return []
@@ -64,7 +75,7 @@ class Beside:
         return [node for node, penalty in zip(found, there, strict=True) if penalty <= here]
 
     def kept(self, move: Move) -> bool:
-        """Whether no rule that others have is broken by it."""
+        """Return whether the migration breaks no rule of other pods."""
         return isinstance(order_of(self._feasibility, [move], self.room), Order)
 
     @cached_property
@@ -73,7 +84,7 @@ class Beside:
 
     @cached_property
     def room(self) -> Mapping[NodeName, Resources]:
-        """What is free beside all that comes, as long as nothing has left."""
+        """Free capacity next to all pods that come, before any pod has left."""
         room = dict(self.snapshot.free)
         for move in self.others:
             for name in {move.target, move.stopover or move.target}:
@@ -84,9 +95,9 @@ class Beside:
 def on_one_node(
     snapshot: Snapshot, moved: Mapping[Uid, NodeName] | None = None
 ) -> dict[Workload, list[Pod]]:
-    """The workloads of two Ready pods or more that one node's death would take whole; their pods.
+    """Return workloads of two or more Ready pods that are all on one node, with their pods.
 
-    `moved`: where pods are that are not where the snapshot has them.
+    moved: nodes of pods that are elsewhere than in the snapshot.
     """
     moved = moved or {}
     placed, scheduler_name = {**snapshot.placed, **moved}, snapshot.scheduler_name
@@ -104,7 +115,7 @@ def on_one_node(
 
 
 def _suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
-    """The workloads that may be on one node, as far as it is told by how many pods are where."""
+    """Return the workloads that may be on one node, judged by counts alone."""
     standing = snapshot.census.standing
     suspects = {
         workload
@@ -117,7 +128,7 @@ def _suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
 
 @attrs.frozen(eq=False)
 class Rebalancing:
-    """Looks for such moves, any of which can be carried out beside others, as if it were alone."""
+    """Search for spreading migrations, each feasible next to the others."""
 
     beside: Beside
     movable: Movable
@@ -125,7 +136,7 @@ class Rebalancing:
     deadline: Deadline
 
     def possible(self, gains: Gains, promises: Promises) -> Iterator[Move]:
-        """One of each workload: of highest priority, then of most weight, then of most pods."""
+        """Yield one migration a workload: by priority, then by weight, then by number of pods."""
         if not self.beside.one_more(Tier.CLOUD):
             return
         at_risk = on_one_node(self.beside.snapshot)
@@ -146,7 +157,7 @@ class Rebalancing:
                     break
 
     def _of(self, pod: Pod) -> Move | None:
-        """To another zone rather, then where it costs least."""
+        """Return the migration to another zone if possible, and then with the least cost."""
         snapshot = self.beside.snapshot
         source, targets = snapshot.nodes[snapshot.placed[pod.uid]], self.beside.open_to(pod)
         if source.tier is None or not targets:
@@ -161,14 +172,14 @@ class Rebalancing:
         return next(filter(self.beside.kept, moves), None)
 
     def _costs(self, pod: Pod, nodes: list[Node], tier: Tier) -> list[int]:
-        """What each of these nodes is ranked by, as for new pods, the least first."""
+        """Return the ranking cost of each node, as for new pods."""
         room = self.beside.room
         if tier is Tier.EDGE:
             return self.fragmentation.added(pod.requests, nodes, room)
         return [-score_with(pod.requests, node, room[node.name]) for node in nodes]
 
 
-#: points by which both nodes together score more: what is less may be due to rounding
+#: least score that both nodes gain together: less may be rounding
 _LEAST = 1e-3
 
 
@@ -179,9 +190,9 @@ def one_move(
     fragmentation: Fragmentation,
     deadline: Deadline = NO_DEADLINE,
 ) -> Move | None:
-    """The move, or None if none is wanted, or worth it, or there is no more time.
+    """Return the balancing migration; None if no migration is worthwhile, or after the deadline.
 
-    `beside` has no other moves. `movable` says why a pod must stay, or None.
+    beside: without other migrations. movable: the reason why a pod must stay, or None.
     """
     samples = Samples.of(goal, beside.snapshot)
     if samples is None or not goal.move:
@@ -203,7 +214,7 @@ def one_move(
 
 
 def still_pays(snapshot: Snapshot, goal: LoadGoal | None, move: Move) -> bool:
-    """Whether a move that was found worth it is so by what is measured now."""
+    """Return whether a balancing migration is still worthwhile by current measurements."""
     samples = Samples.of(goal, snapshot) if goal is not None and goal.move else None
     source = snapshot.placed.get(move.pod.uid)
     if samples is None or source is None or move.target not in snapshot.index.positions:
@@ -214,12 +225,12 @@ def still_pays(snapshot: Snapshot, goal: LoadGoal | None, move: Move) -> bool:
 
 @attrs.frozen(eq=False)
 class Samples:
-    """Two that follow each other."""
+    """Two consecutive samples of load."""
 
     goal: LoadGoal
     now: Loads
     before: Loads
-    #: the nodes of which they tell what is used now
+    #: nodes whose samples show the current use
     known: Mask
 
     @classmethod
@@ -239,7 +250,7 @@ class Samples:
 
     @property
     def uneven(self) -> Iterator[int]:
-        """The positions of nodes from which a move could gain enough, the most uneven first."""
+        """Positions of nodes from which a migration may gain enough, most uneven first."""
         for position in self.now.most_uneven_first:
             if 100.0 - self.now.own[position] < self.goal.min_gain:
                 return
@@ -247,7 +258,7 @@ class Samples:
                 yield position
 
     def gains(self, pod: Pod, source: int) -> Floats:
-        """N, what the pod gains by going to each node, now; 0 where it is not to go."""
+        """Return N: the score that the pod gains on each node; 0 if it is not to go there."""
         name = self.now.nodes.names[source]
         if not all(loads.sample.placed.get(pod.uid) == name for loads in (self.now, self.before)):
             return np.zeros(len(self.known))
@@ -258,7 +269,7 @@ class Samples:
         return np.where(enough & self.known & (self._together(pod, source) > _LEAST), gains, 0.0)
 
     def _together(self, pod: Pod, source: int) -> Floats:
-        """N, by how much more each node and the source score without and with the pod."""
+        """Return N: the score that each node and the source gain together."""
         now, own = self.now, self.now.own
         left = np.maximum(now.used[source] - now.expected(pod), 0.0) / now.sizes[source]
         lost = own[source] - evenness(left)
@@ -272,7 +283,7 @@ class _Balancing:
     fragmentation: Fragmentation
 
     def moves(self, pods: list[Pod], source: int, tier: Tier) -> Iterator[Move]:
-        """From a node, the one of greatest gain first; of equal ones in the order of the pods."""
+        """Yield the migrations from a node, greatest gain first."""
         nodes = self.beside.snapshot.index
         inside = nodes.at(nodes.of_tier(tier))
         found = [
@@ -292,7 +303,7 @@ class _Balancing:
                 yield move
 
     def _harmless(self, move: Move) -> bool:
-        """Whether it puts no replicas together, nor makes others move to tidy the edge up."""
+        """Return whether the migration keeps replicas apart and does not fragment the edge."""
         snapshot, source, target = self.beside.snapshot, move.source, move.target
         if source is None:
             return False

@@ -1,4 +1,10 @@
-"""What of a packing hangs together: parts of it can be carried out, or left, each by itself."""
+"""Capacity packing of the whole cluster, for pods that no node accepts.
+
+After "Optimising Kubernetes pod placement with constraint programming", with plans without gaps
+where the paper evicts first, and with edge shares. Most pods by priority; then the greatest QoS;
+then the fewest evictions and migrations. A result counts only if it places more pods of some
+priority, and no fewer of any higher one.
+"""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
@@ -26,7 +32,7 @@ from kubedsm.plugins.class_verdicts import open_nodes
 
 @attrs.frozen(slots=True)
 class Part:
-    """As in `Packed`."""
+    """Independent part of a packing."""
 
     legs: tuple[Leg, ...]
     awaited: tuple[Move, ...]
@@ -34,7 +40,7 @@ class Part:
 
     @property
     def disruptions(self) -> int:
-        """How often a pod has to go."""
+        """Number of times a pod is disrupted."""
         return len(self.legs) + len(self.evicted)
 
 
@@ -58,10 +64,10 @@ def parts_of(
 
 
 def stuck(snapshot: Snapshot, refused: Container[Uid]) -> frozenset[Uid]:
-    """Those of the refused that wait still, for which there is room, in pieces.
+    """Return the refused pods for which capacity exists, but fragmented.
 
-    So it is if a node that is open to such a pod would hold it were it empty, and the free room of
-    all nodes of a tier, wherever it is, together would do: moving pods makes no more of it.
+    That is if an open node would hold the pod empty, and the free capacity of all nodes together
+    suffices: migrations do not increase it.
     """
     waiting = snapshot.schedulable(snapshot.pods.values())
     waiting = [pod for pod in waiting if pod.uid in refused]
@@ -84,22 +90,21 @@ def _room_in_all(snapshot: Snapshot, pod_class: PodClass) -> bool:
     )
 
 
-#: Of the time that is left, what goes to small steps, and to the search before a solver is asked.
+#: Parts of the remaining time for small steps, and for the search before the solver.
 _STEPPING, _SEARCHING = 0.2, 0.4
-#: How often it is tried with what the rules about other pods allow.
+#: Attempts under rules between pods.
 _TRIES, _EVEN = 4, 0.5
 
 
 @attrs.frozen(slots=True)
 class Packed:
-    """How the cluster is packed: nothing is to be done unless that places more pods.
+    """Plan of a packing; empty unless it places more pods.
 
-    The evicted pods go first; then the legs can be carried out in their order, and in any other in
-    which each comes after those that it needs, and no pod is ever missing; then the awaited pods
-    come.
+    Evicted pods go first; then the legs, in any order in which each comes after its needs; then the
+    awaited pods come.
     """
 
-    #: pods with a node, of ours and by priority, of those that may be moved or wait; the highest
+    #: placed pods of ours by priority, of those that are movable or pending; the highest
     #: priority first
     before: Mapping[int, int]
     after: Mapping[int, int]
@@ -107,23 +112,23 @@ class Packed:
     legs: tuple[Leg, ...] = ()
     awaited: Moves = ()
     evicted: tuple[Pod, ...] = ()
-    #: how sure it is that no more can be had, goal by goal, with or without a gap
+    #: optimality of each goal, with or without gaps
     certificates: tuple[Certificate, ...] = ()
 
     @property
     def proven(self) -> bool:
-        """Nothing better exists in any respect."""
+        """True if no better packing exists in any respect."""
         return all(certificate.proven for certificate in self.certificates)
 
     @property
     def placed_proven(self) -> bool:
-        """No more pods can have a node, whatever is moved."""
+        """True if no packing places more pods."""
         goals = (each for each in self.certificates if each.goal == PLACED)
         return all(certificate.proven for certificate in goals)
 
     @property
     def better(self) -> bool:
-        """Whether there is anything to be done."""
+        """True if there is anything to do."""
         return bool(self.awaited)
 
 
@@ -140,12 +145,11 @@ def pack(
     weighing: Weighing = "keep",
     order: GoalOrder = "placed first",
 ) -> Packed:
-    """What to do so that more of the pods that wait have a node.
+    """Return what to do to place more of the pending pods.
 
-    movable: why a pod must stay where it is, or None; what `default_movable` forbids stays anyway.
-    allow_evictions: pods of lower priority may go for those of a higher one that wait.
-    gaps: pods that move may be missing meanwhile, as if all left before any came; the plan then has
-    no legs.
+    movable: the reason why a pod must stay, or None; `default_movable` applies always.
+    allow_evictions: pods of lower priority may be evicted for pending pods of a higher one. gaps:
+    all pods that migrate leave before any comes, as in the paper; the plan has no legs.
     """
     forbidden = default_movable(snapshot)
 
@@ -191,7 +195,7 @@ def _searched(
     solver: Solver | None,
     deadline: Deadline,
 ) -> Refused:
-    """Offer what is found, and note what the solver knows; what rules about other pods refuse."""
+    """Offer results of the search and the solver; return what rules between pods reject."""
     search = Search(problem)
     search.start(choice.loads)
     search.improve_by_steps(deadline.part(_STEPPING), choice.carries_out)
@@ -205,24 +209,24 @@ def _searched(
 
 
 class _Choice:
-    """The best plan so far."""
+    """Best plan so far."""
 
     def __init__(self, problem: Problem, phases: Phases, *, gaps: bool) -> None:
         self._problem, self._phases, self._gaps = problem, phases, gaps
         self.plan, self.loads = Plan(), problem.old
 
     def carries_out(self, loads: Ints) -> bool:
-        """Offered, and whether its plan comes to as many pods with a node."""
+        """Offer loads; return whether their plan places as many pods as the loads."""
         plan = self._offered(loads)
         after = loads_after(self._problem, plan)
         return self._problem.placed(after) >= self._problem.placed(loads)
 
     def offer(self, loads: Ints) -> Refused:
-        """Take it if it is better, and say what is refused of it."""
+        """Take the plan of these loads if it is better; return its rejections."""
         return self._offered(loads).refused
 
     def _offered(self, loads: Ints) -> Plan:
-        """Taken if it places more than what is, and is the best of such plans."""
+        """Return the plan; take it if it places more pods than now, and is the best such plan."""
         problem, plan = self._problem, plan_of(self._problem, loads, gaps=self._gaps)
         after = loads_after(problem, plan)
         if problem.placed(after) > problem.placed(problem.old) and (
@@ -232,7 +236,7 @@ class _Choice:
         return plan
 
     def trim(self, deadline: Deadline) -> Plan:
-        """The best plan, without what it does not need."""
+        """Return the best plan without needless disruptions."""
         if not self._gaps:
             self.plan = trimmed(self._problem, self.plan, deadline)
             self.loads = loads_after(self._problem, self.plan)

@@ -1,10 +1,9 @@
-"""Packing by trying: some nodes are emptied and packed anew, again and again.
+"""Large-neighbourhood search for packings: some nodes are emptied and refilled, again and again.
 
-A few at a time, drawn at random: what they hold and what waits is put into them again by best fit,
-in an order with some noise. What is no worse is kept: first the most pods with a node, by priority,
-and room that is free in one piece, so that the next has a place; then, with as many, the fewest
-away from their old nodes. (Large neighbourhood search, as in Shaw's "Using constraint programming
-and local search methods to solve vehicle routing problems".)
+A few random nodes at a time: their pods and pending pods are placed again by best fit, in a noisy
+order. A result is kept if it is no worse: most placed pods by priority, and free capacity in large
+pieces; then, with as many, the fewest migrations. (Shaw, "Using constraint programming and local
+search methods to solve vehicle routing problems".)
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,19 +15,19 @@ from kubedsm.model.deadline import Deadline
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.packing.problem import Problem
 
-#: Nodes that are packed anew at a time, at most.
+#: Most nodes that are refilled at a time.
 _NODES = 4
-#: So many rounds, and so many more a node; the deadline may come before.
+#: Rounds, and further rounds a node; the deadline may come before.
 _ROUNDS, _ROUNDS_A_NODE = 400, 60
-#: Of these the part that goes to moving less.
+#: Part of the rounds for migrating less.
 _RESTORING = 0.3
-#: How much orders and fits are off, at most; and how often pods go home that are to move less.
+#: Greatest noise of orders and fits; and how often pods return to former nodes.
 _NOISE, _HOMING = 0.4, 0.95
-#: One of them is the one with most room of so many.
+#: Nodes of which the one with the most free capacity is refilled.
 _LOOKED_AT = 3
-#: How often each of two is done, where neither is always better.
+#: Probability of each of two alternatives.
 _EVEN = 0.5
-#: How often pods that had a node go first, and how often those of higher priority do.
+#: How often running pods go first, and how often pods of higher priority do.
 _OLD_FIRST, _BY_TIER = 0.4, 0.3
 #: Random numbers drawn at a time.
 _DRAWN = 4096
@@ -44,7 +43,7 @@ class _Found(NamedTuple):
 
 
 class Search:
-    """A placement that gets better; owned by whoever looks for one."""
+    """Placement under improvement."""
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         packing = problem.packing
@@ -87,7 +86,7 @@ class Search:
         self._out = [kind for kind, number in enumerate(left) for _ in range(number)]
 
     def improve(self, deadline: Deadline) -> None:
-        """Place more, and then move less."""
+        """Place more pods, then migrate fewer."""
         packing = deadline.part(1 - _RESTORING)
         for _ in range(self._rounds):
             if packing.passed or not self._out:
@@ -99,7 +98,7 @@ class Search:
             self._go_on(self._repacked(restoring=True), self._moved)
 
     def improve_by_steps(self, deadline: Deadline, takes: Callable[[Ints], bool]) -> None:
-        """Place more, by few moves at a time, as far as each step is taken."""
+        """Place more pods by few migrations at a time, as far as each step is accepted."""
         for _ in range(self._rounds):
             if deadline.passed or not self._out:
                 break
@@ -111,7 +110,7 @@ class Search:
                     self._on, self._spare_room, self._out = before
 
     def _repacked(self, *, restoring: bool) -> "_Found | None":
-        """With some nodes packed anew; None if pods that must have a node would have none."""
+        """Return the result of refilling some nodes; None if a running pod would lose its place."""
         rows = self._drawn_rows()
         kept, pool = self._taken_out(rows, restoring=restoring)
         waiting: list[int] = []
@@ -124,7 +123,7 @@ class Search:
         return found if self._allowed(found.out) else None
 
     def _go_on(self, found: "_Found | None", judged: Callable[[_Nodes], float]) -> None:
-        """From there, if that is no worse."""
+        """Accept the result if it is no worse."""
         if found is None:
             return
         was, now = self._counted(self._out), self._counted(found.out)
@@ -148,7 +147,7 @@ class Search:
         return sorted(rows)
 
     def _taken_out(self, rows: Sequence[int], *, restoring: bool) -> tuple[_Nodes, list[int]]:
-        """What stays on these nodes, and what does not."""
+        """Return pods that stay on these nodes, and pods that are removed."""
         part = 1.0 if next(self._random) < _EVEN else next(self._random)
         kept: _Nodes = {}
         pool: list[int] = []
@@ -172,7 +171,9 @@ class Search:
         *,
         restoring: bool,
     ) -> tuple[_Nodes, list[int]]:
-        """What is on them then, and which of the pool and of those that wait are not."""
+        """Return the pods on the nodes after refilling, and the removed and pending pods
+        left out.
+        """
         size, rng = self._size, self._random
         noise = next(rng) * _NOISE
         homing = restoring and next(rng) < _HOMING
@@ -220,7 +221,7 @@ class Search:
         *,
         homing: bool,
     ) -> int | None:
-        """The node that it fills best, more or less; if it is to go home, one that it came from."""
+        """Return the node that fits best, with noise; on homing a former node."""
         asks, best, least = self._asks[kind], None, float("inf")
         for row, left in free.items():
             if not self._most[row][kind] or any(map(int.__gt__, asks, left)):
@@ -242,7 +243,7 @@ class Search:
         return counted
 
     def _allowed(self, out: Sequence[int]) -> bool:
-        """Whether all that must have a node have one."""
+        """Return whether all running pods have a node."""
         return all(out.count(kind) <= self._spare[kind] for kind in set(out))
 
     def _torn(self, on: _Nodes) -> float:

@@ -1,7 +1,11 @@
-"""How many pods could have a node at most, whatever the nodes: from sums alone.
+"""Packing as an integer programme with lexicographic goals.
 
-All nodes together are taken for one, and each resource, and some sums of two, for the only one
-there is. Of pods that compete the smallest go in first; those that must have a node are in it.
+Section 2 of "Optimising Kubernetes pod placement with constraint programming", by counts of pods of
+a kind. For each tier (priority), the highest first: m1, the placed pods; and m2, for each running
+pod 3 if it stays, 1 if it migrates, 0 if it is evicted. (By the paper's text a pod that stays
+counts 2; its program rather evicts a pod than migrate it: `evict`.) Here all tiers are placed
+before migrations count, since migrations leave no gap; between the two is QoS. `by tier` is the
+paper's order.
 """
 
 from collections.abc import Sequence
@@ -23,9 +27,10 @@ _MIXES = 9
 
 
 def most_placed(problem: Problem, placed: tuple[int, ...]) -> tuple[int, ...]:
-    """Of each tier, at most how many pods can have a node if of those before it so many have.
+    """Return upper bounds on the placed pods of each tier, given those of the tiers before.
 
-    placed: how many have one in a placement that is there; T.
+    All nodes are taken for one, and each resource, or a sum of two, for the only one; the smallest
+    pods go first. placed: T, placed pods in a known placement.
     """
     packing = problem.packing
     reachable = (packing.most > 0).any(axis=0)
@@ -52,37 +57,37 @@ def most_placed(problem: Problem, placed: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _weights(number: int) -> list[np.typing.NDArray[np.float64]]:
-    """Ways to add that many resources up to one, each a sum of 1."""
+    """Return convex combinations of `number` resources."""
     single = list(np.eye(number))
     steps = [step / (_MIXES + 1) for step in range(1, _MIXES + 1)]
     pairs = [(a, b) for a in range(number) for b in range(a)]
     return single + [s * single[a] + (1 - s) * single[b] for a, b in pairs for s in steps]
 
 
-#: What counts among as many pods with a node.
+#: Meaning of m2.
 Weighing = Literal["keep", "evict"]
-#: When a tier's moves count: after all tiers are placed, or before the next tier is.
+#: Whether m2 of a tier comes after all tiers are placed, or before the next tier.
 GoalOrder = Literal["placed first", "by tier"]
 
-#: Of a priority: its pods that have a node. Of all, or of a priority: its pods that stay; and where
+#: Goal names: placed pods of a priority; pods that stay; and where
 #: pods may go too, m2.
 PLACED, STAYING, KEPT = "placed", "staying", "kept (3 a pod that stays, 1 that moves)"
-#: A pod that moves stays 2 less than it did.
+#: Loss of m2 by one migration.
 _LEAST_DISTURBANCE = 2
 
 
 @attrs.frozen
 class Form:
-    """In which form the paper is followed."""
+    """Variant of the paper's model."""
 
-    #: of the time, the part that is shared out among the goals before it is needed
+    #: part of the time budget that is reserved equally for the goals
     tier_share: float = 0.6
     weighing: Weighing = "keep"
     order: GoalOrder = "placed first"
 
 
 class Phases:
-    """The programme of a problem, and what its variables mean."""
+    """Programme of a problem, and the meaning of its variables."""
 
     def __init__(self, problem: Problem, gains: Gains, form: Form) -> None:
         self._problem, self._form = problem, form
@@ -103,7 +108,7 @@ class Phases:
         self._programme: Programme = rows.programme()
 
     def solved(self, solver: Solver, deadline: Deadline, hint: Ints) -> tuple[Ints, Found]:
-        """The best loads that are found, the hint at least, and what is known of each goal."""
+        """Return the best loads found, at least the hint, and what is known of each goal."""
         goals, values = self.goals(hint), self.values(hint)
         found = maximised_in_order(self._programme, goals, solver, deadline, values)
         if found.values is None:
@@ -113,15 +118,14 @@ class Phases:
         return loads, found
 
     def standing(self, loads: Ints) -> tuple[int, ...]:
-        """What each goal comes to: the greater, the better."""
+        """Return the value of each goal; greater is better."""
         values = self.values(loads)
         return tuple(int(goal.weights @ values) for goal in self.goals(loads))
 
     def certificates(self, loads: Ints, found: Found | None) -> tuple[Certificate, ...]:
-        """How sure it is that no loads are better than these.
+        """Return the optimality of these loads.
 
-        found: what is known of others that are no worse; of a goal only as far as these loads come
-        to as much for all before it.
+        found: certificates of other loads that are no worse; they hold as far as values are equal.
         """
         goals, values = self.goals(loads), self.values(loads)
         certificates = []
@@ -168,8 +172,8 @@ class Phases:
             rows.add([*stay, kept], [*-np.ones_like(stay), 1], least=0)
 
     def goals(self, loads: Ints) -> list[Goal]:
-        """In their order. loads: what they cannot come to is said as far as it follows from what
-        is placed there.
+        """Return the goals in order, with upper bounds that follow from the pods placed by
+        `loads`.
         """
         form, placed = self._form, self._problem.placed(loads)
         first = [
@@ -186,18 +190,18 @@ class Phases:
         return [attrs.evolve(g, part=part) for g, part in zip(goals, parts, strict=True)]
 
     def _named(self, tier: int) -> str:
-        """Nothing, where there is no other."""
+        """Return the name of a tier; empty if there is only one."""
         priorities = self._problem.priorities
         return f"priority {priorities[tier]}" if len(priorities) > 1 else ""
 
     def _placing(self, tier: int) -> Ints:
-        """m1 of a tier."""
+        """Return the weights of m1 of a tier."""
         weights = self._nothing()
         weights[self._y] = self._problem.tiers[self._open[1]] == tier
         return weights
 
     def _keeping(self, tier: int | None, placed: Sequence[int]) -> Goal:
-        """m2 of a tier, or of all; without what is a constant."""
+        """Return the goal m2 of a tier, or of all, constants aside."""
         evicting = self._form.weighing == "evict"
         tiers, weights = self._problem.tiers, self._nothing()
         weights[self._stay] = 2 if tier is None else 2 * (tiers[self._homes[1]] == tier)
@@ -212,7 +216,7 @@ class Phases:
         )
 
     def _disturbs(self, placed: Sequence[int]) -> bool:
-        """Whether so many of each tier can only be placed if some pod leaves its node."""
+        """Return whether these numbers can be placed only if some pod leaves its node."""
         problem = self._problem
         packing, had = problem.packing, problem.old.sum(axis=0)
         free = packing.free - problem.old @ packing.requests
@@ -235,7 +239,7 @@ class Phases:
 
 
 class _Steps:
-    """For each workload whose edge share is worth something, a variable for each pod there."""
+    """One variable for each edge pod of workloads whose edge share has a benefit."""
 
     def __init__(self, problem: Problem, gains: Gains, rows: Rows, at: Ints) -> None:
         self._edge = np.array([n.tier is Tier.EDGE for n in problem.packing.nodes], dtype=np.bool_)
@@ -264,7 +268,7 @@ class _Steps:
                 rows.add([one, next_one], [1, -1], least=0)
 
     def _worths(self, workload: Workload, most: int) -> Ints:
-        """What each of so many pods adds on the edge, in nano-units."""
+        """Return what each of `most` edge pods adds, in nano-units."""
         now = int(self._old[self._edge][:, self._kinds[workload]].sum())
         gains = [self._gains.of_workload(workload, n - now) for n in range(most + 1)]
         added: Ints = np.array(gains[1:], dtype=np.int64) - np.array(gains[:-1], dtype=np.int64)
@@ -289,10 +293,9 @@ class _Steps:
 
 
 def _parts(number: int, share: float) -> list[float]:
-    """What part of the time that is left each goal may take.
+    """Return the part of the remaining time for each goal.
 
-    Each has its part of `share`, and half of the rest that is left when its turn comes; what one
-    does not use the others have.
+    Each has an equal part of `share`, and half of what is left when its turn comes.
     """
     reserved, pool, left, parts = share / number, 1 - share, 1.0, list[float]()
     for _ in range(number - 1):

@@ -1,9 +1,7 @@
-"""A placement as a plan: which pods move, in which order, which go, and which get their first node.
+"""Packing plans: which pods migrate, in which order, which are evicted, and which get a node.
 
-A pod that moves is on two nodes for a while, and no pod is ever missing: so only that is a plan
-which finds room for each move in turn. Moves that wait for one another in a circle are let out by
-one that stops over where there is room. What cannot be carried out all the same is left as it is,
-and then those that wait have what room there is.
+A migrating pod is on two nodes for a while, so each migration needs free capacity in turn. Cycles
+are broken by stopovers. Infeasible migrations are dropped, and pending pods get the free capacity.
 """
 
 from collections.abc import Container, Mapping
@@ -20,13 +18,13 @@ from kubedsm.optimizer.moving.proposal import allowed_of
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Moves
 from kubedsm.optimizer.packing.problem import Problem
 
-#: What the rules about other pods did not allow where it was tried.
+#: Placements that rules between pods rejected.
 Refused = tuple[tuple[Pod, NodeName], ...]
 
 
 @attrs.frozen(eq=False)
 class Plan:
-    """What is done: first the pods evicted go, then the legs, at last the awaited pods come."""
+    """Plan: evicted pods go first, then the legs, then the awaited pods come."""
 
     moves: Moves = ()
     legs: tuple[Leg, ...] = ()
@@ -36,9 +34,9 @@ class Plan:
 
 
 def plan_of(problem: Problem, loads: Ints, *, gaps: bool) -> Plan:
-    """What leads to these loads, or as far in their direction as it can be carried out.
+    """Return the plan to these loads, as far as it is feasible.
 
-    gaps: pods that move may be missing for a while: all of them leave before any comes.
+    gaps: all pods that migrate leave before any comes.
     """
     moves, awaited, evicted = _transfers(problem, loads)
     if gaps:
@@ -47,7 +45,7 @@ def plan_of(problem: Problem, loads: Ints, *, gaps: bool) -> Plan:
 
 
 def trimmed(problem: Problem, plan: Plan, deadline: Deadline) -> Plan:
-    """The same without what makes no room for anything that comes, as far as there is time."""
+    """Return the plan without disruptions that make no room for an arrival, as time allows."""
     gone = (*plan.evicted, *(move.pod for move in plan.moves))
     room, needless = problem.room_after(loads_after(problem, plan)), set[Uid]()
     for pod in gone:
@@ -66,7 +64,7 @@ def trimmed(problem: Problem, plan: Plan, deadline: Deadline) -> Plan:
 
 
 def _without(problem: Problem, plan: Plan, gone: Container[Uid]) -> Plan | None:
-    """The plan without these moves and evictions; None if it needs them."""
+    """Return the plan without these disruptions; None if it needs them."""
     moves = tuple(move for move in plan.moves if move.pod.uid not in gone)
     evicted = tuple(pod for pod in plan.evicted if pod.uid not in gone)
     fewer = _carried_out(problem, moves, plan.awaited, evicted)
@@ -75,7 +73,7 @@ def _without(problem: Problem, plan: Plan, gone: Container[Uid]) -> Plan | None:
 
 
 def _carried_out(problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[Pod, ...]) -> Plan:
-    """As far as it can be."""
+    """Return the feasible part of the plan."""
     refused: Refused = ()
     free = dict(problem.snapshot.free)
     for pod in evicted:
@@ -96,7 +94,7 @@ def _carried_out(problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[
 
 
 def loads_after(problem: Problem, plan: Plan) -> Ints:
-    """Where the pods are once the plan is carried out."""
+    """Return the loads after the plan."""
     loads = problem.old.copy()
     rows = problem.row_of
     for move in (*plan.moves, *plan.awaited):
@@ -110,7 +108,7 @@ def loads_after(problem: Problem, plan: Plan) -> Ints:
 
 
 def _transfers(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, ...]]:
-    """Which pods move, which of those that wait come, and which have no place any more."""
+    """Return the pods that migrate, the pending pods that come, and the pods without a place."""
     moves: list[Move] = []
     awaited: list[Move] = []
     evicted: list[Pod] = []
@@ -170,7 +168,7 @@ def _reserve_stopover(problem: Problem, spare: Ints, move: Move) -> NodeName | N
 
 
 def _placed(problem: Problem, awaited: Moves, room: Ints) -> Moves:
-    """Pods that wait, where there is room for them: those and there first that were meant."""
+    """Place pending pods in the free capacity, intended pods on intended nodes first."""
     meant = {move.pod.uid: problem.row_of[move.target] for move in awaited}
     waiting = [pod for of_kind in problem.waiting for pod in of_kind]
     waiting.sort(

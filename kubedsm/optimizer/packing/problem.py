@@ -1,8 +1,6 @@
-"""The whole cluster as one packing: pods that may be anywhere, and pods that wait for a node.
+"""Whole cluster as one packing problem: movable pods and pending pods on all nodes.
 
-As in `packing`, pods that are interchangeable are a kind, and a placement is a matrix of counts.
-Here a kind has pods that run and pods that wait: which of them goes where is only said once it is
-known how many are to be where.
+As in `matching.problem`, interchangeable pods are a kind, and a placement is a matrix of counts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +27,7 @@ _Alike = tuple[PodClass | EquivalenceClass, Workload | None]
 
 @attrs.frozen(eq=False)
 class Problem:
-    """S kinds on N nodes. Loads, N x S: how many pods of each kind are on each node."""
+    """S kinds on N nodes. Loads, N x S: number of pods of each kind on each node."""
 
     snapshot: Snapshot
     #: all pods of each kind, those that run and those that wait; the room once none of them is
@@ -54,10 +52,10 @@ class Problem:
     def of(
         cls, snapshot: Snapshot, movable: Movable, gains: Gains, *, allow_evictions: bool
     ) -> Self:
-        """movable: why a pod must stay where it is, or None.
+        """Build the problem; movable: the reason why a pod must stay, or None.
 
-        Pods that must stay only hold room. Others may be evicted, if that is allowed, where pods of
-        a higher priority wait.
+        Fixed pods only hold capacity. Others may be evicted, if allowed, for pending pods of a
+        higher priority.
         """
         rows = NodeRows(snapshot.index, snapshot.room, np.flatnonzero(~snapshot.index.tierless))
         ours = (p for p in snapshot.pods.values() if p.scheduler_name == snapshot.scheduler_name)
@@ -87,7 +85,7 @@ class Problem:
 
     @cached_property
     def running(self) -> tuple[Mapping[int, tuple[Pod, ...]], ...]:
-        """Of each kind, by row, the pods that run there, the oldest first."""
+        """Running pods of each kind by row, oldest first."""
         return tuple(self._running(kind) for kind in self.packing.kinds)
 
     def _running(self, kind: Kind) -> Mapping[int, tuple[Pod, ...]]:
@@ -101,7 +99,7 @@ class Problem:
 
     @cached_property
     def waiting(self) -> tuple[tuple[Pod, ...], ...]:
-        """Of each kind, those that wait, the oldest first."""
+        """Pending pods of each kind, oldest first."""
         kinds = self.packing.kinds
         return tuple(tuple(pod for pod in k.pods if pod.node_name is None) for k in kinds)
 
@@ -114,16 +112,16 @@ class Problem:
         return {name: row for row, name in enumerate(self.names)}
 
     def asks_of(self, pod: Pod) -> Ints:
-        """R"""
+        """Return R."""
         asks: Ints = self.packing.requests[self.kind_of[pod.uid]]
         return asks
 
     def rows_of(self, free: Mapping[NodeName, Resources]) -> Ints:
-        """N x R, below zero too."""
+        """Return N x R, negative amounts included."""
         return amounts_of_all([free[name] for name in self.names], self.packing.axes)
 
     def room_after(self, loads: Ints) -> Ints:
-        """N x R, what is free once so many are there, where that is less than nothing too."""
+        """Return N x R, the free capacity with these loads, negative amounts included."""
         room: Ints = self._free - (loads - self.old) @ self.packing.requests
         return room
 
@@ -132,7 +130,7 @@ class Problem:
         return self.rows_of(self.snapshot.free)
 
     def fitting(self, pod: Pod, room: Ints) -> list[int]:
-        """The rows that take the pod, with that room."""
+        """Return the rows that accept the pod with this free capacity."""
         kind = self.kind_of[pod.uid]
         asks = self.packing.requests[kind]
         enough = ((room >= asks) | (asks == 0)).all(axis=1)
@@ -140,7 +138,7 @@ class Problem:
         return found
 
     def without(self, refused: Iterable[tuple[Pod, NodeName]]) -> Self:
-        """The same with no more pods of these kinds on those nodes than there are."""
+        """Return the problem with no further pods of these kinds on these nodes."""
         most = self.packing.most.copy()
         for pod, node in refused:
             at = self.names.index(node), self.kind_of[pod.uid]
@@ -148,12 +146,12 @@ class Problem:
         return attrs.evolve(self, packing=attrs.evolve(self.packing, most=most))
 
     def placed(self, loads: Ints) -> tuple[int, ...]:
-        """How many pods of each tier have a node."""
+        """Return the number of placed pods of each tier."""
         counts = np.bincount(self.tiers, loads.sum(axis=0), minlength=len(self.priorities))
         return tuple(counts.astype(np.int64).tolist())
 
     def kept(self, loads: Ints) -> Ints:
-        """S, how many pods that had a node have one, the same or another."""
+        """Return S, the running pods that have a node, the same or another."""
         counts, had = loads.sum(axis=0), self.old.sum(axis=0)
         most: Ints = np.minimum(counts, had)
         if not self.evict_rather:
@@ -168,7 +166,7 @@ def amounts_of_all(listed: Sequence[Resources], axes: Sequence[str]) -> Ints:
 
 
 def _emptied(rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]) -> Room:
-    """What is free of what these pods ask for, once those are gone."""
+    """Return the free capacity of the requested resources without these pods."""
     free = dict(snapshot.free)
     for pod in gone:
         if pod.node_name is not None:
@@ -204,6 +202,7 @@ def _kinds(
 
 
 def _counted(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
+    """Return N x S, running pods."""
     at = {node.name: row for row, node in enumerate(rows.nodes)}
     old = np.zeros((len(at), len(kinds)), dtype=np.int64)
     for kind, of in enumerate(kinds):
@@ -214,7 +213,7 @@ def _counted(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
 
 
 def _most(packing: Packing, room: Ints, old: Ints) -> Ints:
-    """N x S, how many fit if there are no others; never fewer than are there."""
+    """Return N x S, how many fit without other kinds, at least as many as run there."""
     asked = np.maximum(packing.requests, 1)
     fits = room[:, None, :] // asked[None, :, :]
     fits[:, packing.requests == 0] = np.iinfo(np.int64).max

@@ -1,8 +1,7 @@
-"""One pod by itself, at one look over the nodes if its class and a node say all there is to say.
+"""Placement of a single pod in one pass over the nodes, with the result of `make_decision`.
 
-It goes where `decision.make_decision` would have it, without tables: to the edge if that gains
-QoS, or costs none and joins fewer replicas, or as many and leaves less of the edge to waste; there
-to the node with the fewest, and of these the one that wastes least; else to the cloud.
+To the edge if that gains QoS, or costs none and joins fewer replicas, or as many and reduces
+fragmentation; there to the node with the fewest replicas, then the least fragmentation.
 """
 
 from collections.abc import Callable
@@ -30,10 +29,7 @@ def place_alone(
     fragmentation: Fragmentation,
     spread: ReplicaSpread | None = None,
 ) -> Choice:
-    """Where the pod goes; of equal nodes, to the first. `gain`: the QoS that it adds on the edge.
-
-    spread: of the pod's workload, if it matters.
-    """
+    """Return the node of the pod; gain: QoS that the pod adds on the edge."""
     fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
     company = np.zeros(len(edge.index), dtype=np.int64)
     if spread is not None and spreads(pod):
@@ -70,9 +66,8 @@ def choose_node(
 ) -> tuple[int, int] | None:
     """Return the position of the node that a single pod goes to, and the fragmentation added.
 
-    open_to: the nodes that take the pod. added: the fragmentation that the pod adds to these rows
-    of the edge. company, penalties: by position, how many replicas the pod would join, and by how
-    much it prefers other nodes.
+    open_to: nodes that accept the pod. added: fragmentation that the pod adds to these edge rows.
+    company, penalties: by position, replicas that the pod joins, and its penalty.
     """
     target = _least_allocated(requests, cloud.only(open_to), company, penalties)
     rows = np.flatnonzero(open_to[edge.positions])
@@ -106,7 +101,7 @@ def _least_allocated(
 
 
 def rejection_elsewhere(snapshot: Snapshot, pod: Pod, node: Node) -> Rejection | None:
-    """Why another node would not take a pod that leaves its own; None if it would."""
+    """Return why another node would reject a pod that leaves its own; None if it would not."""
     if is_plain(snapshot, [pod]):
         return rejection(pod.pod_class, node, snapshot.free[node.name])
     return Feasibility.of(snapshot).without_pod(pod.uid).rejection(pod, node.name)

@@ -1,4 +1,4 @@
-"""A batch of pods that are to be placed, and what is known of where they could go."""
+"""Batch of pods to be placed, and the shared data of its decision."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,6 +38,8 @@ from kubedsm.plugins.scene import Rejection
 
 @attrs.frozen(eq=False)
 class Batch:
+    """Batch with the snapshot, the objective and the limits of its decision."""
+
     snapshot: Snapshot
     #: in the order in which they are served
     pods: Sequence[Pod]
@@ -76,9 +78,9 @@ class Batch:
         return attrs.evolve(choice, looked_at=looked_at)
 
     def plain_choice(self) -> Choice:
-        """By some of the cloud, if all that it ever takes of the batch has room there at once.
+        """Choose by a sample of the cloud if the sample holds the whole batch.
 
-        So that no pod is left out, nor kept at the edge, for what was not looked at.
+        Else by the whole cloud.
         """
         looked_at = self._looked_at()
         if looked_at is not None:
@@ -107,7 +109,7 @@ class Batch:
     def _in_cloud(
         self, batch_kinds: Sequence[Kind], cloud: NodeRows
     ) -> tuple[ReplicaLadders | None, Packing]:
-        """The ladders are those of the edge as well."""
+        """Return the replica ladders, of the edge as well, and the cloud's packing."""
         if self.spread is None:
             return None, Packing.of(batch_kinds, cloud)
         replicas = ReplicaLadders.of(batch_kinds, self.edge + cloud, self.spread)
@@ -128,7 +130,7 @@ class Batch:
         )
 
     def bindings(self, choice: Choice) -> tuple[Binding, ...]:
-        """In the order in which the pods are served."""
+        """Return the bindings in serving order."""
         placed = {
             pod.uid: Binding(pod, node, tier)
             for tier, targets in ((Tier.EDGE, choice.edge), (Tier.CLOUD, choice.cloud))
@@ -153,7 +155,7 @@ class Batch:
         return shares_after(self.shares, more)
 
     def standing(self, bindings: Sequence[Binding]) -> tuple[list[int], list[int]]:
-        """What they are worth before preferences: pods by their turn, then QoS by level."""
+        """Return the value before penalties: pods by turn, then QoS by level."""
         placed, worth = self.by_turn(bindings), self.by_level(bindings)
         return (
             [placed[turn] for turn in sorted(placed, reverse=True)],
@@ -161,14 +163,14 @@ class Batch:
         )
 
     def by_turn(self, bindings: Iterable[Binding]) -> dict[Turn, int]:
-        """How many of their pods have each turn of the batch."""
+        """Return the number of pods with each turn."""
         placed = dict.fromkeys(map(self.turn, self.pods), 0)
         for binding in bindings:
             placed[self.turn(binding.pod)] += 1
         return placed
 
     def by_level(self, bindings: Iterable[Binding]) -> dict[int, int]:
-        """The QoS of the workloads of the batch that have each level."""
+        """Return the QoS of the batch's workloads of each level."""
         after, levels = self.shares_after(bindings), levels_of(self.pods) or {}
         by_level: dict[int, dict[Workload, Share]] = {}
         for pod in self.pods:
@@ -183,7 +185,10 @@ class Batch:
     def certificates(
         self, bindings: Sequence[Binding], most: Choice, proof: Proof
     ) -> tuple[Certificate, ...]:
-        """Of what is not proven; `most` is no worse than any placement, but for its own."""
+        """Return certificates of goals that are not proven.
+
+        `most` is an upper bound on any placement.
+        """
         known = {PLACED: proof.placed, QOS: proof.qos}
         if all(known.values()):
             return ()
@@ -196,7 +201,7 @@ class Batch:
         return tuple(each for each in found if not known[each.goal])
 
     def turn(self, pod: Pod) -> Turn:
-        """Pods with a greater one are placed before any number with a lesser."""
+        """Return the turn of the pod."""
         return (self.ranks[pod.uid] if self.ranks else NO_RANK).turn
 
     def plain_proof(self, bindings: Sequence[Binding]) -> Proof:
@@ -231,7 +236,7 @@ class Batch:
     def why_not(
         self, bindings: Sequence[Binding], unplaced: Sequence[Pod]
     ) -> dict[Uid, Mapping[NodeName, Rejection]]:
-        """What each node has against each of these pods, once the bindings are carried out."""
+        """Return the rejections of each of these pods by each node, after the bindings."""
         snapshot = self.snapshot
         if not unplaced:
             return {}
@@ -247,6 +252,6 @@ class Batch:
 
 
 def others(pods: Iterable[Pod], bindings: Iterable[Binding]) -> list[Pod]:
-    """Those that have none of the bindings."""
+    """Return the pods without a binding."""
     placed = {binding.pod.uid for binding in bindings}
     return [pod for pod in pods if pod.uid not in placed]

@@ -1,9 +1,7 @@
-"""The kinds of a batch whose pods, or the pods around it, have rules or wishes about each other.
+"""Kinds of a batch with rules or preferences between pods.
 
-What `problem.kinds` is for pods that a class and a node decide about. A kind's nodes are those that
-may take such a pod in the end: all that take it now, and those that might once others of the batch
-are in place, where its affinity or its spread constraints look at them. So no placement that the
-rules allow is lost, and the best that `match` finds is the best there is, if it passes the rules.
+A kind's nodes are those that accept the pod now, and those that might once other pods of the batch
+are in place, by affinity or spread. So no allowed placement is lost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,10 +30,9 @@ _Key = tuple[
 
 
 def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
-    """Whether a class and a node, each by itself, say all there is to say of these pods.
+    """Return whether a class and a node alone decide about these pods.
 
-    None of them has rules or wishes about others, no pod has any that are about one of them, and
-    no node would rather not have them.
+    None has rules or preferences about other pods, or is subject to any, and no node repels softly.
     """
     if any(speaks_of_others(pod.pod_class) or pod.pod_class.rules.preferences for pod in batch):
         return False
@@ -67,11 +64,10 @@ def judged_kinds(
     preferences: bool = True,
     told_apart: bool = False,
 ) -> tuple[Kind, ...]:
-    """The kinds of these pods on the nodes of `feasibility`, in canonical order.
+    """Return the kinds of these pods in canonical order.
 
-    Pods of which a node takes no two are only of a kind with their like. Others may be of a kind
-    though rules look at them differently, unless they are to be told apart: whether those are kept
-    is seen afterwards, pod by pod.
+    Pods of which a node accepts no second are a kind with their equals only. Other kinds may mix
+    equivalence classes, unless told_apart: rules are checked pod by pod afterwards.
     """
     alike: dict[tuple[EquivalenceClass, Rank], list[Pod]] = {}
     for pod in pods:
@@ -106,7 +102,7 @@ def judged_kinds(
 def _waits_for_others(
     candidate: EquivalenceClass, candidates: Iterable[EquivalenceClass], surroundings: Surroundings
 ) -> bool:
-    """Whether one of these pods, once it has a node, may open others to the candidate."""
+    """Return whether one of these pods, once placed, may open nodes to the candidate."""
     rules = candidate.rules
     looks = [tuple(Selection.of(term) for term in rules.affinity)] if rules.affinity else []
     looks += [(Selection(c.selector, (c.namespace,)),) for c in rules.spread]
@@ -118,7 +114,7 @@ def _waits_for_others(
 
 
 def _once(candidate: EquivalenceClass, index: NodeIndex, surroundings: Surroundings) -> Mask:
-    """The nodes that reject a second pod like this one: whatever it is, the first is as near."""
+    """Return the nodes that reject a second pod like the candidate."""
     rules = candidate.rules
     if rules.ports or any(not shared_disk(disk) for disk in rules.disks):
         return index.every()
@@ -132,7 +128,7 @@ def _once(candidate: EquivalenceClass, index: NodeIndex, surroundings: Surroundi
 def _disliked(
     pod: Pod, feasibility: Feasibility, open_to: Mask
 ) -> tuple[tuple[NodeName, int], ...]:
-    """The nodes that the pod likes less than the best, by how much, in name order."""
+    """Return the nodes with a penalty, in name order."""
     nodes, names = np.flatnonzero(open_to), feasibility.index.names
     penalties = feasibility.penalties_at(pod, nodes)
     found = zip(nodes[penalties > 0].tolist(), penalties[penalties > 0].tolist(), strict=True)

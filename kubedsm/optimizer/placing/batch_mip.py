@@ -1,12 +1,9 @@
-"""The choice about a batch as an integer programme, for what is beyond the bounds of the tables.
+"""Integer programme of a batch above the exact-search limit, its upper bounds, and its parts.
 
-It says what `decision.make_decision` says, in the same order: most pods placed, those of the
-greatest turn first; QoS by level; then the most even shares, by level; then where pods like to be.
-A variable counts the pods of a kind on a node. Further ones count whose pods are on the edge, and
-each of a workload's steps up in QoS is one that is taken or not.
-
-A cloud that has room for the whole batch is one node without limits: then it costs nothing that
-there are many nodes.
+The goals are those of `make_decision`: pods placed by turn; QoS by level; evenness by level;
+penalties. Variables count the pods of a kind on a node; further ones count whose pods are on the
+edge, and steps of QoS. A cloud that holds the whole batch is one node without limits. Kinds that
+share no workload and no node are solved as independent parts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +34,7 @@ _ROUNDED = 2
 
 @attrs.frozen(eq=False)
 class IntegerChoice:
-    """Made by `integer_choice`."""
+    """Programme of a batch, made by `integer_choice`."""
 
     members: Sequence[Demand]
     programme: Programme
@@ -54,10 +51,7 @@ class IntegerChoice:
     steps: tuple[Ints, ...]
 
     def hint(self, on_edge: Ints, in_cloud: Ints, picks: Picks) -> Ints:
-        """The values of a choice that was made otherwise; those that `also` added are 0.
-
-        on_edge, in_cloud: its loads, N x S each.
-        """
+        """Return the values of another choice, as a start solution; variables of `also` are 0."""
         values = np.zeros(len(self.programme.upper), dtype=np.int64)
         others = self.loads[len(on_edge) :]
         loads = in_cloud if len(others) == len(in_cloud) else in_cloud.sum(axis=0, keepdims=True)
@@ -73,7 +67,7 @@ class IntegerChoice:
         return values
 
     def picks(self, values: Ints) -> Picks:
-        """Whose pods are on the edge."""
+        """Return the edge pods by workload and kind."""
         return {
             (self.members[member].workload, kind): int(values[variable])
             for member, kind, variable in zip(
@@ -91,10 +85,9 @@ def integer_choice(
     also: Also | None = None,
     roomy: Ints | None = None,
 ) -> IntegerChoice:
-    """The programme of a batch; both packings have the same kinds, and the members their pods.
+    """Build the programme; both packings have the same kinds, and the members their pods.
 
-    roomy: S, if the cloud has room for so many pods of each kind, and never for more, and it does
-    not matter on which of its nodes they are.
+    roomy: S, pods of each kind that the cloud holds in any case; then its nodes do not matter.
     """
     rows = Rows()
     on_edge = _on_nodes(rows, edge)
@@ -125,7 +118,7 @@ def integer_choice(
 
 
 def _on_nodes(rows: Rows, packing: Packing) -> Ints:
-    """Variables, N x S, and what keeps them within the room of the nodes."""
+    """Add variables, N x S, within the capacity of the nodes."""
     upper = packing.fitting
     variables = rows.variables(upper)
     for resource, asked in enumerate(packing.requests.T):
@@ -137,7 +130,7 @@ def _on_nodes(rows: Rows, packing: Packing) -> Ints:
 
 
 def _steps(rows: Rows, scores: Ints) -> Ints:
-    """A variable for each pod more of a workload; in order, where greater gains follow lesser."""
+    """Add a variable for each further pod of a workload, ordered where gains are not concave."""
     steps = rows.variables(np.ones(len(scores) - 1, dtype=np.int64))
     if (np.diff(scores, 2) > _ROUNDED).any():
         ones = np.ones((len(steps) - 1, 1), dtype=np.int64)
@@ -158,7 +151,7 @@ def turn_called(turn: Turn) -> str:
 
 
 def turns_of(packing: Packing) -> Iterator[tuple[str, Mask]]:
-    """Of each turn, the greatest first: what it is called, and its kinds."""
+    """Yield the name and the kinds of each turn, the greatest first."""
     turns = [kind.rank.turn for kind in packing.kinds]
     for turn in sorted(set(turns), reverse=True):
         yield turn_called(turn), np.array([each == turn for each in turns], dtype=np.bool_)
@@ -169,7 +162,7 @@ def level_called(level: int) -> str:
 
 
 def levels_of(members: Sequence[Demand]) -> Iterator[tuple[str, list[int]]]:
-    """Of each level, the greatest first: what it is called, and which members have it."""
+    """Yield the name and the members of each level, the greatest first."""
     for level in sorted({member.level for member in members}, reverse=True):
         of_level = [at for at, member in enumerate(members) if member.level == level]
         yield level_called(level), of_level
@@ -201,9 +194,9 @@ _FLOAT_ERROR = 0.01
 def upper_bounds(
     edge: Packing, cloud: Packing, members: Sequence[Demand], objective: Objective
 ) -> dict[tuple[str, str], int]:
-    """Of pods placed by turn and of QoS by level: the goal's name and whose it is, and its bound.
+    """Return upper bounds on pods placed by turn and QoS by level (fractional knapsack relaxation).
 
-    As the goals of `integer_choice`: QoS is what the batch adds to it, in nano-units.
+    All nodes that accept a kind are one, pods may be split, and only the scarcest resource counts.
     """
     most: dict[tuple[str, str], int] = {}
     whole = Packing.of(edge.kinds, edge.rows + cloud.rows)
@@ -230,13 +223,13 @@ def upper_bounds(
 
 
 def _room(packing: Packing, kinds: Mask) -> Ints:
-    """R, on all nodes that take a pod of one of these kinds."""
+    """Return R, free capacity of nodes that accept one of these kinds."""
     room: Ints = packing.free[packing.feasible[:, kinds].any(axis=1)].sum(axis=0)
     return room
 
 
 def _most(gains: NDArray[np.float64], requests: Ints, room: Ints) -> int:
-    """The most that some of these pods gain together; K, K x R, R."""
+    """Return the most that some of these pods gain together; K, K x R, R."""
     least = float(gains.sum())
     for asked, free in zip(requests.T.astype(np.float64), room.tolist(), strict=True):
         dear = np.flatnonzero(asked)
@@ -250,6 +243,8 @@ def _most(gains: NDArray[np.float64], requests: Ints, room: Ints) -> int:
 
 @attrs.frozen(eq=False)
 class Chosen:
+    """Placement with its proof and certificates."""
+
     placement: Placement
     proof: Proof
     #: of what is not proven; how even the shares are is in units that would tell nobody anything
@@ -266,7 +261,7 @@ def chosen_beyond(
     first: Placement,
     bounds: Bounds,
 ) -> Chosen:
-    """As good a choice as can be had; `first` is one that was found quickly."""
+    """Return the best choice of heuristics and solver; `first` was found quickly."""
     placement = best_by_heuristics(edge, cloud.packing, members, first, bounds.deadline)
     posed = integer_choice(edge, cloud.packing, members, objective, roomy=cloud.endless)
     limits = upper_bounds(edge, cloud.packing, members, objective)
@@ -280,7 +275,7 @@ def chosen_beyond(
 
 
 def _read(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:
-    """What the values mean, `nodes` at the edge; the cloud's pods spread out, if they can be."""
+    """Return the placement of these values, the cloud's pods spread out if possible."""
     on_edge, in_cloud = values[posed.loads[:nodes]], values[posed.loads[nodes:]]
     spread, disliked = cloud.place(in_cloud.sum(axis=0)), cloud.packing.penalties
     if cloud.endless is not None or (
@@ -291,7 +286,7 @@ def _read(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> P
 
 
 def proof_of(certificates: Iterable[Certificate]) -> Proof:
-    """What of it has been proven; preferences come after evenness."""
+    """Return what the certificates prove; penalties come after evenness."""
     doubtful = {certificate.goal for certificate in certificates if not certificate.proven}
     return attrs.evolve(
         NO_PROOF,
@@ -305,7 +300,7 @@ Choose = Callable[[Packing, CloudRoom, Sequence[Demand], Bounds], Chosen]
 
 
 def parts_of(edge: Packing, cloud: CloudRoom, members: Sequence[Demand]) -> list[Ints]:
-    """The kinds of each part."""
+    """Return the kinds of each independent part."""
     nodes = (
         [edge.feasible] if cloud.endless is not None else [edge.feasible, cloud.packing.feasible]
     )
@@ -323,7 +318,7 @@ def chosen_by_parts(
     bounds: Bounds,
     choose: Choose,
 ) -> Chosen:
-    """What is chosen for each part by itself, put together."""
+    """Choose for each part by itself, and combine the results."""
     picks: Picks = {}
     on_edge, in_cloud = edge.nothing(), cloud.packing.nothing()
     made = []
@@ -354,7 +349,7 @@ Amounts = Mapping[tuple[str, str], int]
 
 
 def amounts(placed: Mapping[Turn, int], worth: Mapping[int, int]) -> Amounts:
-    """Pods placed, by turn, and QoS, by level."""
+    """Return pods placed by turn, and QoS by level."""
     found = {(PLACED, turn_called(turn)): placed[turn] for turn in sorted(placed, reverse=True)}
     found |= {(QOS, level_called(level)): worth[level] for level in sorted(worth, reverse=True)}
     return found
@@ -363,10 +358,9 @@ def amounts(placed: Mapping[Turn, int], worth: Mapping[int, int]) -> Amounts:
 def shortfalls(
     reached: Amounts, best: Amounts, certificates: Iterable[Certificate]
 ) -> Iterator[Certificate]:
-    """What may be missing of what was reached, where `best` knows of no more rules.
+    """Yield certificates of the gaps between the reached amounts and the bounds.
 
-    certificates: of what is not proven of the best; several of a goal are of parts that add up.
-    Where less was reached, nothing is known of the goals that come after that.
+    certificates: unproven goals of `best`; several of one goal are of parts that add up.
     """
     gaps: dict[tuple[str, str], int] = {}
     notes: dict[tuple[str, str], str] = {}

@@ -1,11 +1,8 @@
-"""The pods of a decision dealt out anew within their tiers, so that nodes are used evenly.
+"""Load-aware post-processing: pods of a decision are reassigned within their tiers.
 
-What decisions compare does not change with the pods of the batch, but load does: each of a burst
-would see the same idle node. So load has its say when all is decided but where in its tier a pod
-goes. One after the other, each is offered the nodes of its tier that take it beside all the others,
-with no more of its replicas together than it was to have. It goes where what it likes and the load
-score come to most, as kube-scheduler sums them, with what those before it will use; it stays where
-nothing is better, or nothing is known of its node.
+One pod after the other may go to a node of its tier that accepts it next to all others, with no
+more replicas together. It goes where load score less penalty is greatest, with the expected use of
+the pods before it; it stays where nothing is better or the node's use is unknown.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -29,19 +26,19 @@ from kubedsm.plugins.scene import Rejection
 
 
 class _Rules(Protocol):
-    """The cluster with all pods of the batch where they are."""
+    """Cluster with all pods of the batch in place."""
 
     def open_to(self, binding: Binding) -> Mask | None:
-        """The nodes that take the pod, whose turn it is; None if its own no longer does."""
+        """Return the nodes that accept the pod; None if its own no longer does."""
 
     def disliked(self, pod: Pod, at: Positions) -> Ints:
-        """By how much less than the best of these nodes the pod likes each."""
+        """Return the penalty of each of these nodes."""
 
     def put(self, binding: Binding, node: NodeName) -> bool:
-        """Have it there instead; False, with nothing changed, if that breaks rules of others."""
+        """Migrate the pod; return False, with nothing changed, if that breaks rules of others."""
 
     def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
-        """Why nodes do not take a pod that was left over."""
+        """Return why nodes reject an unplaced pod."""
 
 
 def dealt_by_load(
@@ -54,14 +51,10 @@ def dealt_by_load(
     spread: bool = True,
     closed: Collection[NodeName] = (),
 ) -> Decision:
-    """The decision with its pods where load would have them.
+    """Return the decision with its pods balanced by load within their tiers.
 
-    The same pods are placed in the same tiers, with replicas no less apart. Where nothing is
-    measured, or there is no time, or a pod that was left over would have room then, it is the
-    decision as it was.
-
-    spread: whether it matters how replicas stand together. closed: nodes that no pod may come to
-    that was not to go there; nor to a node of the cloud that the decision did not look at.
+    Unchanged without measurements, after the deadline, or if an unplaced pod would fit then.
+    spread: whether replicas are kept apart. closed: nodes that get no further pods.
     """
     loads = Loads.of(goal, snapshot) if goal is not None and goal.weight else None
     if loads is None or not decision.bindings:
@@ -137,7 +130,7 @@ class _Dealing:
         return cls(loads, rules, apart, tiers)
 
     def place(self, binding: Binding) -> NodeName | None:
-        """Where the pod goes, whose turn it is; None if its node does not take it any more."""
+        """Return the node of the pod; None if its node no longer accepts it."""
         pod, names = binding.pod, self.loads.nodes.names
         open_to = self.rules.open_to(binding)
         if open_to is None:
@@ -160,7 +153,7 @@ class _Dealing:
         return node
 
     def _no_less_apart(self, pod: Pod, here: int) -> Mask:
-        """The nodes where it joins no more of its replicas than where it is."""
+        """Return the nodes where the pod joins no more replicas than on its own."""
         index = self.loads.nodes
         if self.spread is None or not spreads(pod):
             return index.every()
@@ -172,7 +165,7 @@ class _Dealing:
 
 @attrs.define(eq=False)
 class _Plain:
-    """Of pods whose class and a node, each by itself, say all there is to say."""
+    """Rules for pods about which a class and a node decide."""
 
     index: NodeIndex
     #: with all of them where they are
@@ -203,7 +196,7 @@ class _Plain:
 
 @attrs.define(eq=False)
 class _Ruled:
-    """In the order of the decision each keeps its rules as it comes, and all do in the end."""
+    """Rules between pods: each pod keeps them as it comes, and all do in the end."""
 
     #: with those that have had their turn, with all of them, and without the one whose turn it is
     come: Feasibility

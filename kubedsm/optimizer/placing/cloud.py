@@ -1,7 +1,6 @@
-"""Where pods go that do not go to the edge: where they fit, like to be, and least is allocated.
+"""Placement in the cloud: least allocated, and exact packing where that leaves pods out.
 
-The paper has one endless cloud node. Here there are many and finite ones, so it matters how much
-of what the edge leaves over the cloud can take.
+The paper has one endless cloud node. Here cloud nodes are finite.
 """
 
 import heapq
@@ -21,9 +20,9 @@ _MAX_NODE_SCORE = 100
 
 
 def least_allocated_score(allocatable: list[int], requested: list[int]) -> int:
-    """The score 0..100 that kube-scheduler's LeastAllocated gives; cpu and memory, equal weights.
+    """Return kube-scheduler's LeastAllocated score, 0..100, of CPU and memory with equal weights.
 
-    requested: with the pod in question; what was never requested at all counts as nothing.
+    requested: with the pod.
     """
     scores = [
         (size - asked) * _MAX_NODE_SCORE // size if asked <= size else 0
@@ -34,7 +33,7 @@ def least_allocated_score(allocatable: list[int], requested: list[int]) -> int:
 
 
 def score_with(requests: Resources, node: Node, free: Resources) -> int:
-    """That score of a node with so much room, once a pod with these requests is there, too."""
+    """Return the score of a node with this free capacity after one more pod."""
     size = node.allocatable
     cpu, memory = size.cpu - max(0, free.cpu), size.memory - max(0, free.memory)
     requested = [cpu + requests.cpu, memory + requests.memory]
@@ -42,7 +41,7 @@ def score_with(requests: Resources, node: Node, free: Resources) -> int:
 
 
 def least_allocated_scores(allocatable: Ints, requested: Ints) -> Ints:
-    """The same of T nodes, both T x 2."""
+    """Return the scores of T nodes, both arrays T x 2."""
     exists = allocatable > 0
     size = np.where(exists, allocatable, 1)
     scores = np.where(requested <= size, (size - requested) * _MAX_NODE_SCORE // size, 0)
@@ -51,11 +50,10 @@ def least_allocated_scores(allocatable: Ints, requested: Ints) -> Ints:
 
 
 def least_allocated(packing: Packing, counts: Ints) -> Ints:
-    """A placement, N x S, of so many pods of each kind, as far as this order finds room.
+    """Return a placement, N x S, of these numbers of pods, as far as they fit.
 
-    The higher priorities come first, then the largest pods; each goes where it likes best, then
-    where least is charged for it, then where least is allocated, then where fewest came, then to
-    the first node. Neither what pods like nor what is charged keeps any of them out.
+    By priority, then the largest first; each by least penalty, least charge, least allocation,
+    fewest arrivals, first node. Neither penalties nor charges keep a pod out.
     """
     loads = _spread_out(packing, counts)
     for looser in _looser(packing):
@@ -65,7 +63,7 @@ def least_allocated(packing: Packing, counts: Ints) -> Ints:
 
 
 def _looser(packing: Packing) -> Iterator[Packing]:
-    """The same as if nothing were charged, then as if pods liked nothing either."""
+    """Yield the packing without charges, then without penalties."""
     if packing.ladders:
         packing = attrs.evolve(packing, ladders=None)
         yield packing
@@ -85,7 +83,7 @@ def _spread_out(packing: Packing, counts: Ints) -> Ints:
 def _spread_kind(
     packing: Packing, kind: int, number: int, room: Ints, came: Ints, loads: Ints
 ) -> None:
-    """Put so many pods of a kind into the room, and to what came, and to the loads; N each."""
+    """Place pods of one kind and update capacity, arrivals and loads."""
     requests: list[int] = packing.requests[kind].tolist()
     # Only the node that was chosen changes, so that a heap stays right.
     best = _first_choices(packing, kind, number, room, came)
@@ -111,10 +109,7 @@ def _spread_kind(
 def _first_choices(
     packing: Packing, kind: int, number: int, room: Ints, came: Ints
 ) -> list[tuple[int, ...]]:
-    """Of so many nodes that are best for the next pod, what orders them, and the node.
-
-    No other gets one of so many pods: there always is one of these that none has come to.
-    """
+    """Return sort keys of the best nodes for the next pod, at most `number`."""
     requests = packing.requests[kind]
     fits = packing.most[:, kind] > 0
     for resource in np.flatnonzero(requests).tolist():
@@ -128,12 +123,12 @@ def _first_choices(
 
 
 def _sums_over(parts: Iterable[Ints]) -> Ints:
-    """The sums of one number of each part, with an axis for each."""
+    """Return the outer sum of these vectors."""
     return reduce(lambda sums, more: sums[..., None] + more, parts, np.zeros((), np.int64))
 
 
 def at_most(loads: Ints, counts: Ints) -> Ints:
-    """The placement without what exceeds so many pods of each kind, last nodes first."""
+    """Return the placement capped at these counts, last nodes first."""
     kept: Ints = np.minimum(loads.cumsum(axis=0), counts)
     kept[1:] -= kept[:-1].copy()
     return kept
@@ -141,7 +136,7 @@ def at_most(loads: Ints, counts: Ints) -> Ints:
 
 @attrs.frozen(eq=False)
 class CloudRoom:
-    """How many pods of what the edge leaves over the cloud can take."""
+    """Capacity of the cloud for pods that the edge leaves over."""
 
     packing: Packing
     #: a placement of the whole batch, as far as it goes
@@ -157,12 +152,12 @@ class CloudRoom:
 
     @classmethod
     def roomy(cls, packing: Packing) -> "CloudRoom | None":
-        """None unless it is `endless`."""
+        """Return the cloud if it holds the whole batch; else None."""
         room = cls(packing, least_allocated(packing, packing.counts), None)
         return None if room.endless is None else room
 
     def only(self, kinds: Ints, bounds: Bounds) -> "CloudRoom":
-        """For these of its kinds alone."""
+        """Restrict to these kinds."""
         packing = self.packing.only(kinds)
         if self.endless is None:
             return CloudRoom.of(packing, bounds)
@@ -170,21 +165,21 @@ class CloudRoom:
 
     @property
     def endless(self) -> Ints | None:
-        """S, if the cloud takes so many of each kind, whatever else, and none of its nodes more."""
+        """S: pods of each kind that the cloud holds in any case, if no node ever holds more.
+
+        Else None.
+        """
         surely: Ints = self.whole.sum(axis=0)
         ever = self.packing.counts * self.packing.feasible.any(axis=0)
         return surely if (surely == ever).all() else None
 
     @property
     def exact(self) -> bool:
-        """Whether `capacity` is the most that can be placed, and not only what surely can."""
+        """True if `capacity` is exact and not only a lower bound."""
         return self.table is not None or self.endless is not None
 
     def capacity(self, limits: Ints) -> Ints:
-        """What the cloud takes of what is left over, for every vector on the edge: its worth.
-
-        The vectors are those up to the limits; the answer has the shape limits + 1.
-        """
+        """Return the weighted pods that the cloud holds for every edge vector up to the limits."""
         weights = self.packing.weights or [1] * len(limits)
         left = [
             count - np.arange(limit + 1)
@@ -202,27 +197,24 @@ class CloudRoom:
         return most[np.ix_(*map(np.minimum, left, self.table.limits.tolist()))]
 
     def least_penalties(self, limits: Ints) -> Ints:
-        """The penalties of what is left over, for every vector on the edge, up to the limits.
-
-        As if each of these pods could have the node of the cloud that it likes best.
-        """
+        """Return a lower bound on the cloud penalties for every edge vector."""
         least = self.packing.least_penalties
         on_edge = tuple((limits + 1).tolist())
         return int(least @ self.packing.counts) - vector_sums(on_edge, least.tolist())
 
     def least_charges(self, limits: Ints) -> Ints:
-        """What is charged at least for what is left over, for every vector up to the limits."""
+        """Return a lower bound on the cloud charges for every edge vector."""
         return _sums_over(
             self._charges(kind)[int(self.packing.counts[kind]) - np.arange(limit + 1)]
             for kind, limit in enumerate(limits.tolist())
         )
 
     def least_charged(self, counts: Ints) -> int:
-        """What so many pods of each kind are charged at least."""
+        """Return a lower bound on the charges of these numbers of pods."""
         return sum(int(self._charges(kind)[n]) for kind, n in enumerate(counts.tolist()))
 
     def _charges(self, kind: int) -> Ints:
-        """What 0, 1, ... of all pods of a kind are charged at least, room aside."""
+        """Return the least charges of 0, 1, ... pods of a kind, capacity aside."""
         count = int(self.packing.counts[kind])
         nodes = np.flatnonzero(self.packing.feasible[:, kind])
         if self.packing.ladders is None or not len(nodes):
@@ -230,7 +222,7 @@ class CloudRoom:
         return self.packing.ladders.least(kind, nodes, count)
 
     def place(self, counts: Ints) -> Ints:
-        """A placement of so many pods of each kind: as many as `capacity` says."""
+        """Return a placement of these numbers of pods: as many as `capacity` says."""
         everything = bool((counts == self.packing.counts).all())
         spread = self.whole if everything else least_allocated(self.packing, counts)
         if int(spread.sum()) == int(counts.sum()):
@@ -249,13 +241,15 @@ class CloudRoom:
 
     @staticmethod
     def _sums(table: MatchTable) -> Ints:
-        """The worth of each vector the cloud can take; -1 where it cannot."""
+        """Return the weight of each vector that the cloud can hold; -1 for others."""
         costs = table.costs()
         sums = vector_sums(costs.shape, table.packing.weights)
         return np.where(costs < UNREACHABLE, sums, -1)
 
 
 class CloudHold:
+    """Test whether the cloud holds pods that leave the edge, with memory of earlier answers."""
+
     def __init__(self, packing: Packing, bounds: Bounds) -> None:
         """`packing`: the cloud nodes, and how many pods of each kind might leave the edge."""
         self.packing = packing
@@ -269,18 +263,18 @@ class CloudHold:
 
     @property
     def certain(self) -> bool:
-        """False once it could not be told whether some pods can be held."""
+        """False if some test exceeded the exact-search limit."""
         return self._told and all(hold.certain for hold in self._vacated.values())
 
     def takes(self, kind: int) -> bool:
-        """Whether one pod of that kind finds room."""
+        """Return whether one pod of the kind fits."""
         packing = self.packing
         requests = packing.requests[kind]
         fits = ((requests <= packing.free) | (requests == 0)).all(axis=1)
         return bool((fits & packing.feasible[:, kind]).any())
 
     def holds(self, counts: Ints) -> bool:
-        """Whether so many pods of each kind find room together."""
+        """Return whether these numbers of pods fit together."""
         if any((counts <= known).all() for known in self._enough):
             return True
         if any((counts >= known).all() for known in self._too_many):
@@ -290,7 +284,7 @@ class CloudHold:
         return held
 
     def vacated(self, room: Ints) -> "CloudHold":
-        """The cloud once pods with that much room, N x R, have left its nodes."""
+        """Return the cloud after pods with this capacity, N x R, have left."""
         key = room.tobytes()
         if key not in self._vacated:
             free = self.packing.free + room
@@ -298,10 +292,7 @@ class CloudHold:
         return self._vacated[key]
 
     def loads(self, counts: Ints) -> Ints | None:
-        """A placement of so many pods of each kind; None if there is none.
-
-        Where least is allocated; packed exactly if that leaves pods out.
-        """
+        """Return a placement of these numbers of pods; None if there is none."""
         if not counts.any():
             return self.packing.nothing()
         key = counts.tobytes()

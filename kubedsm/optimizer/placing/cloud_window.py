@@ -1,7 +1,6 @@
-"""How much of a large cloud is looked at for a batch: all of it, or some of its nodes in turn.
+"""Sampling of a large cloud: how many nodes a batch examines, and where the search starts.
 
-kube-scheduler looks at some of the nodes for each pod and goes on from there for the next one.
-Here that goes for batches and for the cloud: the edge is small, and what is decided there counts.
+As kube-scheduler's percentageOfNodesToScore, but a batch at a time and for the cloud only.
 """
 
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ from kubedsm.model.node_index import Mask, NodeIndex, nodes_to_find, window
 
 @attrs.frozen(slots=True)
 class LookedAt:
-    """So many nodes of a cloud of so many, in turn, from that one on."""
+    """Window of cloud nodes in round-robin order."""
 
     first: int
     number: int
@@ -23,7 +22,7 @@ class LookedAt:
 
     @property
     def following(self) -> int:
-        """Where to go on."""
+        """Start of the next window."""
         return (self.first + self.number) % self.of
 
     def __str__(self) -> str:
@@ -36,22 +35,24 @@ class LookedAt:
         return index.at(np.roll(index.of_tier(Tier.CLOUD), -self.first)[: self.number])
 
     def others(self, index: NodeIndex) -> Mask:
-        """The nodes of the cloud that were not looked at."""
+        """Return the cloud nodes outside the window."""
         return index.at(index.of_tier(Tier.CLOUD)) & ~self.nodes(index)
 
 
 @attrs.frozen(slots=True)
 class Sampling:
-    """What part of the cloud's nodes is enough, and where the search for them begins."""
+    """Sampling percentage and start."""
 
     #: as `nodes_to_find` takes it
     percentage: int = 100
     start: int = 0
 
     def looked_at(self, index: NodeIndex, taking: Iterable[Mask]) -> LookedAt | None:
-        """As few nodes as have enough for each kind of pod; None for the whole cloud.
+        """Return the smallest window with enough nodes for each kind of pod.
 
-        taking: of each kind, the nodes that take it. One that the whole cloud refuses is left out.
+        None for the whole cloud.
+
+        taking: nodes that accept each kind. Kinds that the whole cloud rejects are ignored.
         """
         order = index.of_tier(Tier.CLOUD)
         wanted = nodes_to_find(len(order), self.percentage)

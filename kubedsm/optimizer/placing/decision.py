@@ -1,9 +1,9 @@
-"""Which pods of a batch go to the edge, and which to the cloud: Algorithm 3, without migration.
+"""Edge or cloud: Algorithm 3 (`makeDecision`) without migration, exact within the limits.
 
-QoS depends on how many pods of each workload are on the edge, and room on how many of each kind.
-So the choice is made among vectors of counts, one number a kind: `match` says which of them fit
-and at what fragmentation, `split` what QoS the best sharing among the workloads gives. The paper
-compares sums of resources only; here a vector counts only if `match` really places it.
+QoS depends on how many pods of each workload are on the edge, and capacity on how many of each
+kind. The choice is among count vectors: `match` has the feasible ones with their fragmentation,
+`split` the best QoS of sharing a vector among workloads. The paper compares sums of resources; here
+a vector counts only if `match` places it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +32,8 @@ from kubedsm.plugins.scene import Rejection
 
 
 class Binding(NamedTuple):
+    """Pod, node and tier."""
+
     pod: Pod
     node: NodeName
     tier: Tier
@@ -40,7 +42,7 @@ class Binding(NamedTuple):
 def room_after(
     free: Mapping[NodeName, Resources], bindings: Iterable[Binding]
 ) -> dict[NodeName, Resources]:
-    """What is left free once they are carried out."""
+    """Return the free capacity after the bindings."""
     left = dict(free)
     for binding in bindings:
         left[binding.node] -= binding.pod.requests
@@ -49,26 +51,25 @@ def room_after(
 
 @attrs.frozen(slots=True)
 class Decision:
-    """Where the pods of a batch go, and why it is thought good.
+    """Bindings of a batch, their scores, and what is proven of them.
 
-    Scores are in nano-units of QoS, over all opted-in workloads; `before` has the batch pending,
-    that is, not on the edge. Fragmentation is that of all edge nodes together once the bindings
-    are carried out, 2^-32 of a node each.
+    Scores are in nano-units of QoS over all opted-in workloads, `before` without the batch.
+    Fragmentation is that of all edge nodes after the bindings, in units of 2^-32 node.
     """
 
-    #: in the order in which the pods are served; where rules of pods about pods have a say, in one
+    #: in serving order; with rules between pods, in an order
     #: in which each pod keeps them as it comes
     bindings: tuple[Binding, ...] = ()
-    #: pods that fit nowhere: why not, for every node, against the room that is left then
+    #: rejections by every node of pods that fit nowhere, with the capacity left then
     unplaced: Mapping[Uid, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
-    #: pods that nothing was decided about: they wait for the next batch
+    #: undecided pods, for the next batch
     late: tuple[Pod, ...] = ()
     score_before: int = 0
     score_after: int = 0
     fragmentation: int = 0
     #: of what nothing better exists
     proof: Proof = attrs.field(factory=Proof)
-    #: of what is not proven, what it came to, and what it could have come to at most: pods placed,
+    #: value and upper bound of goals that are not proven: pods placed,
     #: and the QoS that the batch adds, in nano-units
     certificates: tuple[Certificate, ...] = ()
     shares_before: Mapping[Workload, Share] = attrs.field(factory=dict)
@@ -80,13 +81,13 @@ class Decision:
 
     @property
     def proven(self) -> bool:
-        """Nothing better exists in any respect."""
+        """True if no better decision exists in any respect."""
         return self.proof.whole
 
 
 @attrs.frozen(eq=False)
 class Choice:
-    """Which pods go to which node; the others fit nowhere."""
+    """Targets on the edge and in the cloud; other pods fit nowhere."""
 
     edge: Targets
     cloud: Targets
@@ -100,7 +101,7 @@ class Choice:
 
     @property
     def proven(self) -> bool:
-        """No more pods can be placed, at no greater QoS, where they like it no better."""
+        """True if pods placed, QoS and penalties are optimal."""
         return self.proof.placed and self.proof.qos and self.proof.preferences
 
 
@@ -114,14 +115,11 @@ def make_decision(
     bounds: Bounds,
     replicas: ReplicaLadders | None = None,
 ) -> Choice:
-    """Place the batch; both packings have the same kinds of pods, and the ladders if there are any.
+    """Place the batch; both packings have the same kinds, and ladders if there are any.
 
-    Most pods placed at all, those of the highest priority first of all; then the greatest QoS of
-    the workloads of the highest level, then of the next ones; then the most even shares; then where
-    pods like to be; then the replicas of each workload as far apart as can be; then the least
-    fragmentation of the edge; then the first vector in lexicographic order. Beyond the bounds
-    replicas and fragmentation are left to heuristics, and what is not proven says by how much it
-    may be less than it could.
+    Lexicographically: most pods placed by priority; greatest QoS by level; most even shares; least
+    penalties; replicas farthest apart; least fragmentation; first vector. Above the exact-search
+    limit heuristics and a solver take over, and certificates state the gaps.
     """
     members = demands(edge, shares, promises, objective)
     made = chosen_of(edge, cloud, members, bounds, objective=objective, fragmentation=fragmentation)
@@ -153,7 +151,7 @@ def chosen_of(
     objective: Objective,
     fragmentation: Fragmentation,
 ) -> Chosen:
-    """What goes where, but not which pod; by the tables where these hold it."""
+    """Return the placement as counts: by the tables, by parts, or above the exact-search limit."""
     table = tabulate(edge, fragmentation, bounds) if edge.weights is not None else None
     split = best_split(members, table.limits, bounds) if table else None
     charged = 0
@@ -181,9 +179,9 @@ def _spread_out(
     proof: Proof,
     deadline: Deadline,
 ) -> Proof:
-    """Even the tiers out, unless that is needless or pods wait for the room; what is proven then.
+    """Even out the tiers unless needless; return what is proven then.
 
-    ladders: of each tier the bound, if the placement is proven.
+    ladders: lower bound of each tier, if the placement is proven.
     """
     counts = tiers[0].packing.counts
     if not proof.placed:
@@ -212,7 +210,7 @@ def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
 
 
 def by_pick(packing: Packing, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:
-    """The pods of each kind that the picks mean, and the others; both in their order."""
+    """Return the picked pods of each kind, and the others, both in order."""
     chosen: list[list[Pod]] = []
     others: list[list[Pod]] = []
     left = dict(picks)

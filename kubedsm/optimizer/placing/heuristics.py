@@ -1,9 +1,9 @@
-"""Which pods go to the edge when there are too many possibilities to compare.
+"""Heuristics for batches above the exact-search limit: greedy, best fit, one by one, ejection
+chains.
 
-One pod after the other, by priority: the one that adds most QoS for its size, the sizes and gains
-looked at anew after every pick; each on the node where it fits best. A pod adds what it and as many
-more of its workload add on average, if that is more: a promise that counts when it is kept in full
-is kept pod by pod. One that is not wanted on the edge takes no room there that others do not have.
+Each fills edge and cloud as one; then ejection chains make room, and cloud pods with the greatest
+gain come to the free capacity of the edge. One heuristic is kube-scheduler's one pod at a time, so
+the result is no worse.
 """
 
 import heapq
@@ -34,10 +34,10 @@ _Candidate = tuple[int, int, float, int, int, int]
 
 
 class DrawnIn:
-    """An edge that has so many pods of each kind already, and takes others from elsewhere."""
+    """Edge with pods in place that accepts others from elsewhere."""
 
     def __init__(self, room: BestFit, there: Ints, elsewhere: Ints) -> None:
-        """room: with those that are there. elsewhere: how many could come of each kind."""
+        """room: with the pods in place. elsewhere: how many may come of each kind."""
         self._room = room
         self._there = there.tolist()
         self.elsewhere = elsewhere.copy()
@@ -47,7 +47,7 @@ class DrawnIn:
         return self._room.loads
 
     def keep(self, kind: int) -> bool:
-        """Let one stay that is there already; False if there is none."""
+        """Keep one pod that is in place; return False if there is none."""
         if self._there[kind]:
             self._there[kind] -= 1
             return True
@@ -63,10 +63,11 @@ class DrawnIn:
 
 
 def pick_greedily(edge: Packing, members: Sequence[Demand], room: BestFit | DrawnIn) -> Picks:
-    """Pick the pods that get the room, and put them there.
+    """Pick pods for the edge by priority, then by QoS gained for their size, and place them.
 
-    No deadline cuts this short, because unpicked pods would go to the cloud. Each pick costs one
-    heap operation per kind of the picked workload, and one search over the nodes.
+    Gains and sizes are updated after every pick. A pod counts the steepest average gain of it and
+    further pods of its workload, so targets that count when met in full are met pod by pod. No
+    deadline applies: unpicked pods would go to the cloud. One heap operation per kind and pick.
     """
     size = sizes(edge)
     gains = [steepest(member.values.tolist()) for member in members]
@@ -101,7 +102,9 @@ def pick_greedily(edge: Packing, members: Sequence[Demand], room: BestFit | Draw
 
 
 def steepest(values: Sequence[int]) -> list[float]:
-    """From each of the values but the last, the steepest way up to any that comes later."""
+    """Return, from each value but the last, the steepest slope to a later one (concave
+    envelope).
+    """
 
     def slope(start: int, end: int) -> float:
         return (values[end] - values[start]) / (end - start)
@@ -125,6 +128,8 @@ _CHAIN, _TRIES = 3, 1000
 @attrs.frozen(eq=False)
 class Placement:
     #: whose pods are on the edge
+    """Edge pods by workload and kind, and loads of both tiers."""
+
     picks: Picks
     #: N x S, both
     on_edge: Ints
@@ -132,7 +137,7 @@ class Placement:
 
     @property
     def on_edge_of(self) -> Counter[Workload]:
-        """How many pods the edge has of each workload."""
+        """Number of edge pods of each workload."""
         number: Counter[Workload] = Counter()
         for (workload, _), of_kind in self.picks.items():
             number[workload] += of_kind
@@ -146,7 +151,7 @@ def best_by_heuristics(
     first: Placement,
     deadline: Deadline,
 ) -> Placement:
-    """The best of what the heuristics make of the first and of others; the first, without time."""
+    """Return the best result of the heuristics; the first placement after the deadline."""
     left = edge.counts - first.on_edge.sum(axis=0) - first.in_cloud.sum(axis=0)
     in_cloud = _filled_up(cloud, first.in_cloud, left)
     left = edge.counts - first.on_edge.sum(axis=0) - in_cloud.sum(axis=0)
@@ -181,7 +186,7 @@ def best_by_heuristics(
 
 
 def _others(whole: Packing, number: int, deadline: Deadline) -> Iterator[Ints]:
-    """Placements of the batch; `number` is that of the nodes at the edge."""
+    """Yield further placements; number: edge nodes."""
     if not deadline.passed:
         yield best_fit_increasing(whole)
     if not deadline.passed:
@@ -189,9 +194,9 @@ def _others(whole: Packing, number: int, deadline: Deadline) -> Iterator[Ints]:
 
 
 def one_by_one(whole: Packing, number: int) -> Ints:
-    """Each pod in the order in which it is served, on the node that kube-scheduler rates highest.
+    """Place each pod in serving order on the node with kube-scheduler's highest score.
 
-    As far as resources and a preference for the edge go, to which it is told to give much weight.
+    By resources and a heavily weighted preference for the edge.
     """
     room, loads = whole.free.copy(), whole.nothing()
     size = np.maximum(whole.allocatable[:, :2], 1)
@@ -226,7 +231,7 @@ def _rated(at_edge: Ints, size: Ints, room: Ints, asked: Ints) -> NDArray[np.flo
 
 
 def _utmost(packing: Packing, members: Sequence[Demand]) -> tuple[object, ...]:
-    """The standing that none exceeds: all are placed, each workload as it wishes, and liked."""
+    """Return a standing that none exceeds."""
     wished = {member.workload: int(member.values.argmax()) for member in members}
     return _by_turn(packing, packing.counts), _by_level(members, wished), 0
 
@@ -247,7 +252,7 @@ def _by_level(members: Sequence[Demand], on_edge: Mapping[Workload, int]) -> lis
 
 
 def _filled_up(packing: Packing, loads: Ints, counts: Ints) -> Ints:
-    """The placement with so many more pods of each kind, as far as they fit."""
+    """Return the placement with these further pods, as far as they fit."""
     room = BestFit(packing, loads)
     for kind in by_size(packing):
         for _ in range(int(counts[kind])):

@@ -1,4 +1,4 @@
-"""Which pods of a batch go before others: those of higher priority, then those kept waiting."""
+"""Immediate scheduler: Algorithm 1 (`immediateSchedule`), a batch of new pods placed as one."""
 
 import math
 from collections import Counter
@@ -27,11 +27,10 @@ from kubedsm.plugins.feasibility import Feasibility
 
 
 def ranks_of(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid, Rank] | None:
-    """The rank of each pod; None if all have the same.
+    """Return the rank of each pod; None if all are equal.
 
-    A pod that has waited for longer than `patience`, in seconds, goes before any number of newer
-    ones, and then each time that it has waited for twice as long. `now` is at least when the newest
-    was created.
+    A pod pending for longer than `patience` seconds goes before newer ones, and again each time
+    that doubles.
     """
     now = max([now, *(pod.created for pod in batch)])
     levels = levels_of(batch)
@@ -46,7 +45,7 @@ def ranks_of(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid, 
 
 
 def _overdue(pod: Pod, now: float, patience: float) -> int:
-    """How often it has been so long, doubled each time; 0 if nobody knows when it was created."""
+    """Return how often the patience has passed, doubling; 0 if the creation time is unknown."""
     if not pod.created or now - pod.created <= patience:
         return 0
     return 1 + int(math.log2((now - pod.created) / patience))
@@ -57,12 +56,10 @@ _CLASSES = 8
 
 
 def uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
-    """Whether these pods lose nothing by not waiting for others, up to `batch` pods in all.
+    """Return whether these pods lose nothing by being placed now, up to `batch` pods in all.
 
-    They lose neither QoS nor a place to others of their classes if all find room on the edge,
-    wherever the others have gone; or those of a class that the edge has no room for, in the cloud.
-    Nor do they if they are replicas, all alike, of the only workload there is: which of them comes
-    first makes no difference. What no node can ever hold neither gains nor takes anything.
+    All find capacity on the edge wherever others go; or those that the edge cannot hold, in the
+    cloud. Replicas of the only workload are interchangeable too.
     """
     classes = [c for c in {pod.pod_class for pod in pods} if not c.requests.beyond_any_node]
     if len(classes) > _CLASSES or not is_plain(snapshot, pods):
@@ -84,7 +81,7 @@ def uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
 
 
 def _places(pod_class: PodClass, nodes: NodeRows) -> int:
-    """For how many such pods there is room, if no others come."""
+    """Return how many such pods fit if no others come."""
     requests = {name: amount for name, amount in pod_class.requests.items() if amount}
     fitting = nodes.only(fitting_nodes(pod_class, nodes.index, nodes.room))
     free = fitting.free(tuple(requests))
@@ -107,24 +104,17 @@ def immediate_schedule(
     default_spread: bool = True,
     sampling: Sampling = WHOLE_CLOUD,
 ) -> Decision:
-    """Where these waiting pods of the snapshot go.
+    """Return the decision on these pending pods (Algorithm 1).
 
-    The edge first, by QoS; what it leaves over to the cloud; a pod that fits nowhere stays out,
-    with the reasons. No edge node, no cloud node and no node at all are nothing special. Equal
-    inputs give equal decisions, whatever the order in which pods and nodes are listed.
+    The edge first, by QoS; the rest to the cloud; a pod that fits nowhere is unplaced, with
+    reasons. Equal inputs give equal decisions, in any order of pods and nodes. By every deadline,
+    pods placed and then QoS are at least those of one pod at a time. Of more than `MOST_RULED` pods
+    with rules between pods the rest is `late`. No pod stays out for one of lower priority, and
+    workloads of a higher level come first; the level is the greatest priority of its pods in the
+    batch.
 
-    At every deadline, the pods placed and then their QoS are at least what one pod at a time comes
-    to. Of more than `MOST_RULED` pods with rules about others the rest is `late`: undecided, for
-    the next batch.
-
-    With several priorities among the pods, no pod stays out for one of lower priority, and the QoS
-    of the workloads of a higher level comes before that of a lower one; the level of a workload is
-    the greatest priority of its pods in the batch. Among pods of one priority those come first that
-    have waited for longer than `patience`, in seconds.
-
-    default_spread: whether the replicas of a workload go as far apart as costs no QoS.
-    sampling: how much of the cloud is enough for pods of which a class and a node say all; rules
-    and wishes about other pods, and preferences, are about all nodes.
+    patience: seconds after which pods go first. default_spread: whether replicas are spread as far
+    as costs no QoS. sampling: how much of the cloud is examined for plain pods.
     """
     ordered = sorted(pods, key=serving_order)
     placeable: list[Pod] = []
@@ -156,7 +146,7 @@ def immediate_schedule(
 
 
 def _plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
-    """Of pods whose classes, with each node by itself, say all there is to say."""
+    """Decide on pods about which a class and a node decide."""
     choice = batch.alone(batch.pods[0]) if len(batch.pods) == 1 else batch.plain_choice()
     bindings, looked_at = batch.bindings(choice), choice.looked_at
     fragmentation = choice.fragmentation
@@ -177,10 +167,7 @@ def _plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
 
 
 def _first_of_each_namespace(pods: Iterable[Pod], most: int) -> list[Pod]:
-    """Return up to `most` pods by priority, then of one namespace after the other in turn.
-
-    Pods that have waited for long do not go first, since these may be the expensive ones.
-    """
+    """Return up to `most` pods by priority, then round-robin over namespaces."""
     served: Counter[tuple[int, str]] = Counter()
     rounds: list[tuple[int, int, Pod]] = []
     for pod in sorted(pods, key=serving_order):

@@ -1,14 +1,10 @@
-"""Which pods would have to go for a pod that no node takes, and from where.
+"""Preemption: victims of lower priority on one node, for a pod that no node accepts.
 
-As kube-scheduler's DefaultPreemption plugin has it (kubernetes.io, "Pod Priority and Preemption"):
-victims have a lower priority; on each node all of them are thought away, and as many as possible
-put back, those first that a disruption budget protects and then the most important. Of the nodes
-it takes the one with the fewest victims beyond their budgets, the least important worst victim,
-the least sum of priorities, the fewest victims, the worst victims started last, and the first name.
-
-Ours is one criterion, after the budgets: the edge comes first if the pod's workload gains by it
-(`promises`).
-Room that is going to be free anyway makes all of it needless.
+As kube-scheduler's DefaultPreemption: on each node all potential victims are removed, and as many
+as possible restored, those protected by a disruption budget and the most important first. Nodes
+compare by budget violations, worst victim's priority, sum of priorities, number of victims, start
+of the worst victims, name. One criterion is added after the budgets: the edge first, if the pod's
+workload gains there. Capacity that comes free anyway makes preemption needless.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
@@ -35,7 +31,7 @@ _LEAST_PRIORITY = 2**31
 
 @attrs.frozen(slots=True)
 class Budget:
-    """A PodDisruptionBudget, and how many of its pods may go now."""
+    """PodDisruptionBudget, and its disruptions allowed now."""
 
     namespace: str
     selector: Selector
@@ -47,7 +43,7 @@ class Budget:
 
 @attrs.frozen(slots=True)
 class Preemption:
-    """What makes room for a pod."""
+    """Victims that make room on a node."""
 
     node: NodeName
     #: the least important first
@@ -58,9 +54,9 @@ class Preemption:
 
 @attrs.frozen(slots=True, eq=False)
 class PreemptionSearch:
-    """Looks for room for a pod that waits in the snapshot.
+    """Search for room for a pending pod.
 
-    Pods that terminate, and those `leaving`, are as good as gone. Nothing in `spared` is a victim.
+    Terminating and `leaving` pods count as gone. `spared` pods are no victims.
     """
 
     snapshot: Snapshot
@@ -101,7 +97,7 @@ class PreemptionSearch:
         return self.objective.gain(share, self.promises(self.pod.workload)) > 0
 
     def room_to_come(self) -> NodeName | None:
-        """A node that takes the pod without any eviction, once those are gone that go anyway."""
+        """Return a node that accepts the pod without evictions once leaving pods are gone."""
         for node in self._possible():
             if not self._roomy(node, ()):
                 continue
@@ -111,13 +107,13 @@ class PreemptionSearch:
         return None
 
     def helps(self) -> bool:
-        """Whether evictions would make room anywhere."""
+        """Return whether evictions would make room anywhere."""
         return self.pod.pod_class.preempts and any(
             self.on(node.name) is not None for node in self._possible()
         )
 
     def best(self, shunned: Collection[NodeName] = ()) -> Preemption | None:
-        """What to evict; None if nothing makes room, or nothing is needed for it."""
+        """Return the best preemption; None if there is none, or none is needed."""
         if not self.pod.pod_class.preempts or self.room_to_come() is not None:
             return None
         most = max(CANDIDATES, int(CANDIDATES_SHARE * len(self.snapshot.nodes)))
@@ -131,7 +127,7 @@ class PreemptionSearch:
         return min(candidates, key=self._cost, default=None)
 
     def on(self, name: NodeName) -> Preemption | None:
-        """What to evict from that node, nothing perhaps; None if that makes no room there."""
+        """Return the preemption on that node, possibly without victims; None if impossible."""
         node = self.snapshot.nodes.get(name)
         if node is None or not self._is_open(node):
             return None
@@ -153,7 +149,7 @@ class PreemptionSearch:
         return Preemption(name, tuple(victims), sum(pod.uid in protected for pod in victims))
 
     def _possible(self) -> Iterator[Node]:
-        """The nodes that could take the pod if they were empty, the most welcome first."""
+        """Yield the nodes that could accept the pod if empty, most welcome first."""
         nodes = self.snapshot.nodes.values()
         ordered = sorted(nodes, key=lambda node: (self._unwelcome(node.name), node.name))
         for number, node in enumerate(ordered):
@@ -183,14 +179,14 @@ class PreemptionSearch:
                 yield pod
 
     def _roomy(self, node: Node, potential: Iterable[Pod]) -> bool:
-        """Whether the room would do; asked first, as it is quickly answered."""
+        """Return whether the capacity would do, a quick test."""
         free = self.snapshot.free[node.name]
         for pod in (*self._leave(node.name), *potential):
             free += pod.requests
         return not shortages(self.pod.requests, free)
 
     def _without(self, name: NodeName, gone: Iterable[Pod]) -> Feasibility:
-        """The rules with these pods of the node gone: over that node alone, if that is enough."""
+        """Return the rules without these pods, over that node alone if that is enough."""
         feasibility = self._feasibility or Feasibility.of(self._narrowed(name))
         for pod in gone:
             feasibility = feasibility.without_pod(pod.uid)
@@ -208,7 +204,7 @@ class PreemptionSearch:
         )
 
     def _protected(self, pods: Iterable[Pod]) -> set[Uid]:
-        """Those that could not all go by their budgets, the most important charged first."""
+        """Return the pods beyond their budgets, the most important charged first."""
         left = [budget.allowed for budget in self.budgets]
         protected = set()
         for pod in pods:
@@ -237,7 +233,7 @@ class PreemptionSearch:
 def makes_room(
     snapshot: Snapshot, pod: Pod, found: Preemption, leaving: Collection[Uid] = ()
 ) -> bool:
-    """Whether what was found for the pod a moment ago still does; rules are not asked again."""
+    """Return whether the preemption still makes room, rules aside."""
     gone = {victim.uid for victim in found.victims}
     here = {uid for uid, node in snapshot.placed.items() if node == found.node}
     if found.node not in snapshot.nodes or not gone <= here:
@@ -252,5 +248,5 @@ def makes_room(
 
 
 def _importance(pod: Pod) -> tuple[int, float, str, str]:
-    """Sorts the most important pod first: by priority, then by age."""
+    """Sort key: the most important pod first, by priority, then by age."""
     return -pod.pod_class.priority, pod.created, pod.namespace, pod.name

@@ -1,10 +1,8 @@
-"""What the pods of a kind cost on a node, one after the other, for the replicas that they join.
+"""Spreading of replicas: ladders for `match`, assignment of places to workloads, and lower bounds.
 
-A pod costs as many as there are of its workload on the node, and in its zone, when it comes. Of the
-pods of a kind those come first that cost least there: a ladder. Sums of ladders are what a
-placement costs at least, whoever gets which place in the end; `dealing` comes as near as it can.
-Left out are the replicas of one batch that come to a zone together, but not to a node, and what a
-pod costs wherever it goes.
+A pod costs the replicas of its workload on the node, and in the zone, when it comes. Sorted, these
+costs of the pods of a kind are a ladder. `DealtTier` assigns the places that `match` chose to
+replicas, and then improves by local search within the tier.
 """
 
 from collections import Counter
@@ -26,7 +24,7 @@ from kubedsm.optimizer.matching.transport import Transport
 
 @attrs.frozen(eq=False)
 class Crowds:
-    """How many of each workload of a kind are on the nodes, and in their zones, before a batch."""
+    """Replicas of each workload of a kind on the nodes and in their zones, before a batch."""
 
     #: of the kind's workloads that we spread
     columns: Mapping[Workload, int]
@@ -41,7 +39,7 @@ class Crowds:
     def of(
         cls, open_to: Mask, workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
     ) -> Self:
-        """open_to: of the index, the nodes that the kind can go to."""
+        """open_to: nodes of the index that the kind may go to."""
         columns = {workload: column for column, workload in enumerate(workloads)}
         group, crowds = _crowds(columns, nodes, spread)
         seen = np.unique(group[open_to])
@@ -49,18 +47,15 @@ class Crowds:
         return cls(columns, group, crowds, crowds[seen].min(axis=0) if len(seen) else none)
 
     def everywhere(self, workload: Workload) -> int:
-        """What a pod of it costs wherever it goes."""
+        """Return the cost of a pod of the workload on every node."""
         return int(self.floor[self.columns[workload]])
 
     def times(self, positions: Positions) -> Ints:
-        """How often there is each of the crowds on nodes at these positions."""
+        """Return the multiplicity of each crowd on nodes at these positions."""
         return np.bincount(self.group[positions], minlength=len(self.crowds))
 
     def least(self, workload: Workload, times: Ints, number: int) -> int:
-        """What so many pods of it cost at least beyond that on some of the nodes, room aside.
-
-        times: of these nodes.
-        """
+        """Return a lower bound on the further cost of `number` pods, capacity aside."""
         column = self.columns[workload]
         beyond = self.crowds[times > 0, column] - self.floor[column]
         steps = beyond[:, None] + np.arange(number)
@@ -69,7 +64,7 @@ class Crowds:
 
 @attrs.frozen(eq=False)
 class ReplicaLadders:
-    """Of the kinds of a batch, on the nodes of both tiers."""
+    """Ladders of the kinds of a batch on both tiers."""
 
     #: of all nodes of an index
     ladders: Ladders
@@ -100,12 +95,12 @@ class ReplicaLadders:
         return cls(Ladders(which, listed), tuple(crowds), spread)
 
     def on(self, nodes: NodeRows) -> Ladders:
-        """Of these nodes only."""
+        """Restrict the ladders to these nodes."""
         return attrs.evolve(self.ladders, which=self.ladders.which[nodes.positions])
 
 
 def _steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> Ints:
-    """The ladder of each crowd; pods that we do not spread cost nothing."""
+    """Return the ladder of each crowd; pods with constraints of their own cost nothing."""
     counts = np.array(sizes, dtype=np.int64)
     nth = np.arange(int(counts.sum())) - np.repeat(counts.cumsum() - counts, counts)
     steps = np.zeros((len(of_kind.crowds), longest), dtype=np.int64)
@@ -119,10 +114,7 @@ def _steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> In
 def _crowds(
     workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
 ) -> tuple[Ints, Ints]:
-    """Which crowd there is on each node, and the crowds; nodes without replicas are as their zone.
-
-    A column for each workload.
-    """
+    """Return the crowd of each node, and the crowds, a column for each workload."""
     zone, at = nodes.zone, nodes.positions
     none: Counter[Any] = Counter()
     on_nodes = [spread.on_node.get(workload, none) for workload in workloads]
@@ -139,7 +131,7 @@ def _crowds(
 
 
 def _filled(columns: Sequence[Counter[Any]], rows: Mapping[Any, int]) -> Ints:
-    """The numbers in these columns, of what has a row."""
+    """Return the numbers in these columns that have a row."""
     filled = np.zeros((len(rows), len(columns)), dtype=np.int64)
     for column, counts in enumerate(columns):
         for each, number in counts.items():
@@ -155,7 +147,7 @@ _Group = tuple[int, Workload | None]
 
 @attrs.define(eq=False)
 class DealtTier:
-    """The nodes of a packing, and the pods that were dealt out to them."""
+    """Nodes of a packing, and the pods assigned to them."""
 
     packing: Packing
     #: N x S
@@ -178,7 +170,7 @@ class DealtTier:
     def of(
         cls, packing: Packing, loads: Ints, chosen: Sequence[Sequence[Pod]], spread: ReplicaSpread
     ) -> "DealtTier":
-        """The chosen pods of each kind, as many as have a place; they join `spread`."""
+        """Assign the chosen pods of each kind to places; they join `spread`."""
         tier = cls(packing, loads.copy(), spread)
         for kind, (pods, number) in enumerate(zip(chosen, loads.sum(axis=0).tolist(), strict=True)):
             members: dict[_Group, list[Pod]] = {}
@@ -191,7 +183,7 @@ class DealtTier:
 
     @property
     def sizes(self) -> Iterator[tuple[int, Workload, int]]:
-        """How many pods there are of a kind and a workload that is spread."""
+        """Number of pods of each kind and spread workload."""
         for (kind, workload), members in self.members.items():
             if workload is not None:
                 yield kind, workload, len(members)
@@ -229,7 +221,7 @@ class DealtTier:
         return transport.dealt(np.array(list(sizes.values()), dtype=np.int64), slots)
 
     def _company(self, workload: Workload | None) -> Ints:
-        """N, what one more pod of it would cost on each node."""
+        """Return N, the cost of one more pod of the workload on each node."""
         rows = self.packing.rows
         if workload is None:
             return np.zeros(len(rows.positions), dtype=np.int64)
@@ -243,9 +235,9 @@ class DealtTier:
             self.spread.put(workload, self._name(node), number)
 
     def even_out(self, deadline: Deadline) -> int:
-        """Bring pods to where they have less company; how many were moved.
+        """Local search: migrate pods to nodes with less company; return the number of migrations.
 
-        Each move makes the cost less, so this ends.
+        Each migration reduces the cost, so this ends.
         """
         room = self.packing.room_after(self.loads)
         moves, still = 0, 0
@@ -258,10 +250,7 @@ class DealtTier:
         return moves
 
     def _even_out(self, group: _Group, room: Ints) -> int:
-        """Each of the group's pods to where it has the least company, if it has less there.
-
-        Where it fits, and likes to be as much.
-        """
+        """Improve each pod of the group, where it fits with no greater penalty."""
         (kind, workload), packing, places = group, self.packing, self.places[group]
         if workload is None or not self._crowded(workload, places):
             return 0
@@ -290,10 +279,7 @@ class DealtTier:
         return moves
 
     def _crowded(self, workload: Workload, nodes: Iterable[int]) -> bool:
-        """Whether it would be less company to one of its pods on these nodes to be alone somewhere.
-
-        As far as the zones go, whatever room there is.
-        """
+        """Return whether a pod of the workload on these nodes could have less company, by zones."""
         spread, in_zone = self.spread, self.spread.in_zone[workload]
         least = min(in_zone[zone] for zone in self.zones)
         for name in map(self._name, nodes):
@@ -306,12 +292,9 @@ class DealtTier:
 def reached(
     replicas: ReplicaLadders, tiers: Sequence[DealtTier], bounds: Sequence[int]
 ) -> tuple[bool, bool]:
-    """Whether what was dealt out to the tiers costs no more than it must.
+    """Return whether the assignment is optimal, and whether the first tier's ladders prove that.
 
-    Then, whether the ladders of the first tier say so by themselves: who has looked at all that is
-    least by these has seen every placement that costs as little.
-
-    bounds: of each tier, that of the ladders.
+    bounds: lower bound of each tier by its ladders.
     """
     cost = tiers[0].spread.cost - replicas.spread.cost
     for tier in tiers:
@@ -326,7 +309,7 @@ def reached(
 
 
 def _apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
-    """What the tier costs if each workload has all the room."""
+    """Return the cost of the tier if each workload had all capacity."""
     positions, feasible = tier.packing.rows.positions, tier.packing.feasible
     times = [
         crowds.times(positions[feasible[:, kind]]) for kind, crowds in enumerate(replicas.crowds)
@@ -338,7 +321,7 @@ def _apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
 
 
 def _by_zones(tiers: Sequence[DealtTier]) -> Iterator[tuple[int, int]]:
-    """Of each workload: how many replicas of the batch come to how many zones."""
+    """Yield the replicas of each workload of the batch, and the number of zones."""
     found: list[tuple[set[Zone], Counter[Workload]]] = []
     for tier in tiers:
         numbers: Counter[Workload] = Counter()
@@ -353,6 +336,6 @@ def _by_zones(tiers: Sequence[DealtTier]) -> Iterator[tuple[int, int]]:
 
 
 def _even(number: int, domains: int) -> int:
-    """The least pairs that so many make in so many domains."""
+    """Return the least pairs of `number` replicas in these domains."""
     each, more = divmod(number, domains)
     return more * pairs(each + 1) + (domains - more) * pairs(each)

@@ -1,10 +1,10 @@
-"""A batch begun anew, where pods stay out that kube-scheduler might have placed.
+"""Repair of a plan under the rules between pods: ports, affinity, spread, volumes.
 
-kube-scheduler takes one pod after the other, and lets the later ones break the rules of those
-before. Which of them find a node depends on who comes first, and on where the first ones go. So
-those that stayed out are served first the next time, and those that one of them wants to be near to
-are drawn to one domain after the other. What comes of that only says where pods had better be: of
-those put there in their turns, so that none stays out for a lesser one, more must find a node.
+Pods are placed one after the other, each under the rules with those before it. A rejected pod waits
+while others may open its node, goes to the best other node, or stays out. In the end each pod keeps
+its rules with all others in place, unless that keeps out pods that kube-scheduler would place. Then
+restarts are tried in other orders: unplaced pods first, and groups drawn to one domain after
+another.
 """
 
 from collections import Counter, defaultdict, deque
@@ -33,6 +33,8 @@ _DOMAINS = 8
 @attrs.frozen(slots=True)
 class _Start:
     #: where pods go, if they may
+    """Wanted nodes, and a group drawn to a domain."""
+
     wanted: Mapping[Uid, NodeName]
     #: these go there, if they may
     drawn: frozenset[Uid] = frozenset()
@@ -46,10 +48,10 @@ def begun_anew(
     most: Container[Uid],
     begin: Callable[[], Settling],
 ) -> Settling:
-    """What serves most of these pods, given in the order of their turns: the batch or another.
+    """Return the batch, or a restart, that serves most pods, given in the order of turns.
 
-    wanted: as planned. most: pods so many that no placement has more. `begin` makes an empty batch
-    where later pods may break the rules of those before.
+    wanted: planned nodes. most: an upper bound on placed pods. `begin` makes an empty batch where
+    later pods may break the rules of earlier ones.
     """
 
     def served(placed: Container[Uid]) -> list[int]:
@@ -72,7 +74,7 @@ def begun_anew(
 def _begun(
     start: _Start, ordered: Sequence[Pod], begin: Callable[[], Settling]
 ) -> Iterator[Settling]:
-    """What comes of it, each time with those first that stayed out the last time."""
+    """Yield the results, each time with formerly unplaced pods first."""
     first: set[Uid] = set()
     for _ in range(_ROUNDS):
         tried = begin()
@@ -95,7 +97,7 @@ def _begun(
 
 
 def _oldest_first(batch: Settling, ordered: Iterable[Pod]) -> dict[Uid, NodeName]:
-    """Where pods of the batch are, as they came; of those alike it is the first ones that are."""
+    """Return nodes in order of arrival; of equal pods the oldest."""
     alike: defaultdict[EquivalenceClass, deque[Pod]] = defaultdict(deque)
     for pod in ordered:
         alike[batch.open.like(pod)].append(pod)
@@ -108,7 +110,10 @@ def _starts(
     wanted: Mapping[Uid, NodeName],
     begin: Callable[[], Settling],
 ) -> Iterator[_Start]:
-    """As planned; with no plan; in one domain after the other those that somebody would be near."""
+    """Yield starts: as planned.
+
+    Without a plan; with affinity groups in one domain after another.
+    """
     yield _Start(wanted)
     yield _Start({})
     out = [pod for pod in ordered if pod.uid not in batch.placed]
@@ -128,11 +133,7 @@ def _starts(
 
 
 def _most_holding(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
-    """The domains of that key that hold most of these pods, so many as are worth a try.
-
-    As far as room and the other rules go, and filled by large pods first. Of equal ones those that
-    hold more of them on the edge.
-    """
+    """Return the domains of that key that hold most of these pods, the best first."""
     column, on_edge = batch.nodes.label(key), batch.on_edge
     order = np.lexsort((~on_edge, column.codes))
     held = np.zeros((2, len(column.values)), dtype=np.int64)
@@ -156,7 +157,7 @@ def _most_holding(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]
 
 
 def _alike(pods: Iterable[Pod], batch: Settling) -> list[list[Pod]]:
-    """Large ones first."""
+    """Return groups of equal pods, large pods first."""
     alike: dict[EquivalenceClass, list[Pod]] = {}
     for pod in pods:
         alike.setdefault(batch.open.like(pod), []).append(pod)
@@ -166,6 +167,8 @@ def _alike(pods: Iterable[Pod], batch: Settling) -> list[list[Pod]]:
 @attrs.frozen(slots=True)
 class Kept:
     #: pod and node, in an order in which the rules allow each after those before it
+    """Feasible placements, and the rejections of the others."""
+
     placed: tuple[Placed, ...]
     #: why not, for every node, of those that no node takes any more
     rejections: Mapping[Uid, Mapping[NodeName, Rejection]]
@@ -188,18 +191,11 @@ def keep_rules(
     spread: ReplicaSpread | None = None,
     anew: bool = True,
 ) -> Kept:
-    """What of these placements the rules allow, after mending what they do not.
+    """Return what of these placements the rules allow, after repair.
 
-    proven: no more pods can be placed than are planned, those of the greatest turn first.
-    anew: where pods stay out that kube-scheduler, which takes one pod after the other and lets the
-    later ones break the rules of the earlier, might place, that is done instead.
-
-    Greater turns are settled first, so that they never stay out for lesser ones; all at once where
-    that is so by the plan, and all of it can be kept. A pod that was left over gets a node too, if
-    the others of its turn leave one to it.
-
-    Once the deadline has passed, the remaining pods are placed in turn, without a deadline: each
-    keeps its rules as it comes, though later pods may break these.
+    proven: no placement has more pods. anew: where pods stay out that kube-scheduler might place,
+    that is done instead. Greater turns are settled first. After the deadline, remaining pods are
+    placed in turn, and later pods may break rules of earlier ones.
     """
     left_over = list(left_over)
     concerned = (*(pod for pod, _ in planned), *left_over)
@@ -253,7 +249,7 @@ def keep_rules(
 def _settle(
     batch: Settling, levels: Sequence[Sequence[Pod]], wanted: Mapping[Uid, NodeName]
 ) -> None:
-    """One level after the other; raises OutOfTimeError."""
+    """Settle one level after the other; raise OutOfTimeError."""
     for level in levels:
         batch.settle([(p, wanted[p.uid]) for p in level if p.uid in wanted])
         batch.retry(p for p in level if p.uid not in batch.placed)

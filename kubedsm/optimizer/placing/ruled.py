@@ -1,4 +1,4 @@
-"""A batch whose pods have demands of other pods, or of what surrounds them."""
+"""Decision on a batch with rules between pods."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -25,7 +25,7 @@ _MANY = 2_000
 
 
 def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
-    """set_aside: pods beyond any node, of which it is only said why."""
+    """Decide on the batch; set_aside: pods larger than any node."""
     ruled = _Ruled(batch, Feasibility.of(batch.snapshot))
     if len(batch.pods) == 1:
         return ruled.decision(ruled.one_at_a_time(), Proof(), set_aside)
@@ -60,11 +60,10 @@ class _Ruled:
     feasibility: Feasibility
 
     def first_choice(self) -> tuple[Choice, bool]:
-        """The choice among pods that speak of others, or would rather be elsewhere.
+        """Return the choice, and whether penalties were ignored.
 
-        What pods like makes more kinds of them, and so the bounds are met sooner; where that is so,
-        it is also tried without, and what pods like must not cost a placement or any QoS. Says
-        whether it was made without, too.
+        Penalties make more kinds, so the exact-search limit is met sooner. Then the choice is also
+        made without: penalties must cost no placement and no QoS.
         """
         liked = self.judged()
         choice = self.batch.choice(liked)
@@ -77,13 +76,13 @@ class _Ruled:
         return (indifferent, True) if indifferent.proven or better else (choice, False)
 
     def judged(self, **how: bool) -> tuple[Kind, ...]:
-        """As `judged_kinds` has it."""
+        """Return the kinds of the batch, see `judged_kinds`."""
         batch = self.batch
         surroundings = batch.snapshot.surroundings
         return judged_kinds(batch.pods, self.feasibility, surroundings, batch.ranks, **how)
 
     def kept(self, choice: Choice, *, anew: bool) -> Kept:
-        """What rules of pods about pods leave of a choice."""
+        """Return what the rules between pods leave of a choice."""
         bindings = self.batch.bindings(choice)
         return keep_rules(
             self.feasibility,
@@ -99,9 +98,8 @@ class _Ruled:
         )
 
     def other_attempts(self, first: Attempt) -> Iterator[Attempt]:
-        """What a solver makes of it, and what can be kept of that; then without the solver.
-
-        Where there are many nodes it is told of some first, and of all only to do better.
+        """Yield attempts of the solver, on a sample of nodes first, and then restarts
+        without it.
         """
         batch_kinds = self.judged(told_apart=True)
         rows = self.batch.edge + self.batch.cloud
@@ -154,16 +152,13 @@ class _Ruled:
         return solved_again(first, rules, like, choose, keep, bounds.deadline)
 
     def merit(self, attempt: Attempt) -> tuple[object, ...]:
-        """Greater is better: that all keep their rules in the end comes before QoS.
-
-        Unless there was too little time to do anything for that.
-        """
+        """Sort key of attempts: soundness comes before QoS, unless time was too short."""
         placed, worth = self.batch.standing(self.bindings(attempt.kept))
         sound = attempt.kept.sound and attempt.choice.proof.qos
         return placed, sound, worth, attempt.kept.as_planned
 
     def proof(self, attempt: Attempt, bounding: Iterable[Choice]) -> Proof:
-        """bounding: choices that no placement is better than, as far as these are proven."""
+        """Return what is proven; bounding: choices that no placement exceeds."""
         bindings = self.bindings(attempt.kept)
         proof, reached = self.batch.plain_proof(bindings), self.batch.standing(bindings)
         if attempt.kept.as_planned and attempt.bounding:
@@ -176,7 +171,7 @@ class _Ruled:
         return proof
 
     def one_at_a_time(self) -> Kept:
-        """The floor: what `place_one_at_a_time` comes to, whatever was planned."""
+        """Return the floor, one pod at a time."""
         settling = place_one_at_a_time(self.batch, self.feasibility)
         out = [pod for pod in self.batch.pods if pod.uid not in settling.placed]
         return Kept(
@@ -187,7 +182,7 @@ class _Ruled:
         )
 
     def decision(self, kept: Kept, proof: Proof, set_aside: Sequence[Pod]) -> Decision:
-        """The decision that carries out what was kept."""
+        """Return the decision that carries out what was kept."""
         batch, bindings = self.batch, self.bindings(kept)
         unplaced = {**kept.rejections, **batch.why_not(bindings, set_aside)}
         room = room_after(batch.snapshot.free, bindings)
@@ -195,5 +190,5 @@ class _Ruled:
         return batch.decision(bindings, unplaced, fragmentation, proof)
 
     def bindings(self, kept: Kept) -> tuple[Binding, ...]:
-        """In an order in which each keeps its rules as it comes."""
+        """Return bindings in an order in which each pod keeps its rules."""
         return self.batch.bindings_at(kept.placed)

@@ -1,10 +1,8 @@
-"""What the pods of a batch say of each other, as rows of the programme that places them.
+"""Integer programme with rules between pods, for batches whose first plan breaks them.
 
-Every placement that comes about with each pod keeping its rules as it comes keeps these rows, so
-that what is proven with them is true; where they say too little, settling will tell. Anti-affinity,
-ports and disks hold whoever comes first. A spread constraint had room for the last pod of a domain
-that has it, and nowhere are there fewer pods now than there were then. A pod that had to be near to
-others found one there, or was the first of its group, and there is only one.
+Rules are added as rows where a plan could not be kept, until it can. All placements in which each
+pod keeps its rules as it comes satisfy the rows, so bounds hold; feasibility is checked by
+settling.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -52,7 +50,7 @@ _Part = tuple[Ints, int]
 
 @attrs.frozen(eq=False)
 class RuleRows:
-    """The rules of S kinds of pods on N nodes; each kind is of one equivalence class."""
+    """Rules of S kinds on N nodes; each kind is one equivalence class."""
 
     scene: Scene
     #: S
@@ -68,7 +66,7 @@ class RuleRows:
 
     @classmethod
     def of(cls, feasibility: Feasibility, edge: Packing, cloud: Packing) -> Self:
-        """Both packings have the same kinds; the nodes of the edge come first."""
+        """Build from packings with the same kinds; edge nodes come first."""
         packings = edge, cloud
         return cls(
             feasibility.scene,
@@ -80,13 +78,13 @@ class RuleRows:
 
     @property
     def lenient(self) -> bool:
-        """Whether there is a constraint that pods without it may break when they come later."""
+        """True if pods without a spread constraint may break it by coming later."""
         return any(not set(rule.covered).issubset(rule.holders) for rule in self._uneven())
 
     def add(self, rows: Rows, y: Ints, concerned: Collection[EquivalenceClass]) -> None:
-        """Rows for all rules that are of, or about, one of those.
+        """Add rows for all rules of, or about, one of these classes.
 
-        y: N x S, the variables that say how many pods of a kind are on a node.
+        y: N x S, variables for the pods of a kind on a node.
         """
         about = {k for k, like in enumerate(self.likes) if like in concerned}
         rules: Iterable[_Apart | _Even | _Together]
@@ -96,7 +94,7 @@ class RuleRows:
                 rule.add(self, rows, y)
 
     def at_most(self, here: Positions) -> Ints:
-        """S, how many of each kind these nodes take."""
+        """Return S, how many pods of each kind these nodes accept."""
         most: Ints = np.minimum(self.most[here].sum(axis=0), self.counts)
         return most
 
@@ -115,7 +113,7 @@ class RuleRows:
         ]
 
     def _held(self, of: Callable[[EquivalenceClass], Iterable["_T"]]) -> dict["_T", _Kinds]:
-        """Which kinds have what."""
+        """Return which kinds have which property."""
         held: dict[_T, _Kinds] = {}
         for k, like in enumerate(self.likes):
             for what in of(like):
@@ -164,7 +162,7 @@ class RuleRows:
 
 @attrs.frozen(eq=False)
 class _Apart:
-    """No pod of the holders is in a domain with another one that is covered."""
+    """Anti-affinity, ports and disks: no holder shares a domain with another covered pod."""
 
     #: N
     codes: Codes
@@ -193,7 +191,7 @@ class _Apart:
 
 @attrs.frozen(eq=False)
 class _Even:
-    """No domain with a holder has too many pods that are covered."""
+    """Spread: no domain with a holder has too many covered pods."""
 
     max_skew: int
     domains: Domains
@@ -229,7 +227,7 @@ class _Even:
 
 @attrs.frozen(eq=False)
 class _Together:
-    """Holders are in domains that have covered pods."""
+    """Affinity: holders are in domains with covered pods, or one is the first of its group."""
 
     terms: tuple[PodAffinityTerm, ...]
     holders: _Kinds
@@ -274,9 +272,9 @@ def _by_domain(codes: Codes) -> Iterator[Positions]:
 def few_of_each(
     packing: Packing, likes: Iterable[EquivalenceClass], scene: Scene, few: int
 ) -> Mask:
-    """N, so many of the packing's nodes, one of each sort before a second of any.
+    """Return N, up to `few` nodes of each node class, for programmes with too many nodes.
 
-    likes: of its kinds.
+    Nodes are a class if a batch cannot tell them apart: equal pods, capacity and domains.
     """
     rules = [like.rules for like in likes]
     positions = packing.rows.positions
@@ -297,7 +295,7 @@ def few_of_each(
 
 
 def _number(sort: Ints) -> Ints:
-    """How many of its sort come before each."""
+    """Return the number of equal values before each."""
     order = sort.argsort(kind="stable")
     first = np.searchsorted(sort[order], sort[order])
     number = np.empty_like(sort)
@@ -307,6 +305,8 @@ def _number(sort: Ints) -> Ints:
 
 @attrs.frozen(eq=False)
 class Attempt:
+    """Choice, and what of it keeps the rules."""
+
     choice: Choice
     kept: Kept
     #: no placement is better than was chosen, as far as that is proven
@@ -314,7 +314,7 @@ class Attempt:
 
     @property
     def moved(self) -> Iterator[Pod]:
-        """Those that are not where they were planned to be."""
+        """Pods that are not where they were planned."""
         homes = {pod.uid: node for pod, node in self.kept.placed}
         for pod, node in (*self.choice.edge, *self.choice.cloud):
             if homes.get(pod.uid) != node:
@@ -333,11 +333,10 @@ def solved_again(
     keep: Keep,
     deadline: Deadline,
 ) -> Iterator[Attempt]:
-    """What else was tried.
+    """Yield attempts with more and more rules as rows.
 
-    First with all constraints to be kept in the end. Where that is more than kube-scheduler would
-    see to, also with each pod to keep its own as it comes only; `keep` is told which. `choose` is
-    given what was kept the last time, to begin with.
+    First with all constraints kept in the end; where kube-scheduler is more lenient, also with each
+    pod keeping its own as it comes. `choose` starts from what was kept before.
     """
     attempt = first
     in_the_way = set(map(like, first.moved))
@@ -368,7 +367,7 @@ def solved(
     also: Also,
     begun: Kept,
 ) -> Choice | None:
-    """The choice that a solver makes, no worse than what is begun with; None without an answer."""
+    """Return the solver's choice, no worse than the start; None without an answer."""
     if bounds.solver is None:
         return None
     made = integer_choice(edge, cloud, members, objective, also)
@@ -392,7 +391,7 @@ def solved(
 
 
 def _loads(edge: Packing, cloud: Packing, kept: Kept) -> Ints:
-    """N x S, edge and cloud."""
+    """Return N x S of edge and cloud."""
     rows = {node.name: at for at, node in enumerate((*edge.nodes, *cloud.nodes))}
     kinds = {pod.uid: number for number, kind in enumerate(edge.kinds) for pod in kind.pods}
     loads = np.zeros((len(rows), len(edge.kinds)), dtype=np.int64)
@@ -403,7 +402,7 @@ def _loads(edge: Packing, cloud: Packing, kept: Kept) -> Ints:
 
 
 def _completed(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | None:
-    """All values where the loads are these; None if the programme does not allow them."""
+    """Return all values for these loads; None if the programme does not allow them."""
     upper = made.programme.upper.copy()
     if bounds.solver is None or (loads > upper[made.loads]).any():
         return None

@@ -1,9 +1,7 @@
-"""Which nodes the rules leave to the pods of a batch, while pods of it come and go.
+"""Placement of pods one by one under the rules between pods, with repair of rules broken later.
 
-All rules but two: room, and how even a spread is, change with every pod, and are known to the
-owner. Of the others, what one more pod closes to the like of another is told by the two of them:
-nothing, mostly, or the domains of its node that anti-affinity names. Where that is not all, the
-rules are asked anew.
+kube-scheduler lets later pods break the spread constraints or affinity of earlier ones. Here all
+pods of a batch keep their rules with the others in place.
 """
 
 from collections import Counter
@@ -27,7 +25,13 @@ from kubedsm.plugins.spread import Skews
 
 
 class OpenNodes:
-    """The cluster with the pods of the batch that are there; `Settling` alone changes it."""
+    """Nodes that the rules leave to pods of the batch, capacity and spread aside.
+
+    Updated step by step.
+
+    What one pod closes to another is mostly nothing, or the domains of its node that anti-affinity
+    names. Otherwise the rules are evaluated again.
+    """
 
     def __init__(
         self, feasibility: Feasibility, surroundings: Surroundings, batch: Iterable[Pod]
@@ -64,7 +68,7 @@ class OpenNodes:
         return self._known
 
     def of(self, pod: Pod) -> Mask:
-        """The nodes open to the pod, if they have the room, and it is even; not to be changed."""
+        """Return the nodes open to the pod, capacity and spread aside; not to be changed."""
         like = self._likes[pod.uid]
         steps = len(self._steps)
         mask, seen = self._masks.get(like, (None, steps))
@@ -76,7 +80,7 @@ class OpenNodes:
         return mask
 
     def _after(self, mask: Mask, like: EquivalenceClass, seen: int) -> Mask | None:
-        """What the steps since then have left of the mask; None if that is to be asked."""
+        """Return the mask after the steps since then; None if rules must be evaluated again."""
         index = self._known.index
         for pod, node, came in self._steps[seen:]:
             keys = self._closed(self._likes[pod.uid], like)
@@ -90,10 +94,7 @@ class OpenNodes:
         return mask
 
     def penalties(self, pod: Pod, nodes: Positions) -> Ints | None:
-        """By position, how much less than the best of these nodes the pod likes each of them.
-
-        None if there never is any difference.
-        """
+        """Return the penalty of each of these nodes by position; None if all are equal for ever."""
         like = self._likes[pod.uid]
         if like not in self._indifferent:
             self._indifferent[like] = self._known.indifferent(pod, self._wishes)
@@ -110,9 +111,10 @@ class OpenNodes:
         self._steps.append((pod, node, False))
 
     def _closed(self, comer: EquivalenceClass, like: EquivalenceClass) -> frozenset[str] | None:
-        """By which labels of its node one that comes closes nodes to another, if that is all.
+        """Return the node labels by which an arrival closes nodes to the other class, if that is
+        all.
 
-        None if it may be more, or if it may open some.
+        None if it may do more, or open nodes.
         """
         pair = comer, like
         if pair not in self._closing:
@@ -135,7 +137,7 @@ class OpenNodes:
 
 
 def _taken(like: EquivalenceClass) -> tuple[object, ...]:
-    """What it takes of a node beside room."""
+    """Return what a pod takes of a node, capacity aside."""
     return like.rules.ports, like.rules.claims, like.rules.disks
 
 
@@ -153,7 +155,7 @@ UPSETS = "node(s) would leave a pod of the same batch against its rules"
 
 @attrs.define
 class Settling:
-    """The cluster with the pods of the batch placed so far; its owner is `keep_rules`."""
+    """Cluster with the pods of the batch placed so far, owned by `keep_rules`."""
 
     nodes: NodeIndex
     #: what is free with them
@@ -200,9 +202,9 @@ class Settling:
         return {uid: node for uid, (_, node) in self.placed.items()}
 
     def settle(self, planned: Iterable[Placed]) -> None:
-        """Place these, as planned where that is allowed, and on other nodes where it is not.
+        """Place pods as planned where allowed, and elsewhere otherwise.
 
-        Those whose rules later ones could break come last.
+        Pods with breakable rules last.
         """
         waiting = sorted(planned, key=lambda e: bool(_topology_keys(e[0].pod_class.rules)))
         for pod, node in waiting:
@@ -229,7 +231,7 @@ class Settling:
             self.wanted[resource][self.nodes.positions[node]] += times * amount
 
     def _as_planned(self, planned: Sequence[Placed]) -> list[Placed]:
-        """Place those of these that may be where they are meant to be; the others are left."""
+        """Place those allowed as planned; return the others."""
         waiting, progress = list(planned), True
         while progress:
             progress = False
@@ -247,7 +249,9 @@ class Settling:
         return waiting
 
     def _allows(self, pod: Pod, node: NodeName) -> bool:
-        """Whether the rules allow the pod there, its own and, if it matters, those of others."""
+        """Return whether the rules allow the pod there, its own and, if required, those of
+        others.
+        """
         at = self.nodes.positions[node]
         return bool(
             self.skews.open(self.open.like(pod))[at]
@@ -257,14 +261,11 @@ class Settling:
         )
 
     def _keeps_away(self, pod: Pod) -> bool:
-        """Whether it stays out rather than break the constraints of others.
-
-        Not as long as there is a pod of a lesser turn that could go instead.
-        """
+        """Return whether the pod stays out rather than break constraints of others."""
         return not self.forgetful and not (self.turns and min(self.turns) < self.turn(pod))
 
     def retry(self, pods: Iterable[Pod]) -> None:
-        """Place these wherever they may be, again and again while that opens nodes to others."""
+        """Place these pods anywhere, again while that opens nodes to others."""
         waiting, progress = list(pods), True
         while progress and waiting:
             progress = False
@@ -276,11 +277,7 @@ class Settling:
                     progress = True
 
     def promote(self) -> None:
-        """Bring pods to the edge where the changes left room there, and QoS is won.
-
-        Only those that no affinity and no spread constraint of the batch looks at, so that nothing
-        depends on where they are.
-        """
+        """Bring cloud pods to free edge capacity if that gains QoS and no rule depends on them."""
         looks = {look for pod, _ in self.placed.values() for look in _looks(pod.pod_class.rules)}
         for pod, node in tuple(self.placed.values()):
             gain = self.gain(pod.workload, self.edge[pod.workload])
@@ -294,10 +291,7 @@ class Settling:
             self.put(pod, best if best is not None and better else node)
 
     def place_in_turn(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-        """Place each pod on its wanted node, or else on the best node that takes it.
-
-        For use after the deadline: every pod is tried once, and none is moved later.
-        """
+        """Place each pod on its wanted node, or else on the best: after the deadline, once each."""
         wanted = {**wanted, **self.homes}
         if self.disordered:
             for pod, _ in tuple(self.placed.values()):
@@ -308,10 +302,7 @@ class Settling:
                 self._place(pod, wanted)
 
     def place_in_line(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-        """Place each where it is wanted, or else where it may be, as it comes.
-
-        Whenever one came those before it that found no node are tried again.
-        """
+        """Place each pod as it comes, and retry unplaced ones after each arrival."""
         waiting: list[Pod] = []
         for pod in pods:
             self._place(pod, wanted)
@@ -326,7 +317,7 @@ class Settling:
             self.put(pod, node)
 
     def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
-        """Why each node does not take a pod that was not placed."""
+        """Return why each node rejects an unplaced pod."""
         found = self.open.feasibility.rejections(pod)
         rule = self.upset.get(pod.uid)
         if rule is not None:
@@ -335,9 +326,9 @@ class Settling:
         return found
 
     def make_sound(self) -> bool:
-        """Move or take out pods until all keep their rules; whether it took any out.
+        """Move or remove pods until all keep their rules; return whether any was removed.
 
-        Where later ones broke the rules of a pod, those of a lesser turn have to go, or else it.
+        Pods of a lesser turn yield to the pod whose rules they broke, or else it is removed.
         """
         if not self.doubtful:
             return False
@@ -361,11 +352,11 @@ class Settling:
 
     @property
     def sound(self) -> bool:
-        """Whether all keep their rules with all the others in place."""
+        """True if all pods keep their rules."""
         return self._broken() is None
 
     def _avoid(self, pod: Pod, broken: Pod) -> None:
-        """Note that the pod can be nowhere near where it is, as far as that other pod goes."""
+        """Exclude the pod from the domain of its node, for the sake of the other pod."""
         at = self.nodes.positions[self.placed[pod.uid][1]]
         near = self.nodes.every()
         for key in _topology_keys(broken.pod_class.rules):
@@ -377,7 +368,7 @@ class Settling:
             avoided.append(self.nodes.every())
 
     def _broken(self) -> Pod | None:
-        """The first pod whose rules others have broken since."""
+        """Return the first pod whose rules others have broken."""
         sound: set[tuple[EquivalenceClass, tuple[str | None, ...]]] = set()
         even = self.skews.all_kept
         for pod, node in self.placed.values():
@@ -397,7 +388,7 @@ class Settling:
         return None
 
     def _culprit(self, broken: Pod) -> Pod | None:
-        """The last one of a lesser turn that the rules of that pod look at."""
+        """Return the last pod of a lesser turn that the pod's rules concern."""
         looks = tuple(_looks(broken.pod_class.rules))
         for pod, _ in reversed(self.placed.values()):
             if self.turn(pod) < self.turn(broken) and any(
@@ -407,7 +398,7 @@ class Settling:
         return None
 
     def _put_in_order(self) -> bool:
-        """Place all once more, in an order that the rules allow; whether any had to be left out."""
+        """Place all pods again in an order that the rules allow; return whether any is left out."""
         waiting = list(self.placed.values())
         for pod, _ in waiting:
             self._take(pod)
@@ -446,11 +437,10 @@ class Settling:
             self.spread.put(pod.workload, node, by)
 
     def _best_node(self, pod: Pod) -> NodeName | None:
-        """Of the nodes that take the pod, the best: without taking the room of a planned one.
+        """Return the best node for the pod.
 
-        Then one on the edge, if that gains QoS, or another one, if it costs some; then the one it
-        likes best; then the one where it joins the fewest replicas; then, on the edge, the one with
-        the least room to spare, or the roomiest other.
+        By free capacity for planned pods, gain of the tier, penalty, replicas, then tightest edge
+        node or roomiest other.
         """
         self.deadline.check()
         like = self.open.like(pod)
@@ -494,7 +484,7 @@ class Settling:
         return self.nodes.names[int(nodes[0])]
 
     def _needed(self, pod: Pod, nodes: Positions) -> Mask:
-        """Which of these would lack room then for those that are planned there."""
+        """Return which nodes would lack capacity for planned pods."""
         needed = np.zeros(len(nodes), dtype=np.bool_)
         for resource, amount in pod.requests.items():
             if amount and resource in self.wanted:
@@ -510,7 +500,7 @@ def _least(nodes: Positions, costs: NDArray[Any]) -> Positions:
 
 
 def _looks(rules: SchedulingRules) -> Iterator[Selection]:
-    """The pods that affinity and spread constraints look at."""
+    """Yield selections of affinity and spread constraints."""
     for term in rules.affinity:
         yield Selection.of(term)
     for constraint in rules.spread:
@@ -518,7 +508,7 @@ def _looks(rules: SchedulingRules) -> Iterator[Selection]:
 
 
 def _topology_keys(rules: SchedulingRules) -> list[str]:
-    """The labels of nodes that decide whether others may break these rules by coming."""
+    """Return node labels by which arrivals may break these rules."""
     keys = {term.topology_key for term in rules.affinity}
     keys.update(constraint.topology_key for constraint in rules.spread)
     return sorted(keys)

@@ -1,9 +1,8 @@
-"""The best scores of placing so many pods of each kind on the edge, and whose pods those are.
+"""Best sharing of edge places among workloads: a (max, +) convolution over count vectors.
 
-QoS is a sum over workloads, and a workload's part depends on how many of its pods are on the edge
-only. So a grid of counts replaces the 2^n subsets of a batch: the best split of a vector over the
-workloads is a (max, +) convolution. Kinds that share no workload are independent of each other;
-each component of kinds linked by shared workloads has a grid of its own, and these are added.
+QoS is a sum over workloads, and each part depends on the number of its edge pods only. So a grid of
+counts replaces the 2^n subsets of a batch. Components of kinds linked by shared workloads have
+grids of their own, which are added.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +36,7 @@ Picks = dict[tuple[Workload, int], int]
 
 @attrs.frozen(eq=False)
 class Demand:
-    """What a workload of the batch would have of the edge."""
+    """Workload of the batch, and its QoS by edge pods."""
 
     workload: Workload
     #: S, its pods of each kind
@@ -51,12 +50,12 @@ class Demand:
     level: int
 
     def scores(self, objective: Objective) -> Ints:
-        """Its QoS alone, in nano-units."""
+        """Return its QoS alone, in nano-units."""
         prospect = self.prospect
         return objective.scores(prospect.edge, prospect.total, prospect.promise)
 
     def wants(self, number: int) -> bool:
-        """Whether so many of the batch's pods are wanted on the edge."""
+        """Return whether `number` pods of the batch are wanted on the edge."""
         most = self.prospect.promise.most
         return most is None or int(self.prospect.edge[number]) <= most
 
@@ -70,7 +69,7 @@ def demands(
     promises: Promises,
     objective: Objective,
 ) -> tuple[Demand, ...]:
-    """The workloads of the packing's pods, in name order."""
+    """Return the workloads of the packing's pods, in name order."""
     counts: dict[Workload, Ints] = {}
     for kind, of_kind in enumerate(packing.kinds):
         for pod in of_kind.pods:
@@ -111,7 +110,7 @@ class _Component:
         return self.members[0].level
 
     def picks(self, vector: Sequence[int]) -> Iterator[tuple[tuple[Workload, int], int]]:
-        """How many pods of which member make up the vector; of equal ones, the first get more."""
+        """Yield how many pods of which member make up the vector; ties give more to the first."""
         left = tuple(vector)
         for index in range(len(self.members) - 1, -1, -1):
             member = self.members[index]
@@ -127,21 +126,21 @@ class _Component:
 
 
 def _takes(member: Demand, kinds: Sequence[int], most: Iterable[int]) -> Iterable[tuple[int, ...]]:
-    """The vectors of pods that a member has, within a limit a kind; fewest first."""
+    """Return vectors of pods of a member within a limit a kind, fewest first."""
     greatest = (min(int(member.counts[k]), n) for k, n in zip(kinds, most, strict=True))
     return product(*(range(n + 1) for n in greatest))
 
 
 @attrs.frozen(eq=False)
 class Split:
-    """Made by `best_split`."""
+    """Components of a batch, made by `best_split`."""
 
     components: tuple[_Component, ...]
     #: S
     limits: tuple[int, ...]
 
     def best(self, among: Bools) -> Bools:
-        """Those of these vectors with the greatest QoS, by level, and of those the most even."""
+        """Return the vectors with the greatest QoS by level, and of these the most even."""
         values = self.values()
         rounding = sum(len(component.members) for component in self.components)
         for unlike in (EVENNESS + rounding, rounding):
@@ -150,10 +149,7 @@ class Split:
         return among
 
     def values(self) -> list[Ints]:
-        """The greatest scores of the batch's workloads for every vector, of shape limits + 1.
-
-        One array a level, the greatest first.
-        """
+        """Return the greatest scores for every vector, one array a level, the greatest first."""
         found: dict[int, Ints] = {}
         for component in sorted(self.components, key=lambda c: -c.level):
             grid = component.layers[-1]
@@ -165,7 +161,7 @@ class Split:
         return list(found.values())
 
     def picks(self, vector: Ints) -> Picks:
-        """Whose pods they are."""
+        """Return edge pods by workload and kind."""
         return {
             pick: number
             for component in self.components
@@ -174,7 +170,10 @@ class Split:
 
 
 def best_split(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Split | None:
-    """The best split of every vector up to the limits, or None beyond the bounds."""
+    """Return the best sharing of every vector up to the limits.
+
+    None above the exact-search limit.
+    """
     greatest = tuple(limits.tolist())
     components = []
     for kinds in linked([member.kinds() for member in members], len(greatest)):
@@ -197,7 +196,7 @@ def _convolved(
     shape: tuple[int, ...],
     deadline: Deadline,
 ) -> tuple[Ints, ...] | None:
-    """None once the deadline has passed."""
+    """Return the layers; None after the deadline."""
     layer = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
     layer[(0,) * len(shape)] = 0
     layers = [layer]
@@ -215,7 +214,7 @@ def _convolved(
 
 
 def linked(together: Iterable[Sequence[int]], number: int) -> list[tuple[int, ...]]:
-    """So many kinds, put together where any of these has both."""
+    """Return connected components of kinds, given lists of linked kinds."""
     group = list(range(number))
     for kinds in together:
         for kind in kinds[1:]:

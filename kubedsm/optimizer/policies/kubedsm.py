@@ -1,4 +1,4 @@
-"""KubeDSM itself: exact batches, as much of every service at the edge as its promise asks for."""
+"""KubeDSM policy: exact batches, migrations and packing, by the QoS targets of services."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -30,7 +30,7 @@ from kubedsm.plugins.fit import shortages
 if TYPE_CHECKING:
     import random
 
-#: classes of pods, times nodes: what is more is not looked at in no time
+#: pod classes times nodes: above this, decisions are for the planner
 _AT_ONCE = 40_000
 
 
@@ -41,25 +41,25 @@ class KubeDSM:
     limits: SuggestLimits = attrs.field(factory=SuggestLimits)
     algorithm: Literal["exact", "paper"] = "exact"
     measure: Measure = Measure.UNUSABLE
-    #: of namespaces, if the weights of their workloads are to add up to the same, or to these
+    #: weights of namespaces; None: no namespace fairness
     namespace_weights: Mapping[str, float] | None = None
-    #: the edge share that tenants may promise their workloads, beside what these are promised
+    #: edge share up to which tenants may raise their targets
     most_wished: float = 0.0
-    #: seconds, after which a pod that waits goes before newer ones of its priority
+    #: seconds after which a pending pod goes before newer ones of its priority
     patience: float = 60.0
-    #: requests/s, if what a workload weighs is to go by what it answers of them
+    #: requests/s of workloads; None: weights do not depend on traffic
     rates: Rates | None = None
-    #: the requests/s that tenants may say of workloads of which `rates` knows nothing
+    #: greatest requests/s that tenants may declare where `rates` knows none
     most_declared: float = 0.0
-    #: the replicas of a workload go as far apart as costs no QoS
+    #: whether replicas of a workload are spread as far as costs no QoS
     default_spread: bool = True
-    #: who is asked beyond the bounds of what can be compared
+    #: for problems above the exact-search limit
     solver: Solver | None = None
-    #: by whose answers promises go, if any are asked for
+    #: latency targets; None without any
     latency: LatencyGoal | None = None
-    #: how measured load counts, if any is asked for
+    #: load balancing; None if off
     load: LoadGoal | None = None
-    #: how much of a large cloud is looked at, as `nodes_to_find` takes it
+    #: percentage of a large cloud to examine, as for `nodes_to_find`
     cloud_percentage: int = 100
 
     def promises_in(self, snapshot: Snapshot) -> Promises:
@@ -93,8 +93,8 @@ class KubeDSM:
     ) -> Decision:
         """Decide on a batch.
 
-        leaving: nodes with room that is not there yet; no pod goes there for load's sake. start:
-        where in turn the search among the nodes of a large cloud begins.
+        leaving: nodes whose capacity is not free yet; no pod goes there for load balance. start:
+        position in the cloud's node order at which the search begins.
         """
         promises, bounds = self.promises_in(snapshot), Bounds(deadline=deadline, solver=self.solver)
         decision = immediate_schedule(
@@ -126,9 +126,11 @@ class KubeDSM:
         deadline: Deadline = NO_DEADLINE,
         start: int = 0,
     ) -> tuple[Decision, tuple[Pod, ...]]:
-        """Decide as if those pods had left the edge; the pods that have to wait for that come last.
+        """Decide as if the leaving pods had left the edge.
 
-        None has to where rules of pods about pods matter: those that leave still count for them.
+        Return the decision and the pods that must wait.
+
+        With rules between pods no pod waits: leaving pods still count for the rules.
         """
         edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
         gone = [uid for uid in leaving if snapshot.placed.get(uid) in edge]
@@ -155,9 +157,9 @@ class KubeDSM:
         deadline: Deadline,
         start: int = 0,
     ) -> tuple[Decision, tuple[Pod, ...]] | None:
-        """Decide ahead, if that is done in time and a longer thought would gain nothing.
+        """Decide ahead without the solver.
 
-        It would not place more pods, nor come to a greater QoS. The solver is not asked.
+        None if that may be late, or if solving longer could gain.
         """
         classes = {pod.pod_class for pod in pods}
         if len(classes) * self._looked_at(snapshot, pods) > _AT_ONCE:
@@ -173,7 +175,7 @@ class KubeDSM:
         return (decision, held) if enough else None
 
     def _looked_at(self, snapshot: Snapshot, pods: Sequence[Pod]) -> int:
-        """How many nodes are looked at, about; each of the others is half as much work."""
+        """Return about how many nodes are examined; each of the others is half as much work."""
         cloud, nodes = len(snapshot.index.of_tier(Tier.CLOUD)), len(snapshot.nodes)
         others = cloud - nodes_to_find(cloud, self.cloud_percentage)
         return nodes - others // 2 if others and is_plain(snapshot, pods) else nodes
@@ -207,7 +209,7 @@ class KubeDSM:
         tier_share: float = 0.6,
         allow_evictions: bool = False,
     ) -> Packed:
-        """Find what has to move so that more of the pods that wait have a node."""
+        """Return the plan that places more pending pods."""
         return pack(
             snapshot,
             self.promises_in(snapshot),

@@ -36,26 +36,26 @@ REFUTED = "the solver's claim was wrong"
 
 @attrs.frozen(eq=False)
 class Goal:
-    """What is to be as much as can be."""
+    """Linear objective of one level."""
 
     name: str
     #: V
     weights: Ints
-    #: of the time that is left when its turn comes, the part that it may take
+    #: part of the remaining time that this level may take
     part: float = 0.5
-    #: what comes after it may cost so much of it: what is lost by rounding the weights
+    #: later levels may lower the value by this much: rounding of the weights
     slack: int = 0
-    #: it cannot come to more, whoever knows that; a solver is not asked for what does
+    #: known upper bound; a solution that reaches it needs no solver
     most: int | None = None
-    #: whose, if that is not said by the name: `priority 100`
+    #: qualifier of the name, such as `priority 100`
     of: str = ""
-    #: how many make one of what people are told
+    #: units of the weights in one displayed unit
     unit: int = 1
 
 
 @attrs.frozen(slots=True)
 class Certificate:
-    """How sure it is that a goal came to no less than it could, given those before it."""
+    """Value and upper bound of a goal, given the goals before it."""
 
     goal: str
     status: Status
@@ -77,7 +77,7 @@ class Certificate:
 
     @property
     def gap(self) -> float | None:
-        """What may be missing, as a part of the bound; 0 if it is proven."""
+        """Relative optimality gap; 0 if proven."""
         if self.proven:
             return 0.0
         if self.value is None or self.bound is None:
@@ -115,13 +115,15 @@ class Certificate:
 
 
 def unproven(certificates: Iterable[Certificate]) -> str:
-    """What is not proven of a decision, in a line; nothing if there is nothing."""
+    """Return one line about the goals that are not proven; empty if all are."""
     return "; ".join(each.words for each in certificates if not each.proven)
 
 
 @attrs.frozen(eq=False)
 class Found:
     #: V; None if nothing was found, nor hinted at
+    """Best values, and one certificate a goal."""
+
     values: Ints | None
     #: one for each of the goals
     certificates: tuple[Certificate, ...]

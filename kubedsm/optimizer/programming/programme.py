@@ -1,4 +1,4 @@
-"""Linear programmes in whole numbers: values for a solver, and what it says of them."""
+"""Integer linear programmes as values, and the protocol of solvers."""
 
 import enum
 import math
@@ -22,7 +22,7 @@ _MULTIPLIER_BITS = 60
 
 @attrs.frozen(eq=False)
 class Programme:
-    """V whole numbers from 0 up to `upper`, and M rows: least <= coefficients @ values <= most."""
+    """V integer variables from 0 to `upper`, and M rows: least <= coefficients @ values <= most."""
 
     #: V
     upper: Ints
@@ -36,7 +36,7 @@ class Programme:
     most: Ints
 
     def allows(self, values: Ints) -> bool:
-        """Whether these values, V, keep all rows, to the last unit."""
+        """Return whether the values, V, satisfy all rows exactly."""
         if bool((values < 0).any() or (values > self.upper).any()):
             return False
         sums = self._sums(values)
@@ -83,7 +83,7 @@ class Programme:
 
 
 class Rows:
-    """A programme being put together; owned by whoever makes it."""
+    """Builder of a programme."""
 
     def __init__(self) -> None:
         self._upper: list[Ints] = []
@@ -96,11 +96,11 @@ class Rows:
 
     @property
     def number(self) -> int:
-        """How many variables there are."""
+        """Number of variables."""
         return self._number
 
     def variables(self, upper: "Ints | Sequence[int]") -> Ints:
-        """New variables, one for each of these bounds; their numbers, in the same shape."""
+        """Add variables with these upper bounds; return their numbers in the same shape."""
         bounds = np.asarray(upper, dtype=np.int64)
         numbers = np.arange(self._number, self._number + bounds.size).reshape(bounds.shape)
         self._upper.append(bounds.ravel())
@@ -114,7 +114,7 @@ class Rows:
         least: int = -UNBOUNDED,
         most: int = UNBOUNDED,
     ) -> None:
-        """One more row. A variable may be named once."""
+        """Add a row. A variable may occur once."""
         self._columns.append(np.asarray(columns, dtype=np.int64).ravel())
         self._coefficients.append(np.asarray(coefficients, dtype=np.int64).ravel())
         self._lengths.append(self._columns[-1].size)
@@ -122,7 +122,7 @@ class Rows:
         self._most.append(most)
 
     def add_each(self, columns: Ints, coefficients: Ints, most: Ints) -> None:
-        """A row for each line of these, M x any: no more than so much, M."""
+        """Add one row for each line, M x any, with these upper bounds, M."""
         self._columns.append(columns.ravel())
         self._coefficients.append(coefficients.ravel())
         self._lengths += [columns.shape[1]] * len(columns)
