@@ -28,7 +28,7 @@ from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.model.model import Pod
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.optimizer.packing.pack import Packed, parts_of
+from kubedsm.optimizer.packing.pack import Packed, split_parts
 from kubedsm.optimizer.placing.decision import Binding
 from kubedsm.planner.pack_request import Packing, suggestion_of
 from kubedsm.planner.suggest_request import kept_by, migration_of, reason_to_stay
@@ -52,7 +52,7 @@ class PackAdvice:
     async def carry_out(self, runtime: Runtime) -> None:
         """Whatever it costs: whoever asks for it has seen that."""
         packed, policy = self.packed, self.configuration.policy
-        parts = list(parts_of(packed.legs, packed.awaited, packed.evicted))
+        parts = list(split_parts(packed.legs, packed.awaited, packed.evicted))
         found = suggestion_of(self.snapshot, policy, packed, parts)
         if runtime.packer is not None:
             packing = Packing(found, packed.evicted, packed.certificates)

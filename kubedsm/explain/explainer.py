@@ -22,7 +22,7 @@ from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.moving.suggestion import Cause
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.optimizer.programming.in_order import unproven
+from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.plugins.fit import counted_reasons
 
 
@@ -134,7 +134,7 @@ class Decisions:
         if chosen is None or basis is None:
             return ""
         parts = self._why(pod, chosen, basis)
-        if told := unproven(chosen.entry.certificates):
+        if told := describe_unproven(chosen.entry.certificates):
             parts.append(f"not proven, {told}")
         if pod.workload in self.mirror.measured.slower:
             parts.append(Cause.EDGE_SLOWER)

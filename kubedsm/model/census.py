@@ -62,48 +62,48 @@ class Tally:
     def count(self, pod: Pod, node: NodeName | None, *, on_edge: bool, times: int = 1) -> None:
         """Count the pod in, or with times = -1, out."""
         known = pod.pod_class in self._classes
-        _add(self._classes, pod.pod_class, times)
+        _add_count(self._classes, pod.pod_class, times)
         if known is not (pod.pod_class in self._classes):
-            self._look(pod.pod_class, times)
-        self._stand(pod, node, times)
+            self._count_labels(pod.pod_class, times)
+        self._place_pod(pod, node, times)
         if pod.scheduler_name != self.scheduler_name:
             return
         if pod.wishes is not None:
-            _add(self._wishing, pod.workload, times)
+            _add_count(self._wishing, pod.workload, times)
         if not pod.counts_for_qos:
             return
-        self._share(pod.workload, times * on_edge, times)
-        _add(self._requests, pod.requests, times)
-        _add(self._priorities, (pod.workload, pod.pod_class.priority), times)
+        self._change_share(pod.workload, times * on_edge, times)
+        _add_count(self._requests, pod.requests, times)
+        _add_count(self._priorities, (pod.workload, pod.pod_class.priority), times)
 
-    def _look(self, pod_class: PodClass, times: int) -> None:
+    def _count_labels(self, pod_class: PodClass, times: int) -> None:
         keys = keys_looked_at((pod_class,))
         if keys is not None:
             self._looking += times
             for key in keys:
-                _add(self._looked_at, key, times)
+                _add_count(self._looked_at, key, times)
 
     def move(self, pod: Pod, source: NodeName | None, target: NodeName | None) -> None:
         """Update for a pod that counts on another node."""
-        self._stand(pod, source, -1)
-        self._stand(pod, target, 1)
+        self._place_pod(pod, source, -1)
+        self._place_pod(pod, target, 1)
 
     def retier(self, pod: Pod, *, to_edge: bool) -> None:
         """Update for a pod that came to the edge or left it."""
         if pod.scheduler_name == self.scheduler_name and pod.counts_for_qos:
-            self._share(pod.workload, 1 if to_edge else -1, 0)
+            self._change_share(pod.workload, 1 if to_edge else -1, 0)
 
-    def _stand(self, pod: Pod, node: NodeName | None, times: int) -> None:
+    def _place_pod(self, pod: Pod, node: NodeName | None, times: int) -> None:
         if node is None or not pod.counts_for_qos:
             return
         there = dict(self._standing.get(pod.workload, {}))
-        _add(there, node, times)
+        _add_count(there, node, times)
         if there:
             self._standing[pod.workload] = there
         else:
             del self._standing[pod.workload]
 
-    def _share(self, workload: Workload, edge: int, total: int) -> None:
+    def _change_share(self, workload: Workload, edge: int, total: int) -> None:
         known = self._shares.get(workload)
         if known is None:
             known, self._in_order = Share(), False
@@ -150,7 +150,7 @@ def census_of(
     return tally.census()
 
 
-def _add(counts: dict[K, int], key: K, times: int) -> None:
+def _add_count(counts: dict[K, int], key: K, times: int) -> None:
     counts[key] = counts.get(key, 0) + times
     if not counts[key]:
         del counts[key]

@@ -13,7 +13,7 @@ class OutOfTimeError(Exception):
     """A strict deadline has passed. Never leaves the optimizer."""
 
 
-def _nothing() -> float:
+def _no_time_spent() -> float:
     return 0.0
 
 
@@ -22,7 +22,7 @@ class Deadline:
     """Deadline of a decision; none by default."""
 
     #: how much of the time for the decision has been spent; 1 is all of it
-    spent: Callable[[], float] = _nothing
+    spent: Callable[[], float] = _no_time_spent
     #: how long all of it is
     seconds: float = math.inf
     #: what is not decided by then is not wanted: whoever looks gets an OutOfTimeError

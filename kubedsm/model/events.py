@@ -130,11 +130,11 @@ class Change:
     @property
     def there_before(self) -> Pod | None:
         """The pod, if rules between pods counted it."""
-        return _there(self.pod_before)
+        return _counted_pod(self.pod_before)
 
     @property
     def there_after(self) -> Pod | None:
-        return _there(self.pod_after)
+        return _counted_pod(self.pod_after)
 
     @property
     def gone(self) -> Pod | None:
@@ -151,5 +151,5 @@ class Change:
         return before is not None and after is not None and before.labels != after.labels
 
 
-def _there(pod: Pod | None) -> Pod | None:
+def _counted_pod(pod: Pod | None) -> Pod | None:
     return pod if pod is not None and pod.held else None

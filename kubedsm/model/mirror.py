@@ -284,7 +284,7 @@ class ClusterMirror:
 
     def nominate(self, pod: Pod, node: NodeName) -> None:
         """Reserve capacity that is about to come free: free capacity may be negative meanwhile."""
-        holder = _nomination(pod.uid)
+        holder = _nomination_holder(pod.uid)
         self._give_back(holder)
         self.changes += 1
         self._hold(Reservation(holder, node, pod.requests))
@@ -292,15 +292,15 @@ class ClusterMirror:
     def withdraw(self, uid: Uid, *, silently: bool = False) -> None:
         """Release the pod's nomination, if any; silently, without callback."""
         if silently:
-            self._give_back(_nomination(uid))
+            self._give_back(_nomination_holder(uid))
         else:
-            self.release(_nomination(uid))
+            self.release(_nomination_holder(uid))
 
     def held_for(self, uids: Iterable[Uid]) -> dict[NodeName, Resources]:
         """Return the capacity to which these pods are nominated."""
         held: dict[NodeName, Resources] = {}
         for uid in uids:
-            nomination = self._reservations.get(_nomination(uid))
+            nomination = self._reservations.get(_nomination_holder(uid))
             if nomination is not None:
                 more = held.get(nomination.node, NOTHING)
                 held[nomination.node] = more + nomination.requests
@@ -345,9 +345,9 @@ class ClusterMirror:
         return self._measured
 
     def snapshot(self, at: float = 0.0) -> Snapshot:
-        return self._books.snapshot(self._surroundings, at, self._measured, self._unproven())
+        return self._books.snapshot(self._surroundings, at, self._measured, self._unproven_pods())
 
-    def _unproven(self) -> dict[Uid, Pod]:
+    def _unproven_pods(self) -> dict[Uid, Pod]:
         """Return marked pods without a plan: they count as usual, since any client may set
         marks.
         """
@@ -369,29 +369,31 @@ class ClusterMirror:
         for name, amount in holding:
             if name in free:
                 free[name] -= amount
-        _require(
+        _require_truth(
             free == dict(seen.free), "the free room is not what nodes, pods and reservations leave"
         )
-        _require(placed == dict(seen.placed), "a pod is not where it counts")
+        _require_truth(placed == dict(seen.placed), "a pod is not where it counts")
         counted = attrs.evolve(seen, counted=None).census
-        _require(counted == seen.census, "what is counted along is not what there is")
+        _require_truth(counted == seen.census, "what is counted along is not what there is")
         marked = {uid for uid, pod in self._books.pods.items() if pod.detached}
-        _require(marked == self._marked, "other pods are marked than are known to be")
+        _require_truth(marked == self._marked, "other pods are marked than are known to be")
         keys = {(pod.namespace, pod.name): uid for uid, pod in self._books.pods.items()}
-        _require(keys == self._uids, "two pods go by one name")
+        _require_truth(keys == self._uids, "two pods go by one name")
         for holder, reservation in self._reservations.items():
             pod_or_none = self._books.pods.get(Uid(holder))
-            _require(
+            _require_truth(
                 pod_or_none is None or pod_or_none.node_name is None,
                 f"{pod_or_none} is bound and still holds a reservation on {reservation.node}",
             )
-        _require(all(uid in self._books.pods for uid in self._claimed), "a claim outlives its pod")
+        _require_truth(
+            all(uid in self._books.pods for uid in self._claimed), "a claim outlives its pod"
+        )
 
 
-def _nomination(uid: Uid) -> str:
+def _nomination_holder(uid: Uid) -> str:
     return f"nomination of {uid}"
 
 
-def _require(truth: bool, otherwise: str) -> None:
+def _require_truth(truth: bool, otherwise: str) -> None:
     if not truth:
         raise AssertionError(otherwise)

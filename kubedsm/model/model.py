@@ -265,7 +265,7 @@ class PodClass:
     preempts: bool = True
 
 
-def _believable(allocatable: Resources) -> Resources:
+def _cap_amounts(allocatable: Resources) -> Resources:
     if not allocatable.beyond_any_node:
         return allocatable
     return Resources.of({name: min(n, MOST_OF_A_NODE) for name, n in allocatable.items()})
@@ -276,7 +276,7 @@ class Node:
     name: NodeName
     labels: Mapping[str, str]
     #: at most `MOST_OF_A_NODE` of each, whatever it claims
-    allocatable: Resources = attrs.field(converter=_believable)
+    allocatable: Resources = attrs.field(converter=_cap_amounts)
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     #: set by the mirror from the configured tier label; None is not ours to place on

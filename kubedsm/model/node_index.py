@@ -263,10 +263,10 @@ class NodeIndex:
         chosen = self.none()
         for term in terms:
             if term.expressions or term.fields:
-                chosen |= self._term(term)
+                chosen |= self._match_term(term)
         return chosen
 
-    def _term(self, term: NodeSelectorTerm) -> Mask:
+    def _match_term(self, term: NodeSelectorTerm) -> Mask:
         mask = self.every()
         for requirement in term.expressions:
             mask &= self.label(requirement.key).accepted(requirement)
@@ -332,16 +332,16 @@ class Room:
 
     def changed(self, position: int, free: Resources) -> Self:
         """Return the capacity with another amount on one node."""
-        columns = self._with({position: free})
+        columns = self._copy_columns({position: free})
         return type(self)(self._nodes, self._free, columns, {**self._otherwise, position: free})
 
     def now(self, free: Mapping[NodeName, Resources], changed: Iterable[NodeName]) -> Self:
         """Return the capacity with new amounts on the changed nodes."""
         positions = self._nodes.positions
-        columns = self._with({positions[name]: free[name] for name in changed})
+        columns = self._copy_columns({positions[name]: free[name] for name in changed})
         return type(self)(self._nodes, free, columns)
 
-    def _with(self, free: Mapping[int, Resources]) -> dict[str, Ints]:
+    def _copy_columns(self, free: Mapping[int, Resources]) -> dict[str, Ints]:
         columns = {resource: column.copy() for resource, column in self._columns.items()}
         for position, of_node in free.items():
             amounts = dict(of_node.items())
@@ -385,13 +385,13 @@ class NodeRows:
 
     def free(self, axes: Sequence[str]) -> Ints:
         """Return N x R; negative capacity counts as zero."""
-        return self._matrix([self.room.column(axis) for axis in axes])
+        return self._column_matrix([self.room.column(axis) for axis in axes])
 
     def allocatable(self, axes: Sequence[str]) -> Ints:
         """Return N x R."""
-        return self._matrix([self.index.size(axis) for axis in axes])
+        return self._column_matrix([self.index.size(axis) for axis in axes])
 
-    def _matrix(self, columns: Iterable[Ints]) -> Ints:
+    def _column_matrix(self, columns: Iterable[Ints]) -> Ints:
         chosen = [column[self.positions] for column in columns]
         return np.clip(np.stack(chosen, axis=1), 0, MOST_OF_A_NODE)
 

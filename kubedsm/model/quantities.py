@@ -25,7 +25,7 @@ class QuantityError(ValueError):
 
 
 @lru_cache(maxsize=4096)
-def _exact(text: str) -> Fraction:
+def _exact_fraction(text: str) -> Fraction:
     match = _SYNTAX.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     if match is None:
         raise _not_a_quantity(text)
@@ -48,13 +48,13 @@ def _not_a_quantity(given: object) -> QuantityError:
     return QuantityError(f"{shown} is not a quantity, such as 500m, 2, 1.5Gi or 1e3")
 
 
-def _rounded_up(quantity: object, scale: int) -> int:
+def _round_up(quantity: object, scale: int) -> int:
     if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
         raise _not_a_quantity(quantity)
     if isinstance(quantity, int):
         # Beyond the cap Python may refuse to write the digits.
         quantity = max(-LARGEST, min(LARGEST, quantity))
-    scaled = _exact(str(quantity)) * scale
+    scaled = _exact_fraction(str(quantity)) * scale
     return min(LARGEST, -(-scaled.numerator // scaled.denominator))
 
 
@@ -72,9 +72,9 @@ def shown(name: str, amount: int) -> str:
 
 def units(quantity: object) -> int:
     """Return the quantity in whole units, rounded up as Kubernetes does. Raise QuantityError."""
-    return _rounded_up(quantity, 1)
+    return _round_up(quantity, 1)
 
 
 def millis(quantity: object) -> int:
     """Return the quantity in thousandths (millicores), rounded up. Raise QuantityError."""
-    return _rounded_up(quantity, 1000)
+    return _round_up(quantity, 1000)

@@ -176,7 +176,7 @@ class Residents:
         drafts = _Draft[CSIVolume]({}), _Draft[str]({})
         for claim, counts in self.claims.items():
             for node, number in counts.items():
-                _attach(drafts, surroundings.csi_volumes_at((claim,)), node, number)
+                _attach_volumes(drafts, surroundings.csi_volumes_at((claim,)), node, number)
         volumes, attached = drafts
         return attrs.evolve(same, volumes=volumes.books, attached=attached.books)
 
@@ -214,7 +214,7 @@ class Residents:
             for claim in rules.claim_keys:
                 claims.count((claim,), node, by)
                 bound = self.surroundings.csi_volumes_at((claim,))
-                _attach((volumes, attached), bound, node, by)
+                _attach_volumes((volumes, attached), bound, node, by)
         return attrs.evolve(
             self,
             peers=peers.books,
@@ -236,17 +236,17 @@ class Residents:
             known = np.zeros(len(self.nodes), dtype=np.int64)
             for peer, counts in self.peers.items():
                 if self.covered(selections, peer):
-                    self._add(known, counts)
+                    self._add_pod(known, counts)
             self._known[selections] = known
         return known
 
     def column(self, counts: Counts) -> Ints:
         """The same by position of the node."""
         column = np.zeros(len(self.nodes), dtype=np.int64)
-        self._add(column, counts)
+        self._add_pod(column, counts)
         return column
 
-    def _add(self, column: Ints, counts: Counts) -> None:
+    def _add_pod(self, column: Ints, counts: Counts) -> None:
         positions = self.nodes.positions
         for node, number in counts.items():
             if node in positions:
@@ -293,7 +293,7 @@ class _Draft(Generic[K]):
                 self._books.pop(key, None)
 
 
-def _attach(
+def _attach_volumes(
     drafts: tuple[_Draft[CSIVolume], _Draft[str]],
     bound: Iterable[CSIVolume],
     node: NodeName,

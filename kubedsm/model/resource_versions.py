@@ -9,10 +9,10 @@ _DIGITS = 20
 
 def is_older(version: str, other: str) -> bool:
     """True if it is known to be older; never for versions that are not numbers."""
-    ours, theirs = _number(version), _number(other)
+    ours, theirs = _version_number(version), _version_number(other)
     return ours is not None and theirs is not None and ours < theirs
 
 
-def _number(version: str) -> int | None:
+def _version_number(version: str) -> int | None:
     digits = len(version) <= _DIGITS and version.isascii() and version.isdigit()
     return int(version) if digits else None

@@ -14,7 +14,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 
-def _integer(text: str) -> int | None:
+def _parse_integer(text: str) -> int | None:
     """Return the 64-bit number, if the text is one."""
     number = int(text) if _INTEGER.fullmatch(text) else None
     return number if number is not None and _LEAST <= number <= _GREATEST else None
@@ -42,12 +42,12 @@ class Requirement(NamedTuple):
             case "DoesNotExist":
                 return value is None
             case "Gt" | "Lt":
-                return value is not None and self._compares(value)
+                return value is not None and self._compare_numbers(value)
         return False
 
-    def _compares(self, value: str) -> bool:
-        number = _integer(value)
-        bound = _integer(self.values[0]) if len(self.values) == 1 else None
+    def _compare_numbers(self, value: str) -> bool:
+        number = _parse_integer(value)
+        bound = _parse_integer(self.values[0]) if len(self.values) == 1 else None
         if number is None or bound is None:
             return False
         return number > bound if self.operator == "Gt" else number < bound

@@ -48,10 +48,10 @@ def sites_of(nodes: Iterable[Node], labels: Sequence[str]) -> dict[str, list[Nod
 
 def is_cut_off(nodes: Sequence[Node]) -> bool:
     """Return whether all nodes of a site are unreachable."""
-    return len(nodes) >= _FEWEST and all(map(_unreachable, nodes))
+    return len(nodes) >= _FEWEST and all(map(_is_unreachable, nodes))
 
 
-def _unreachable(node: Node) -> bool:
+def _is_unreachable(node: Node) -> bool:
     return any(taint.key == _UNREACHABLE for taint in node.taints)
 
 
@@ -114,14 +114,14 @@ class Away:
             for site, names in sites.items()
             for name in names
         }
-        return self._closed(snapshot, why)
+        return self._close_nodes(snapshot, why)
 
     def in_cloud(self, snapshot: Snapshot) -> Snapshot:
         """Leave only the cloud open."""
         why = f"{', '.join(self.cut)} cut off, its pods are replaced in the cloud"
-        return self._closed(snapshot, {node.name: why for node in snapshot.of_tier(Tier.EDGE)})
+        return self._close_nodes(snapshot, {node.name: why for node in snapshot.of_tier(Tier.EDGE)})
 
-    def _closed(self, snapshot: Snapshot, why: Mapping[NodeName, str]) -> Snapshot:
+    def _close_nodes(self, snapshot: Snapshot, why: Mapping[NodeName, str]) -> Snapshot:
         taints = {name: Taint(AWAY_TAINT, said, "NoSchedule") for name, said in why.items()}
         counted = shares_after(snapshot.shares(), self.serving)
         return snapshot.tainted(taints).sharing(counted)

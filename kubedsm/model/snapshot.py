@@ -168,17 +168,17 @@ class Snapshot:
         for name in taints.keys() & nodes.keys():
             node = nodes[name]
             nodes[name] = attrs.evolve(node, taints=(taints[name], *node.taints))
-        return self._counting(nodes=nodes)
+        return self._with_aggregates(nodes=nodes)
 
     def instead(self, pods: Mapping[Uid, Pod]) -> "Snapshot":
         """Return the snapshot with these pods in place of their namesakes, which count equally."""
-        return self._counting(pods={**self.pods, **pods}) if pods else self
+        return self._with_aggregates(pods={**self.pods, **pods}) if pods else self
 
     def sharing(self, shares: Mapping[Workload, Share]) -> "Snapshot":
         """Return the snapshot with other shares."""
-        return self._counting(census=attrs.evolve(self.census, shares=shares))
+        return self._with_aggregates(census=attrs.evolve(self.census, shares=shares))
 
-    def _counting(
+    def _with_aggregates(
         self,
         nodes: Mapping[NodeName, Node] | None = None,
         pods: Mapping[Uid, Pod] | None = None,

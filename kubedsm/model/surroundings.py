@@ -103,20 +103,20 @@ class Surroundings:
 
     def knowing(self, kind: type[Surrounding]) -> Self:
         """The same, with that kind known: what we were not told of does not exist."""
-        return self._replaced(kind, {})
+        return self._replace_things(kind, {})
 
     def having(self, thing: Surrounding) -> Self:
         """The same with this thing, which takes the place of one by its name."""
-        return self._replaced(type(thing), {key_of(thing): thing})
+        return self._replace_things(type(thing), {key_of(thing): thing})
 
     def lacking(self, kind: type[Surrounding], key: Key) -> Self:
         """The same without that thing."""
-        things = dict(self._things(kind))
+        things = dict(self._things_of(kind))
         things.pop(key, None)
         return attrs.evolve(self, **{_FIELDS[kind]: things})
 
     def get(self, kind: type[Surrounding], key: Key) -> Surrounding | None:
-        thing: Surrounding | None = self._things(kind).get(key)
+        thing: Surrounding | None = self._things_of(kind).get(key)
         return thing
 
     def known(self) -> Iterator[tuple[type[Surrounding], Iterable[Surrounding]]]:
@@ -126,11 +126,11 @@ class Surroundings:
             if things is not None:
                 yield kind, things.values()
 
-    def _things(self, kind: type[Surrounding]) -> Mapping[Key, Any]:
+    def _things_of(self, kind: type[Surrounding]) -> Mapping[Key, Any]:
         return getattr(self, _FIELDS[kind]) or {}
 
-    def _replaced(self, kind: type[Surrounding], more: Mapping[Key, Any]) -> Self:
-        return attrs.evolve(self, **{_FIELDS[kind]: {**self._things(kind), **more}})
+    def _replace_things(self, kind: type[Surrounding], more: Mapping[Key, Any]) -> Self:
+        return attrs.evolve(self, **{_FIELDS[kind]: {**self._things_of(kind), **more}})
 
     def claims_at(self, keys: Iterable[Key]) -> Iterator[Claim]:
         """Those of the claims that are there."""

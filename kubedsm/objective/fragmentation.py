@@ -78,7 +78,7 @@ class _Asked:
 
 
 @lru_cache(maxsize=256)
-def _asked(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
+def _prepare_mix(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
     """Return the vectors of the mix, those that request only pods left out."""
     pods = sum(count for _, count in mix)
     found = []
@@ -108,7 +108,9 @@ class Fragmentation:
         """
         size = np.maximum(allocatable.T, 1)
         exists = allocatable.T > 0
-        measured = self._unusable if self.measure is Measure.UNUSABLE else self._product
+        measured = (
+            self._measure_unusable if self.measure is Measure.UNUSABLE else self._measure_product
+        )
         return np.rint(SCALE * measured(axes, free.T, size, exists)).astype(np.int64)
 
     def of(self, nodes: Iterable[Node], free: Mapping[NodeName, Resources]) -> int:
@@ -133,12 +135,12 @@ class Fragmentation:
         added: list[int] = (after - before).tolist()
         return added
 
-    def _unusable(
+    def _measure_unusable(
         self, axes: tuple[str, ...], room: Ints, size: Ints, exists: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
         total = np.zeros(room.shape[1])
         there: dict[tuple[int, ...], tuple[Ints, NDArray[np.bool_], Ints]] = {}
-        for asked in _asked(self.mix, axes):
+        for asked in _prepare_mix(self.mix, axes):
             measured = asked.measured
             if measured not in there:
                 present = exists.take(measured, axis=0)
@@ -151,7 +153,7 @@ class Fragmentation:
             total += asked.part * ((unused * present).sum(axis=0) / number)
         return total
 
-    def _product(
+    def _measure_product(
         self, _: tuple[str, ...], room: Ints, size: Ints, exists: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
         used = [np.maximum(np.where(exists[r], size[r], 0) - room[r], 0) for r in (0, 1)]

@@ -106,34 +106,34 @@ class Loads:
         if not sample.nodes:
             return None
         nodes, nothing = snapshot.index, Usage()
-        used = _amounts(sample.nodes.get(name, nothing) for name in nodes.names)
+        used = _amounts_matrix(sample.nodes.get(name, nothing) for name in nodes.names)
         loads = cls(goal, nodes, sample, goal.sizes(nodes), used)
         for uid, at in sorted(sample.came.items()):
             # A mean over the window has a part of it.
-            loads._add(
+            loads._add_use(
                 snapshot.pods.get(uid), sample.placed[uid], 1 - (sample.at - at) / sample.window
             )
         if snapshot.placed is not sample.placed:
             for uid, node in sorted(only_in(snapshot.placed, sample.placed)):
-                loads._add(snapshot.pods.get(uid), node)
+                loads._add_use(snapshot.pods.get(uid), node)
                 loads.since[uid] = node
         return loads
 
     def put(self, pod: Pod, node: NodeName) -> None:
         """Add a pod that came after the sample."""
-        self._add(pod, node)
+        self._add_use(pod, node)
         self.since[pod.uid] = node
         self._own = None
         self._with_one_more.clear()
 
-    def _add(self, pod: Pod | None, node: NodeName, part: float = 1.0) -> None:
+    def _add_use(self, pod: Pod | None, node: NodeName, part: float = 1.0) -> None:
         if pod is not None and not pod.finished and node in self.nodes.positions:
             self.used[self.nodes.positions[node]] += part * self.expected(pod)
 
     def expected(self, pod: Pod) -> Floats:
         """Return the 4 amounts that such a pod uses."""
         measured = self.sample.workloads.get(pod.workload)
-        found = _amounts([measured or Usage()])[0]
+        found = _amounts_matrix([measured or Usage()])[0]
         requested = (pod.requests.cpu, pod.requests.memory, 0.0, 0.0)
         return np.where(np.isnan(found), requested, found)
 
@@ -152,7 +152,7 @@ class Loads:
         too_high = self.too_high(ratios)
         beyond = self.goal.high_usage - np.nanmax(ratios[too_high], axis=-1)
         scores[too_high] = (100.0 * beyond).round(_DECIMALS)
-        return _stretched(scores) if self.goal.normalise else scores
+        return _stretch_scores(scores) if self.goal.normalise else scores
 
     def too_high(self, ratios: Floats) -> Mask:
         """Return where any ratio exceeds the high usage."""
@@ -190,13 +190,13 @@ class Loads:
         return 1.0 - self.own / 100.0
 
 
-def _amounts(usages: Iterable[Usage]) -> Floats:
+def _amounts_matrix(usages: Iterable[Usage]) -> Floats:
     """Return N x 4."""
     listed = [(use.cpu, use.memory, use.net, use.disk) for use in usages]
     return np.array(listed, dtype=np.float64).reshape(-1, 4)
 
 
-def _stretched(scores: Floats) -> Floats:
+def _stretch_scores(scores: Floats) -> Floats:
     """Scale scores to 0..100; all are 100 if equal."""
     known = scores[~np.isnan(scores)]
     least, greatest = known.min(initial=math.inf), known.max(initial=-math.inf)

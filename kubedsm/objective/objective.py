@@ -89,7 +89,7 @@ class Objective:
 
     def score(self, edge: int, total: int, qos: float, weight: float) -> int:
         """Return one workload's part of the QoS in nano-units; 0 without pods."""
-        return _score(self, edge, total, qos, weight)
+        return _score_share(self, edge, total, qos, weight)
 
     def gain(self, share: Share, promise: Promise, more: int = 1) -> int:
         """Return the QoS gained by `more` further edge pods of the workload."""
@@ -117,7 +117,7 @@ class Objective:
             case "latency":
                 return 0.0 if kept else -self.tier_gap * (qos - share)
             case "ecmus":
-                return _ecmus(share, qos, kept=kept)
+                return _ecmus_value(share, qos, kept=kept)
 
     @property
     def most(self) -> float:
@@ -156,7 +156,7 @@ class Objective:
 
 
 @lru_cache(2**13)
-def _score(objective: Objective, edge: int, total: int, qos: float, weight: float) -> int:
+def _score_share(objective: Objective, edge: int, total: int, qos: float, weight: float) -> int:
     # Of thousands of workloads most have one of a few shares.
     if not total:
         return 0
@@ -164,7 +164,7 @@ def _score(objective: Objective, edge: int, total: int, qos: float, weight: floa
     return round(NANO * weight * objective.value(edge / total, qos, kept=kept))
 
 
-def _ecmus(share: float, qos: float, *, kept: bool) -> float:
+def _ecmus_value(share: float, qos: float, *, kept: bool) -> float:
     if qos == 0:
         return 1.0
     if not kept:

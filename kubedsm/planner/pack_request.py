@@ -9,7 +9,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.objective import quality
 from kubedsm.optimizer.moving.suggestion import ClusterScore, Leg, Move, Suggestion
-from kubedsm.optimizer.packing.pack import Packed, Part, parts_of, stuck
+from kubedsm.optimizer.packing.pack import Packed, Part, find_stuck, split_parts
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.planner.plurals import counted, named
@@ -57,7 +57,7 @@ class RoomByPacking(AboutMoves):
         if not isinstance(policy, KubeDSM):
             raise TypeError(f"{policy} does not pack")
         seen, settings = self.seen(known), configuration.optimiser
-        waiting = stuck(seen, self.refused)
+        waiting = find_stuck(seen, self.refused)
         left = dict.fromkeys(self.refused - waiting, NO_ROOM)
         if not waiting:
             return Packing(left=left)
@@ -71,7 +71,7 @@ class RoomByPacking(AboutMoves):
         )
         left |= dict.fromkeys(waiting, NONE_PROVEN if packed.placed_proven else NONE_FOUND)
         paying = []
-        for part in parts_of(packed.legs, packed.awaited, packed.evicted):
+        for part in split_parts(packed.legs, packed.awaited, packed.evicted):
             worth = sum(self.quiet.lasting(move.pod.workload) for move in part.awaited)
             cost = configuration.migration.price * part.disruptions
             if worth > cost:

@@ -30,13 +30,13 @@ def broken_rules(about: Iterable[EquivalenceClass], scene: Scene) -> dict[_Where
     found: dict[_Where, int] = {}
     for keeper, homes in scene.residents.keepers.items():
         candidate = EquivalenceClass(*keeper)
-        if candidate in known or any(_looks_at(candidate, pod, scene) for pod in known):
+        if candidate in known or any(_selects_pod(candidate, pod, scene) for pod in known):
             positions = scene.residents.where(homes)
-            found.update(_broken(keeper, candidate, positions, scene))
+            found.update(_list_broken(keeper, candidate, positions, scene))
     return found
 
 
-def _looks_at(candidate: EquivalenceClass, pod: EquivalenceClass, scene: Scene) -> bool:
+def _selects_pod(candidate: EquivalenceClass, pod: EquivalenceClass, scene: Scene) -> bool:
     rules = candidate.rules
     selections = [Selection.of(term) for term in rules.affinity]
     selections += [Selection(c.selector, (c.namespace,)) for c in rules.spread]
@@ -44,7 +44,7 @@ def _looks_at(candidate: EquivalenceClass, pod: EquivalenceClass, scene: Scene) 
     return any(s.covers(pod.namespace, labels, scene.surroundings) for s in selections)
 
 
-def _broken(
+def _list_broken(
     keeper: Keeper, candidate: EquivalenceClass, positions: Positions, scene: Scene
 ) -> Iterator[tuple[_Where, int]]:
     rules = candidate.rules

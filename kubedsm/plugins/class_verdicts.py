@@ -42,10 +42,10 @@ def first_rejections(found: Iterable[Finding], nodes: NodeIndex) -> dict[NodeNam
 
 def open_nodes(pod_class: PodClass, nodes: NodeIndex) -> Mask:
     """Return the nodes that accept such a pod, capacity aside; cached until a node changes."""
-    return nodes.open_to(pod_class, _judged)
+    return nodes.open_to(pod_class, _judge_static)
 
 
-def _judged(pod_class: PodClass, nodes: NodeIndex) -> Mask:
+def _judge_static(pod_class: PodClass, nodes: NodeIndex) -> Mask:
     mask, scene = nodes.every(), Scene.bare(nodes, Room(nodes, {}))
     for _, rejected in findings(STATIC_FILTERS, EquivalenceClass(pod_class), scene):
         mask &= ~rejected.nodes

@@ -168,13 +168,13 @@ class ClusterView:
         wide = self._widened.get(keys)
         if wide is None:
             nodes, surroundings = self.scene.nodes, self.scene.surroundings
-            residents = Residents.of(nodes, surroundings, keys, self._everybody())
+            residents = Residents.of(nodes, surroundings, keys, self._all_placed())
             scene = attrs.evolve(self.scene, residents=residents)
             wide = attrs.evolve(self, scene=scene, verdicts={}, widened={})
             self._widened[keys] = wide
         return wide
 
-    def _everybody(self) -> Iterator[tuple[Pod, NodeName]]:
+    def _all_placed(self) -> Iterator[tuple[Pod, NodeName]]:
         names = self.scene.nodes.names
         for uid in {**self.placed, **self.moved}:
             place = self.place(uid)
@@ -189,10 +189,10 @@ class ClusterView:
         candidate = self.equivalence(pod)
         verdict = self._verdicts.get(candidate)
         if verdict is None:
-            verdict = self._verdicts[candidate] = self._judged(candidate)
+            verdict = self._verdicts[candidate] = self._judge_class(candidate)
         return verdict
 
-    def _judged(self, candidate: EquivalenceClass) -> Verdict:
+    def _judge_class(self, candidate: EquivalenceClass) -> Verdict:
         nodes = self.scene.nodes
         rules = candidate.rules
         for plugin, pre_filter in PRE_FILTERS:
@@ -260,12 +260,12 @@ class Feasibility:
         None if it accepts. Raise KeyError for an unknown node.
         """
         position = self._view.scene.nodes.positions[node]
-        return _held_back(pod) or self._verdict(pod).rejection(position, tier=tier)
+        return _gated_rejection(pod) or self._verdict_on(pod).rejection(position, tier=tier)
 
     def rejections(self, pod: Pod, *, tier: bool = True) -> dict[NodeName, Rejection]:
         """Return why each rejecting node rejects the pod, in name order."""
-        verdict, nodes = self._verdict(pod), self.index
-        if everywhere := _held_back(pod) or verdict.everywhere:
+        verdict, nodes = self._verdict_on(pod), self.index
+        if everywhere := _gated_rejection(pod) or verdict.everywhere:
             return dict.fromkeys(nodes.names, everywhere)
         return first_rejections(
             (found for found in verdict.findings if tier or found[0] is not TIER), nodes
@@ -278,20 +278,20 @@ class Feasibility:
 
     def taking(self, pod: Pod, *, tier: bool = True) -> Mask:
         """Return the nodes that accept the pod; not to be changed."""
-        if _held_back(pod):
+        if _gated_rejection(pod):
             return self.index.none()
-        verdict = self._verdict(pod)
+        verdict = self._verdict_on(pod)
         return verdict.tiered if tier else verdict.accepted
 
     def openable(self, pod: Pod) -> Mask:
         """Return the nodes that accept the pod, or are rejected only by its spread or affinity."""
-        return self.index.none() if _held_back(pod) else self._verdict(pod).openable
+        return self.index.none() if _gated_rejection(pod) else self._verdict_on(pod).openable
 
     def otherwise_open(self, pod: Pod) -> Mask:
         """Return the nodes that accept the pod, capacity and spread aside."""
-        if _held_back(pod):
+        if _gated_rejection(pod):
             return self.index.none()
-        return self._verdict(pod).otherwise_open
+        return self._verdict_on(pod).otherwise_open
 
     def indifferent(self, pod: Pod, wishes: Iterable[PodAffinityTerm]) -> bool:
         """Return whether the pod has no penalties, wherever pods with these preferences come."""
@@ -356,11 +356,11 @@ class Feasibility:
         pod, position = place
         return Feasibility(self._view.telling_apart(pod).changed(pod, position, -1))
 
-    def _verdict(self, pod: Pod) -> Verdict:
+    def _verdict_on(self, pod: Pod) -> Verdict:
         return self._view.telling_apart(pod).verdict(pod)
 
 
-def _held_back(pod: Pod) -> Rejection | None:
+def _gated_rejection(pod: Pod) -> Rejection | None:
     for plugin, held_back in PRE_ENQUEUES:
         if reason := held_back(pod):
             return Rejection(plugin.name, (reason,), everywhere=True)

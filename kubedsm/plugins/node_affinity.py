@@ -31,14 +31,14 @@ def named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
         return None
     names: set[str] = set()
     for term in rules.node_affinity:
-        of_term = _names(term)
+        of_term = _names_of(term)
         if of_term is None:
             return None
         names |= of_term
     return frozenset(names)
 
 
-def _names(term: NodeSelectorTerm) -> frozenset[str] | None:
+def _names_of(term: NodeSelectorTerm) -> frozenset[str] | None:
     names: frozenset[str] | None = None
     for field in term.fields:
         if field.key == "metadata.name" and field.operator == "In":

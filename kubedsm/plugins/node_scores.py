@@ -31,11 +31,11 @@ def balanced_allocation_score(
     Since Kubernetes 1.36 (kubernetes/kubernetes#135573); before, the balance with the pod was all.
     """
     half = MAX_NODE_SCORE // 2
-    gain = _balance(allocatable, with_pod) - _balance(allocatable, without)
+    gain = _balance_of(allocatable, with_pod) - _balance_of(allocatable, without)
     return half + (half + gain) // 2
 
 
-def _balance(allocatable: tuple[int, int], requested: tuple[int, int]) -> int:
+def _balance_of(allocatable: tuple[int, int], requested: tuple[int, int]) -> int:
     """50..100: (1 - standard deviation of the two requested fractions) * 100, cut off.
 
     A resource that the node does not have is left out, and a single one deviates from nothing.

@@ -23,14 +23,14 @@ OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules
 
 def inter_pod_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     if candidate.rules.affinity:
-        yield RejectedNodes(_not_near(candidate, scene), (NO_AFFINITY,), mendable=True)
+        yield RejectedNodes(_nodes_not_near(candidate, scene), (NO_AFFINITY,), mendable=True)
     if candidate.rules.anti_affinity:
-        yield RejectedNodes(_too_near(candidate, scene), (NO_ANTI_AFFINITY,))
+        yield RejectedNodes(_nodes_too_near(candidate, scene), (NO_ANTI_AFFINITY,))
     if scene.residents.holders:
-        yield RejectedNodes(_kept_away(candidate, scene), (OTHERS_ANTI_AFFINITY,))
+        yield RejectedNodes(_repelled_nodes(candidate, scene), (OTHERS_ANTI_AFFINITY,))
 
 
-def _not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
+def _nodes_not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
     terms = candidate.rules.affinity
     selections = tuple(Selection.of(term) for term in terms)
     counts = scene.residents.counts(selections)
@@ -72,7 +72,7 @@ def _selects_itself(
     return all(s.covers(candidate.namespace, labels, scene.surroundings) for s in selections)
 
 
-def _too_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
+def _nodes_too_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
     near = scene.nodes.none()
     for term in candidate.rules.anti_affinity:
         column = scene.nodes.label(term.topology_key)
@@ -81,7 +81,7 @@ def _too_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
     return near
 
 
-def _kept_away(candidate: EquivalenceClass, scene: Scene) -> Mask:
+def _repelled_nodes(candidate: EquivalenceClass, scene: Scene) -> Mask:
     away = scene.nodes.none()
     labels = candidate.label_map()
     for term, holders in scene.residents.holders.items():
@@ -104,7 +104,7 @@ def spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
     )
 
 
-def _best_neighbours(
+def _score_neighbours(
     candidate: EquivalenceClass, scene: Scene, chosen: Positions
 ) -> list[int] | None:
     """Score nodes by the weights of all preferences of and about the pod."""
@@ -168,6 +168,6 @@ INTER_POD_AFFINITY = Plugin(
     hint=_neighbours_changed,
     hears=("pod", "node", "surrounding"),
     advice="move the pods that the affinity rules are about, or change the rules",
-    score=_best_neighbours,
+    score=_score_neighbours,
     weight=2,
 )

@@ -53,15 +53,17 @@ def domains_of(
 ) -> Iterator[tuple[SpreadConstraint, Domains]]:
     """Yield the constraints with their domains."""
     constraints = candidate.rules.spread
-    columns, labelled = _columns(constraints, scene)
+    columns, labelled = _label_columns(constraints, scene)
     for constraint, column in zip(constraints, columns, strict=True):
         counted = labelled & eligible(candidate, constraint, scene)
         present = column.sums(counted.astype("int64")) > 0
         enough = bool(present.sum() >= constraint.min_domains)
-        yield constraint, Domains(column, counted, present, enough, _selection(constraint))
+        yield constraint, Domains(column, counted, present, enough, _selection_of(constraint))
 
 
-def _columns(constraints: Iterable[SpreadConstraint], scene: Scene) -> tuple[list[Column], Mask]:
+def _label_columns(
+    constraints: Iterable[SpreadConstraint], scene: Scene
+) -> tuple[list[Column], Mask]:
     """Return label columns, and the nodes that have all labels."""
     columns = [scene.nodes.label(constraint.topology_key) for constraint in constraints]
     labelled = scene.nodes.every()
@@ -70,7 +72,7 @@ def _columns(constraints: Iterable[SpreadConstraint], scene: Scene) -> tuple[lis
     return columns, labelled
 
 
-def _selection(constraint: SpreadConstraint) -> Selection:
+def _selection_of(constraint: SpreadConstraint) -> Selection:
     # kube-scheduler counts no pod for a selector without requirements.
     return Selection(constraint.selector or None, (constraint.namespace,), living=True)
 
@@ -96,15 +98,17 @@ def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: S
     return nodes
 
 
-def _most_even(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> list[int] | None:
+def _score_evenness(
+    candidate: EquivalenceClass, scene: Scene, chosen: Positions
+) -> list[int] | None:
     """Score nodes by evenness; nodes without a topology label score 0."""
     constraints = candidate.rules.preferences.spread
     if not constraints:
         return None
-    columns, labelled = _columns(constraints, scene)
+    columns, labelled = _label_columns(constraints, scene)
     usable = chosen[labelled[chosen]]
     terms = [
-        _terms(candidate, constraint, column, usable, labelled, scene)
+        _score_terms(candidate, constraint, column, usable, labelled, scene)
         for constraint, column in zip(constraints, columns, strict=True)
     ]
     raw = [spread_score(of_node) for of_node in zip(*terms, strict=True)]
@@ -112,7 +116,7 @@ def _most_even(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> 
     return [rated.get(position, 0) for position in chosen.tolist()]
 
 
-def _terms(
+def _score_terms(
     candidate: EquivalenceClass,
     constraint: SpreadConstraint,
     column: Column,
@@ -121,7 +125,7 @@ def _terms(
     scene: Scene,
 ) -> list[tuple[int, int, int]]:
     """Return matching pods, maxSkew and number of domains for each usable node."""
-    counts = scene.residents.counts((_selection(constraint),))
+    counts = scene.residents.counts((_selection_of(constraint),))
     if constraint.topology_key == _HOSTNAME:
         matching, size = counts[usable], len(usable)
     else:
@@ -141,7 +145,7 @@ def _spread_changed(change: Change, candidate: EquivalenceClass, cluster: Cluste
             node_before.labels.get(label) != node_after.labels.get(label) for label in seen
         )
 
-    selections = [_selection(constraint) for constraint in candidate.rules.spread]
+    selections = [_selection_of(constraint) for constraint in candidate.rules.spread]
 
     def counted(pod: Pod | None) -> list[bool]:
         if pod is None or pod.terminating:
@@ -159,7 +163,7 @@ POD_TOPOLOGY_SPREAD = Plugin(
     hint=_spread_changed,
     hears=("pod", "node"),
     advice="put more matching pods elsewhere, or allow a greater maxSkew",
-    score=_most_even,
+    score=_score_evenness,
     weight=2,
 )
 

@@ -57,18 +57,18 @@ def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
     for reference in rules.claims:
         claim = surroundings.claims.get(reference.key)
         if claim is None:
-            return _missing(reference)
-        if reason := _useless(claim):
+            return _missing_claim(reference)
+        if reason := _unusable_claim(claim):
             return reason
         if not claim.bound:
             unbound.append(claim)
     if not unbound:
         return ""
-    waiting = all(not c.volume and _waits(c, surroundings) for c in unbound)
+    waiting = all(not c.volume and _is_provisioned_late(c, surroundings) for c in unbound)
     return NOT_PROVISIONED if waiting else UNBOUND
 
 
-def _useless(claim: Claim) -> str:
+def _unusable_claim(claim: Claim) -> str:
     if claim.lost:
         return (
             f'persistentvolumeclaim "{claim.name}" bound to non-existent'
@@ -77,7 +77,7 @@ def _useless(claim: Claim) -> str:
     return f'persistentvolumeclaim "{claim.name}" is being deleted' if claim.terminating else ""
 
 
-def _missing(reference: ClaimReference) -> str:
+def _missing_claim(reference: ClaimReference) -> str:
     if reference.ephemeral:
         return (
             "waiting for ephemeral volume controller to create the"
@@ -86,7 +86,7 @@ def _missing(reference: ClaimReference) -> str:
     return f'persistentvolumeclaim "{reference.name}" not found'
 
 
-def _waits(claim: Claim, surroundings: Surroundings) -> bool:
+def _is_provisioned_late(claim: Claim, surroundings: Surroundings) -> bool:
     """Return whether the volume is provisioned after scheduling."""
     if surroundings.storage_classes is None:
         return bool(claim.storage_class)
@@ -228,7 +228,7 @@ def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
         yield RejectedNodes((new > 0) & (count > scene.volume_limits(driver)), (TOO_MANY,))
 
 
-def _attachable(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+def _may_attach(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
     """Return whether fewer volumes are attached, or more may be, or one that the candidate
     wants.
     """
@@ -239,20 +239,20 @@ def _attachable(change: Change, candidate: EquivalenceClass, cluster: Cluster) -
     wanted = surroundings.csi_volumes_at(candidate.rules.claim_keys)
     drivers = {volume.driver for volume in wanted}
     if isinstance(before or after, CSINode):
-        return any(_limit(after, driver) > _limit(before, driver) for driver in drivers)
-    had = set(_attached(change.there_before, before, surroundings))
-    has = set(_attached(change.there_after, after, surroundings))
+        return any(_limit_of(after, driver) > _limit_of(before, driver) for driver in drivers)
+    had = set(_list_attached(change.there_before, before, surroundings))
+    has = set(_list_attached(change.there_after, after, surroundings))
     left, came = had - has, has - had
     return any(volume.driver in drivers for _, volume in left) or any(
         volume in wanted for _, volume in came
     )
 
 
-def _limit(csi_node: Surrounding | None, driver: str) -> int:
+def _limit_of(csi_node: Surrounding | None, driver: str) -> int:
     return csi_node.limit(driver) if isinstance(csi_node, CSINode) else UNLIMITED
 
 
-def _attached(
+def _list_attached(
     pod: Pod | None, thing: Surrounding | None, surroundings: Surroundings
 ) -> Iterator[tuple[NodeName | None, CSIVolume]]:
     """Yield the CSI volumes of a pod, a claim or a volume."""
@@ -269,7 +269,7 @@ NODE_VOLUME_LIMITS = Plugin(
     name="NodeVolumeLimits",
     demands=("claims",),
     filter=node_volume_limits,
-    hint=_attachable,
+    hint=_may_attach,
     hears=("pod", "surrounding"),
     advice="take a pod with volumes of the same CSI driver from the node",
 )

@@ -24,8 +24,8 @@ from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.gains import Gains, leading
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion, count_edge_changes
-from kubedsm.optimizer.moving.within_tier import on_one_node, still_pays
-from kubedsm.optimizer.programming.in_order import unproven
+from kubedsm.optimizer.moving.within_tier import find_concentrated, is_still_worthwhile
+from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.requests import NoAnswerError, Thinker
 from kubedsm.planner.suggest_request import MovesToMake, migration_of
 from kubedsm.planner.what_if import WhatIf
@@ -170,7 +170,11 @@ class Suggester:
                 "suggestion",
                 moves=[f"{m.pod} {m.source} -> {m.target}" for m in suggestion.moves],
                 proven=suggestion.proven,
-                **({"unproven": told} if (told := unproven(suggestion.certificates)) else {}),
+                **(
+                    {"unproven": told}
+                    if (told := describe_unproven(suggestion.certificates))
+                    else {}
+                ),
                 mode=settings.mode,
                 **({"proposal": suggestion.id} if proposes else {}),
             )
@@ -247,9 +251,9 @@ class Suggester:
         def worth() -> bool:
             snapshot, policy = self.mirror.snapshot(), self.configuration.current.policy
             if all(move.load_scores for move in moves):
-                return all(still_pays(snapshot, policy.load, move) for move in moves)
+                return all(is_still_worthwhile(snapshot, policy.load, move) for move in moves)
             if all(move.rebalances for move in moves):
-                at_risk = on_one_node(snapshot)
+                at_risk = find_concentrated(snapshot)
                 return any(move.pod.workload in at_risk for move in moves)
             if all(move.kind is MoveKind.EDGE_TO_EDGE for move in moves):
                 return True

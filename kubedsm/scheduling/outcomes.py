@@ -15,7 +15,7 @@ from kubedsm.model.mirror import ReservationError
 from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.decision import Binding, Decision
-from kubedsm.optimizer.programming.in_order import unproven
+from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.plugins.feasibility import Rejection
 from kubedsm.plugins.fit import why_unschedulable
 from kubedsm.process.log_throttle import cause_of
@@ -111,7 +111,7 @@ class Outcomes:
             unplaced=len(decision.unplaced),
             late=len(decision.late),
             proven=decision.proven,
-            **({"unproven": told} if (told := unproven(decision.certificates)) else {}),
+            **({"unproven": told} if (told := describe_unproven(decision.certificates)) else {}),
             **({"cloud_nodes": decision.looked_at.as_json()} if decision.looked_at else {}),
             milliseconds=round(1000 * seconds, 2),
         )

@@ -8,7 +8,7 @@ import attrs
 from kubedsm.execution.bind_calls import BindCalls
 from kubedsm.model.model import Pod, Uid
 from kubedsm.optimizer.placing.decision import Decision
-from kubedsm.optimizer.placing.immediate import uncontended
+from kubedsm.optimizer.placing.immediate import is_uncontended
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.process.supervisor import Supervisor
 from kubedsm.scheduling.batch_window import batch_window
@@ -72,7 +72,7 @@ class Scheduler:
         return isinstance(self.deciding.policy(), KubeDSM)
 
     def _uncontended(self, pods: list[Pod], batch: int) -> bool:
-        return uncontended(self.deciding.seen(Stage()), pods, batch)
+        return is_uncontended(self.deciding.seen(Stage()), pods, batch)
 
     def _most(self) -> int:
         """How many of the pods that are ready to take at once.

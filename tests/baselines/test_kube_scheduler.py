@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from kubedsm.model.model import Tier
-from kubedsm.optimizer.placing.cloud import least_allocated_score
+from kubedsm.optimizer.placing.cloud import allocation_score
 from kubedsm.plugins.node_scores import (
     balanced_allocation_score,
     normalized,
@@ -39,7 +39,7 @@ KUBE_SCHEDULER = InTurn(kube_scheduler, *PROMISED)
     ],
 )
 def test_least_allocated(allocatable, requested, expected):
-    assert least_allocated_score(list(allocatable), list(requested)) == expected
+    assert allocation_score(list(allocatable), list(requested)) == expected
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import support
-from kubedsm.optimizer.placing.immediate import ranks_of
+from kubedsm.optimizer.placing.immediate import rank_pods
 from kubedsm.scheduling import decider as deciding
 from kubedsm_lab.bench.instances import DisagreementError
 from kubedsm_lab.bench.scale import holding
@@ -37,7 +37,7 @@ def test_the_cluster_is_of_the_size_and_the_batch_of_the_classes_asked_for():
     assert (len(seen.nodes), len(seen.pods)) == (8, 40)
     waiting = Batch(200, 3).waiting()
     assert len({pod.pod_class for pod in waiting}) == 3
-    assert ranks_of(waiting, 0.0, 60.0) is None
+    assert rank_pods(waiting, 0.0, 60.0) is None
 
 
 def test_nothing_that_was_kept_along_is_left_in_what_is_rebuilt():

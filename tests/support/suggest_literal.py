@@ -8,7 +8,7 @@ import numpy as np
 from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.gains import Gains
-from kubedsm.optimizer.matching.best_fit import greatest_allocatable, size
+from kubedsm.optimizer.matching.best_fit import greatest_allocatable, pod_size
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.movable import default_movable
@@ -83,7 +83,7 @@ def literally_left(case, suggestion):
         said = movable(pod) if pod.node_name is not None else None
         key = pod.workload, pod.pod_class, said
         first.setdefault(key, pod)
-        scores[key] = gains.level[pod.workload], -more / size(pod.requests, greatest)
+        scores[key] = gains.level[pod.workload], -more / pod_size(pod.requests, greatest)
     ranked = sorted(first, key=lambda key: (scores[key], str(first[key])))
     return [*dropped, *(first[key] for key in ranked)][:10]
 

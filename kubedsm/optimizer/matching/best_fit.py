@@ -27,7 +27,7 @@ def greatest_allocatable(nodes: Iterable[Node]) -> Resources:
     )
 
 
-def size(requests: Resources, greatest: Resources) -> float:
+def pod_size(requests: Resources, greatest: Resources) -> float:
     """Return the size of a pod: sqrt(cpu/M_cpu * memory/M_memory), of at least 1 millicore and 1
     Mi.
 
@@ -38,19 +38,19 @@ def size(requests: Resources, greatest: Resources) -> float:
     return math.sqrt(cpu * memory)
 
 
-def sizes(packing: Packing) -> list[float]:
+def kind_sizes(packing: Packing) -> list[float]:
     """Return the size of a pod of each kind, against the nodes of the packing."""
     cpu, memory = packing.allocatable[:, :2].max(axis=0, initial=0).tolist()
     greatest = Resources(cpu=cpu, memory=memory)
-    return [size(kind.requests, greatest) for kind in packing.kinds]
+    return [pod_size(kind.requests, greatest) for kind in packing.kinds]
 
 
-def by_size(packing: Packing, *, largest_first: bool = False) -> list[int]:
+def order_by_size(packing: Packing, *, largest_first: bool = False) -> list[int]:
     """Return the kinds by priority, then by size."""
     sign = -1 if largest_first else 1
     ordered = sorted(
         (tuple(-each for each in kind.rank.turn), sign * size, index)
-        for index, (kind, size) in enumerate(zip(packing.kinds, sizes(packing), strict=True))
+        for index, (kind, size) in enumerate(zip(packing.kinds, kind_sizes(packing), strict=True))
     )
     return [index for _, _, index in ordered]
 
@@ -68,7 +68,7 @@ class BestFit:
         self._left = np.empty(len(self._room))
         # S x N
         self._fits = np.empty((len(packing.kinds), len(self._room)), dtype=np.bool_)
-        self._look_at(slice(None))
+        self._update_fits(slice(None))
 
     def place(self, kind: int) -> bool:
         """Place one more pod of the kind where it leaves least capacity; return False if none fits.
@@ -84,10 +84,10 @@ class BestFit:
         node = int(np.where(fits, self._left, np.inf).argmin())
         self._room[node] -= packing.requests[kind]
         self.loads[node, kind] += 1
-        self._look_at(node)
+        self._update_fits(node)
         return True
 
-    def _look_at(self, nodes: slice | int) -> None:
+    def _update_fits(self, nodes: slice | int) -> None:
         """Update where pods fit, and how much capacity is left."""
         room, packing = self._room[nodes], self._packing
         self._left[nodes] = (room[..., :2] / self._scale).sum(axis=-1)
@@ -98,7 +98,7 @@ class BestFit:
 def best_fit_increasing(packing: Packing) -> Ints:
     """Return a placement, N x S, by best fit in order of increasing size."""
     room = BestFit(packing)
-    for kind in by_size(packing):
+    for kind in order_by_size(packing):
         for _ in range(int(packing.counts[kind])):
             if not room.place(kind):
                 break
@@ -108,7 +108,7 @@ def best_fit_increasing(packing: Packing) -> Ints:
 _NOWHERE = -1
 
 
-def with_room_made(
+def add_by_ejection_chains(
     packing: Packing, loads: Ints, chain: int, tries: int, deadline: Deadline
 ) -> Ints:
     """Return the placement, N x S, with more pods placed by ejection chains.
@@ -118,8 +118,8 @@ def with_room_made(
 
     chain: most displaced pods, at least 1. tries: trial displacements of pods that displace others.
     """
-    making = _Making(packing, loads, tries, deadline)
-    order = by_size(packing)
+    making = _EjectionSearch(packing, loads, tries, deadline)
+    order = order_by_size(packing)
     again = True
     while again:
         again = False
@@ -129,7 +129,7 @@ def with_room_made(
     return making.loads
 
 
-class _Making:
+class _EjectionSearch:
     """Nodes and loads during the search for ejection chains."""
 
     def __init__(self, packing: Packing, loads: Ints, tries: int, deadline: Deadline) -> None:
@@ -138,11 +138,11 @@ class _Making:
         self.left = packing.counts - loads.sum(axis=0)
         self._tries, self._deadline = tries, deadline
         self._turns = [kind.rank.turn for kind in packing.kinds]
-        self._size = np.array(sizes(packing))
+        self._size = np.array(kind_sizes(packing))
         self._scale = np.maximum(packing.allocatable[:, :2].max(axis=0, initial=1), 1)
         #: N x S, whether the node accepts one more
         self._fits = np.empty(loads.shape, dtype=np.bool_)
-        self._look_at(slice(None))
+        self._update_fits(slice(None))
 
     def bring(self, kind: int, chain: int) -> bool:
         """Place one more pod of the kind.
@@ -165,7 +165,7 @@ class _Making:
         fitting = fitting[fitting != avoided]
         if len(fitting):
             left = (self.room[fitting, :2] / self._scale).sum(axis=1)
-            self._put(kind, int(fitting[left.argmin()]))
+            self._place_pods(kind, int(fitting[left.argmin()]))
             return True
         if not chain:
             return False
@@ -174,7 +174,7 @@ class _Making:
         if elsewhere.any():
             first = int(elsewhere.argmax())
             node, other = int(nodes[first]), int(others[first])
-            self._exchange(kind, other, node)
+            self._exchange_pods(kind, other, node)
             return self._put_somewhere(other, 0, node)
         if chain == 1:
             return False
@@ -182,32 +182,32 @@ class _Making:
             if self._tries <= 0 or self._deadline.passed:
                 return False
             self._tries -= 1
-            self._exchange(kind, other, node)
+            self._exchange_pods(kind, other, node)
             if self._put_somewhere(other, chain - 1, node):
                 return True
-            self._exchange(other, kind, node)
+            self._exchange_pods(other, kind, node)
         return False
 
     def _drive_out(self, kind: int) -> bool:
         """Place one more pod by leaving out a pod of a lesser turn."""
         for node, other in zip(*map(np.ndarray.tolist, self._in_the_way(kind)), strict=True):
             if self._turns[other] < self._turns[kind]:
-                self._exchange(kind, other, node)
+                self._exchange_pods(kind, other, node)
                 self.left[other] += 1
                 return True
         return False
 
-    def _put(self, kind: int, node: int, number: int = 1) -> None:
+    def _place_pods(self, kind: int, node: int, number: int = 1) -> None:
         self.loads[node, kind] += number
         self.room[node] -= number * self.packing.requests[kind]
-        self._look_at(node)
+        self._update_fits(node)
 
-    def _exchange(self, kind: int, other: int, node: int) -> None:
+    def _exchange_pods(self, kind: int, other: int, node: int) -> None:
         """Replace one pod of a kind by one of another."""
-        self._put(other, node, -1)
-        self._put(kind, node)
+        self._place_pods(other, node, -1)
+        self._place_pods(kind, node)
 
-    def _look_at(self, nodes: slice | int) -> None:
+    def _update_fits(self, nodes: slice | int) -> None:
         packing = self.packing
         enough = (self.room[nodes][..., None, :] >= packing.requests).all(axis=-1)
         self._fits[nodes] = enough & (self.loads[nodes] < packing.most[nodes])

@@ -25,11 +25,11 @@ from kubedsm.optimizer.matching.best_fit import best_fit_increasing
 from kubedsm.optimizer.matching.node_loads import (
     Digits,
     NodeLoads,
-    loads_worth_trying,
-    most_on_nodes,
-    places,
+    limit_loads,
+    list_useful_loads,
+    place_values,
 )
-from kubedsm.optimizer.matching.problem import Packing, Targets, kinds
+from kubedsm.optimizer.matching.problem import Packing, Targets, group_kinds
 from kubedsm.optimizer.programming.programme import Solver
 
 #: More than any sum of costs, and far enough from the end of 64 bits to add costs to.
@@ -111,7 +111,7 @@ class MatchTable:
         return placed
 
 
-def tabulate(
+def build_table(
     packing: Packing, fragmentation: Fragmentation | None, bounds: Bounds
 ) -> MatchTable | None:
     """Return the table of all reachable vectors; None above the exact-search limit.
@@ -121,11 +121,11 @@ def tabulate(
     if len(packing.kinds) > _MOST_KINDS or bounds.deadline.passed:
         return None
     digits = Digits.of(packing)
-    most = most_on_nodes(packing, digits)
+    most = limit_loads(packing, digits)
     limits = np.minimum(most.sum(axis=0), packing.counts)
     if math.prod((limits + 1).tolist()) > bounds.states:
         return None
-    tried = loads_worth_trying(
+    tried = list_useful_loads(
         packing, most, fragmentation, digits, bounds.loads, bounds.steps // _SORTED
     )
     if tried is None:
@@ -133,21 +133,21 @@ def tabulate(
     sums = tried.caps.cumsum(axis=0)
     room = np.where(limits < tried.caps.sum(axis=0), tried.caps.max(axis=0, initial=0), 0)
     sizes = tuple((limits + 1 + room).tolist())
-    strides, total = places(sizes), math.prod(sizes)
+    strides, total = place_values(sizes), math.prod(sizes)
     if total > bounds.states:
         return None
     lengths = (np.minimum(sums, packing.counts) @ strides + 1).tolist()
     steps = sum(map(mul, lengths, np.diff(tried.begins).tolist()))
     if 1 + sum(lengths) > bounds.states or steps > bounds.steps:
         return None
-    outside = _outside(sizes, limits, total)
-    layers = _layers(tried, lengths, strides, outside, bounds.deadline)
+    outside = _overflow_cells(sizes, limits, total)
+    layers = _compute_layers(tried, lengths, strides, outside, bounds.deadline)
     if layers is None:
         return None
     return MatchTable(packing, limits, sizes, strides, tried, layers, digits)
 
 
-def _outside(sizes: tuple[int, ...], limits: Ints, total: int) -> Ints | None:
+def _overflow_cells(sizes: tuple[int, ...], limits: Ints, total: int) -> Ints | None:
     """Return the flat cells in which some digit has overflowed; None if no digit can overflow."""
     if all(size == limit + 1 for size, limit in zip(sizes, limits.tolist(), strict=True)):
         return None
@@ -156,7 +156,7 @@ def _outside(sizes: tuple[int, ...], limits: Ints, total: int) -> Ints | None:
     return np.flatnonzero(outside.reshape(total))
 
 
-def _layers(
+def _compute_layers(
     tried: NodeLoads,
     lengths: Sequence[int],
     strides: Ints,
@@ -209,8 +209,8 @@ def match(
     0.98 of the optimal number, where decreasing order places 0.76.
     """
     rows = NodeRows.of(sorted(nodes, key=lambda node: node.name), free)
-    packing = Packing.of(kinds(pods, rows), rows, (vector for vector, _ in fragmentation.mix))
-    table = tabulate(packing, fragmentation, bounds or Bounds())
+    packing = Packing.of(group_kinds(pods, rows), rows, (vector for vector, _ in fragmentation.mix))
+    table = build_table(packing, fragmentation, bounds or Bounds())
     if table is None:
         loads = best_fit_increasing(packing)
         room = packing.room_after(loads)

@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 
 from kubedsm.objective.fragmentation import SCALE, Fragmentation, Ints
-from kubedsm.optimizer.matching.problem import Packing, alike
+from kubedsm.optimizer.matching.problem import Packing, group_equal_rows
 
 #: No sum of costs is greater; an addition to something UNREACHABLE stays within 64 bits.
 _LARGEST_SUM = 2**60
@@ -43,15 +43,15 @@ class Digits:
         points = sum(counts) * worst + 1
         charges = packing.ladders.greatest(counts) + 1 if packing.ladders else 1
         lost = 0
-        while points * charges > 1 and points * charges * _unit(packing, lost) > _LARGEST_SUM:
+        while points * charges > 1 and points * charges * _cost_unit(packing, lost) > _LARGEST_SUM:
             lost += 1
-        return cls(_unit(packing, lost), charges * _unit(packing, lost), lost)
+        return cls(_cost_unit(packing, lost), charges * _cost_unit(packing, lost), lost)
 
     def charges(self, cost: int) -> int:
         return cost % self.penalty // self.charge
 
 
-def _unit(packing: Packing, lost: int) -> int:
+def _cost_unit(packing: Packing, lost: int) -> int:
     return len(packing.free) * (SCALE >> lost) + 1
 
 
@@ -79,7 +79,7 @@ class NodeLoads:
         return caps
 
 
-def most_on_nodes(packing: Packing, digits: Digits) -> Ints:
+def limit_loads(packing: Packing, digits: Digits) -> Ints:
     """Return N x S: most pods of each kind that are worth having on each node, as far as they fit.
 
     The other pods leave one of any n nodes empty. So no pod costs more, fragmentation aside, than
@@ -100,7 +100,7 @@ def most_on_nodes(packing: Packing, digits: Digits) -> Ints:
     return most
 
 
-def loads_worth_trying(
+def list_useful_loads(
     packing: Packing,
     most: Ints,
     fragmentation: Fragmentation | None,
@@ -108,11 +108,11 @@ def loads_worth_trying(
     most_loads: int,
     most_sorted: int,
 ) -> NodeLoads | None:
-    """Return the loads that are not dominated; `most` is at least that of `most_on_nodes`.
+    """Return the loads that are not dominated; `most` is at least that of `limit_loads`.
 
     None if there are more than `most_loads` on distinct nodes, or `most_sorted` to choose from.
     """
-    groups = _groups(packing, most, fragmentation, digits, most_loads)
+    groups = _group_nodes(packing, most, fragmentation, digits, most_loads)
     if groups is None:
         return None
     sums = groups.loads.sum(axis=1)
@@ -123,9 +123,9 @@ def loads_worth_trying(
         return None
     load = np.repeat(np.arange(len(sums)), copies)
     members = np.argsort(groups.of_nodes, kind="stable")
-    node = members[_ranges((sizes.cumsum() - sizes)[groups.of_loads], copies)]
+    node = members[_concat_ranges((sizes.cumsum() - sizes)[groups.of_loads], copies)]
     beyond = groups.costs - groups.empty[groups.of_loads]
-    code = groups.loads @ places((most.max(axis=0, initial=0) + 1).tolist())
+    code = groups.loads @ place_values((most.max(axis=0, initial=0) + 1).tolist())
     order = np.lexsort((node, beyond[load], code[load]))
     first = np.searchsorted(code[load][order], code[load][order])
     kept = order[np.arange(len(order)) - first < number[load][order]]
@@ -157,15 +157,15 @@ class _Groups(NamedTuple):
     empty: Ints
 
 
-def _groups(
+def _group_nodes(
     packing: Packing,
     most: Ints,
     fragmentation: Fragmentation | None,
     digits: Digits,
     most_loads: int,
 ) -> _Groups | None:
-    first, look_of = alike(packing.free, packing.allocatable, most)
-    enumerated = _enumerate(packing, first, most[first], most_loads)
+    first, look_of = group_equal_rows(packing.free, packing.allocatable, most)
+    enumerated = _enumerate_loads(packing, first, most[first], most_loads)
     if enumerated is None:
         return None
     look, loads, room = enumerated
@@ -175,11 +175,13 @@ def _groups(
         costs = fragmentation.costs(packing.axes, size, room) >> digits.lost
     ladders, penalties = packing.ladders, packing.penalties
     charging = [ladders.which] if ladders else []
-    heads, group_of = alike(look_of[:, None], *charging, *([penalties] if penalties.any() else []))
+    heads, group_of = group_equal_rows(
+        look_of[:, None], *charging, *([penalties] if penalties.any() else [])
+    )
     begins = np.searchsorted(look, np.arange(len(first) + 1))
     lengths = np.diff(begins)[look_of[heads]]
     group = np.repeat(np.arange(len(heads)), lengths)
-    rows = _ranges(begins[look_of[heads]], lengths)
+    rows = _concat_ranges(begins[look_of[heads]], lengths)
     loads, costs, empty = loads[rows], costs[rows], costs[begins[look_of[heads]]]
     if ladders:
         costs += digits.charge * ladders.of(heads[group], loads)
@@ -188,7 +190,7 @@ def _groups(
     return _Groups(group_of, group, loads, costs, empty)
 
 
-def _enumerate(
+def _enumerate_loads(
     packing: Packing, nodes: Ints, most: Ints, most_loads: int
 ) -> tuple[Ints, Ints, Ints] | None:
     """Return every load that fits: the index of its node, its counts, and the capacity it leaves.
@@ -207,19 +209,19 @@ def _enumerate(
         if int(repeats.sum()) > most_loads:
             return None
         parent = np.repeat(np.arange(len(owner)), repeats)
-        number = _ranges(np.zeros_like(repeats), repeats)
+        number = _concat_ranges(np.zeros_like(repeats), repeats)
         room = room[parent] - number[:, None] * requests
         loads = np.column_stack((loads[parent], number))
         owner = owner[parent]
     return owner, loads, room
 
 
-def places(sizes: Sequence[int]) -> Ints:
+def place_values(sizes: Sequence[int]) -> Ints:
     """Return the place value of each digit of a flat index; that of the last is 1."""
     return np.array([math.prod(sizes[at + 1 :]) for at in range(len(sizes))], dtype=np.int64)
 
 
-def _ranges(begins: Ints, lengths: Ints) -> Ints:
+def _concat_ranges(begins: Ints, lengths: Ints) -> Ints:
     """Return the concatenated ranges that start at `begins` and have these lengths."""
     before = lengths.cumsum() - lengths
     return np.arange(int(lengths.sum())) + np.repeat(begins - before, lengths)

@@ -92,7 +92,9 @@ class Walk:
         return found[::-1]
 
 
-def walk(states: Ints, ceilings: Ints, options: Sequence[Options], bounds: Bounds) -> Walk | None:
+def walk_nodes(
+    states: Ints, ceilings: Ints, options: Sequence[Options], bounds: Bounds
+) -> Walk | None:
     """Return the least cost of every state; None above the limits.
 
     states: X x D, the zero vector included. ceilings: X, greatest cost worth pursuing. Ties go to
@@ -113,12 +115,12 @@ def walk(states: Ints, ceilings: Ints, options: Sequence[Options], bounds: Bound
         steps -= len(alive) * len(option.costs)
         if steps < 0 or bounds.deadline.passed:
             return None
-        layer = _step(layer, alive, option, codes, ceilings)
+        layer = _relax_node(layer, alive, option, codes, ceilings)
         layers.append(layer)
     return Walk(states, tuple(options), tuple(layers))
 
 
-def _step(layer: Ints, alive: Ints, option: Options, codes: _Codes, ceilings: Ints) -> Ints:
+def _relax_node(layer: Ints, alive: Ints, option: Options, codes: _Codes, ceilings: Ints) -> Ints:
     following = layer.copy()
     offsets = option.vectors @ codes.places
     at, reached = codes.codes[alive], layer[alive]

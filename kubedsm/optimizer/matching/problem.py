@@ -71,7 +71,7 @@ def least_totals(steps: Ints, times: Ints, count: int) -> Ints:
     return np.concatenate(([0], cheapest.cumsum()))
 
 
-def alike(*looks: Ints) -> tuple[Ints, Ints]:
+def group_equal_rows(*looks: Ints) -> tuple[Ints, Ints]:
     """Return the first node of each distinct row, and for all nodes the index of their row.
 
     N x any.
@@ -132,7 +132,7 @@ class Kind:
     penalties: Mapping[NodeName, int] = attrs.field(factory=dict)
 
 
-def kinds(
+def group_kinds(
     pods: Iterable[Pod], rows: NodeRows, ranks: Mapping[Uid, Rank] | None = None
 ) -> tuple[Kind, ...]:
     """Return the kinds of these pods on these nodes in canonical order, rules between pods
@@ -146,13 +146,13 @@ def kinds(
         fitting = rows.mask & fitting_nodes(pod_class, rows.index, rows.room)
         key = (pod_class.requests, fitting.tobytes(), of_class)
         merged.setdefault(key, (fitting, []))[1].extend(members)
-    return in_order(
+    return sort_kinds(
         Kind(requests, tuple(sorted(members, key=serving_order)), fitting, of_kind)
         for (requests, _, of_kind), (fitting, members) in merged.items()
     )
 
 
-def in_order(listed: Iterable[Kind]) -> tuple[Kind, ...]:
+def sort_kinds(listed: Iterable[Kind]) -> tuple[Kind, ...]:
     """Sort kinds by requests, then by the names of their nodes, then by their oldest pods."""
     return tuple(
         sorted(
@@ -211,8 +211,8 @@ class Packing:
             axes=axes,
             counts=np.array([len(kind.pods) for kind in kinds], dtype=np.int64),
             requests=amounts_of([kind.requests for kind in kinds], axes),
-            most=_most(kinds, rows),
-            penalties=_penalties(kinds, rows.nodes),
+            most=_count_limits(kinds, rows),
+            penalties=_penalty_matrix(kinds, rows.nodes),
             allocatable=rows.allocatable(axes),
             free=rows.free(axes),
             ladders=ladders,
@@ -304,7 +304,7 @@ class Packing:
         )
 
 
-def _most(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
+def _count_limits(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
     most = np.zeros((len(rows.positions), len(kinds)), dtype=np.int64)
     for column, kind in enumerate(kinds):
         most[:, column] = UNLIMITED * kind.nodes[rows.positions]
@@ -313,7 +313,7 @@ def _most(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
     return most
 
 
-def _penalties(kinds: Sequence[Kind], nodes: Sequence[Node]) -> Ints:
+def _penalty_matrix(kinds: Sequence[Kind], nodes: Sequence[Node]) -> Ints:
     penalties = np.zeros((len(nodes), len(kinds)), dtype=np.int64)
     for column, kind in enumerate(kinds):
         if kind.penalties:

@@ -37,29 +37,29 @@ class Transport:
         zoned: Ints = ((self.zones[:, None] == zones) & (len(zones) > 1)).astype(np.int64)
         return zoned
 
-    def _in_zones(self, shares: Ints) -> Ints:
+    def _count_in_zones(self, shares: Ints) -> Ints:
         """Return for each place the number of pods in its zone, for each group."""
         in_zones: Ints = shares @ self._zoned @ self._zoned.T
         return in_zones
 
     def dealt(self, sizes: Ints, slots: Ints) -> Ints:
         """Return G x N: the number of each group at each place, filling the slots."""
-        shares = self._in_turn(sizes, slots)
-        cost = self._cost(shares)
-        while cost and (circled := self._circled(shares)) is not None:
-            less = self._cost(circled)
+        shares = self._fill_greedily(sizes, slots)
+        cost = self._total_cost(shares)
+        while cost and (circled := self._cancel_cycle(shares)) is not None:
+            less = self._total_cost(circled)
             if less >= cost:
                 break
             shares, cost = circled, less
         return shares
 
-    def _in_turn(self, sizes: Ints, slots: Ints) -> Ints:
+    def _fill_greedily(self, sizes: Ints, slots: Ints) -> Ints:
         shares = np.zeros_like(self.crowds)
         left = slots.copy()
         # Of places that cost the same one that has the most slots left; the first, for one alone.
         unit = int(slots.max()) + 1
         for group in np.lexsort((np.arange(len(sizes)), -sizes, self.indifferent)).tolist():
-            rated = self._company(shares, group) * unit - left * (sizes[group] > 1)
+            rated = self._marginal_costs(shares, group) * unit - left * (sizes[group] > 1)
             rated = np.where(left > 0, rated, _FAR)
             for _ in range(int(sizes[group])):
                 place = int(rated.argmin())
@@ -71,21 +71,21 @@ class Transport:
                 rated[place] = rated[place] + 1 if left[place] > 0 else _FAR
         return shares
 
-    def _company(self, shares: Ints, group: int) -> Ints:
+    def _marginal_costs(self, shares: Ints, group: int) -> Ints:
         """Return the cost of one more pod of the group in each place."""
         if self.indifferent[group]:
             return np.zeros_like(shares[group])
-        company: Ints = self.crowds[group] + shares[group] + self._in_zones(shares[group])
+        company: Ints = self.crowds[group] + shares[group] + self._count_in_zones(shares[group])
         return company
 
-    def _cost(self, shares: Ints) -> int:
+    def _total_cost(self, shares: Ints) -> int:
         own = shares[~self.indifferent]
         joined = (own * self.crowds[~self.indifferent]).sum()
-        beside = self._in_zones(own) - self._zoned.sum(axis=1)
+        beside = self._count_in_zones(own) - self._zoned.sum(axis=1)
         pairs = (own * (own - 1) + own * beside).sum() // 2
         return int(joined + pairs)
 
-    def _circled(self, shares: Ints) -> Ints | None:
+    def _cancel_cycle(self, shares: Ints) -> Ints | None:
         """Return the shares after an exchange along one negative cycle.
 
         None without a negative cycle.
@@ -94,7 +94,7 @@ class Transport:
         cheapest = np.full(shape, _FAR, dtype=np.int64)
         who = np.zeros(shape, dtype=np.int64)
         for group, share in enumerate(shares):
-            there, company = np.flatnonzero(share), self._company(shares, group)
+            there, company = np.flatnonzero(share), self._marginal_costs(shares, group)
             cost = company - company[there, None]
             if not self.indifferent[group]:
                 # It leaves itself behind in the place, and in the zone if it leaves that.
@@ -102,7 +102,7 @@ class Transport:
                 cost = cost + 1 + zoned.sum(axis=1, keepdims=True) - zoned @ self._zoned.T
             who[there] = np.where(cost < cheapest[there], group, who[there])
             cheapest[there] = np.minimum(cost, cheapest[there])
-        circle = _circle(cheapest)
+        circle = _find_negative_cycle(cheapest)
         if circle is None:
             return None
         circled = shares.copy()
@@ -112,7 +112,7 @@ class Transport:
         return circled
 
 
-def _circle(costs: Ints) -> list[int] | None:
+def _find_negative_cycle(costs: Ints) -> list[int] | None:
     """Return places along a negative cycle of the costs, N x N (Bellman-Ford).
 
     None if there is none.

@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 from kubedsm.objective.fragmentation import SCALE, Ints
 from kubedsm.objective.gains import Gain, less_price, standing, worthwhile
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
-from kubedsm.optimizer.matching.node_walk import Options, walk
-from kubedsm.optimizer.matching.problem import alike
+from kubedsm.optimizer.matching.node_walk import Options, walk_nodes
+from kubedsm.optimizer.matching.problem import group_equal_rows
 from kubedsm.optimizer.moving.edge_changes import (
     Changes,
-    changes_within,
-    cheapest,
-    fragmentation_changes,
-    options_of,
+    added_fragmentation,
+    list_changes,
+    select_cheapest,
+    split_options,
 )
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.proposal import Question
@@ -71,7 +71,7 @@ _UNIT = 10**6
 _MOST_PARTS = 2**45
 
 
-def weights(problem: EdgeProblem) -> Ints:
+def item_weights(problem: EdgeProblem) -> Ints:
     """Return W x I: each resource, mixtures of CPU and memory, each item, and all items alike."""
     number = len(problem.items)
     largest = np.maximum(problem.allocatable.max(axis=0, initial=0), 1).tolist()
@@ -87,7 +87,7 @@ def weights(problem: EdgeProblem) -> Ints:
     return np.vstack((problem.requests.T, *mixed, np.eye(number, dtype=np.int64), cpu * 0 + 1))
 
 
-def most_added(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: int) -> Ints:
+def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: int) -> Ints:
     """Return the most that the nodes can add to each weight, (most + 1) x (most + 1) x W.
 
     vectors: X x I. options: N x X, possible changes of each node next to no change. The first index
@@ -98,7 +98,7 @@ def most_added(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: 
     weight = vectors @ weighing.T
     total = np.full((most + 1, most + 1, len(weighing)), _FAR, dtype=np.int64)
     total[0, 0] = 0
-    first, which = alike(np.packbits(options, axis=1).astype(np.int64))
+    first, which = group_equal_rows(np.packbits(options, axis=1).astype(np.int64))
     for kept, times in zip(options[first], np.bincount(which).tolist(), strict=True):
         at = np.flatnonzero(kept)
         here = np.full_like(total, _FAR)
@@ -118,7 +118,9 @@ def most_added(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: 
     return total
 
 
-def reachable(differences: Ints, touches: Ints, added: Ints, weighing: Ints) -> NDArray[np.bool_]:
+def filter_reachable(
+    differences: Ints, touches: Ints, added: Ints, weighing: Ints
+) -> NDArray[np.bool_]:
     """Return which differences, T x I, are not proven unreachable within these touches, T."""
     surplus = differences.sum(axis=1)
     most = added.shape[0] - 1
@@ -128,7 +130,7 @@ def reachable(differences: Ints, touches: Ints, added: Ints, weighing: Ints) -> 
     return kept
 
 
-def most_gained(question: Question) -> tuple[int, int]:
+def bound_gain(question: Question) -> tuple[int, int]:
     """Return the highest priority level with possible gains, and an upper bound on the gain there.
 
     Net, in nano-units, as if pods found capacity on any node.
@@ -243,14 +245,14 @@ class _Search:
 
         most: touches of the longest path. Options that no path can begin with are left out.
         """
-        touched, kept = self.changes.touched[states], self._kept(states)
-        kept &= cheapest(np.where(kept, 0, UNREACHABLE), most - touched + 1)
-        return options_of(kept, self.changes.vectors[states], touched[kept.nonzero()[1]])
+        touched, kept = self.changes.touched[states], self._considered_changes(states)
+        kept &= select_cheapest(np.where(kept, 0, UNREACHABLE), most - touched + 1)
+        return split_options(kept, self.changes.vectors[states], touched[kept.nonzero()[1]])
 
     def measured_options(self, states: Ints, most: int, digits: Digits) -> list[Options]:
         """Return the same options at a cost in touches, then spread, then fragmentation."""
         problem, vectors = self.problem, self.changes.vectors[states]
-        touched, kept = self.changes.touched[states], self._kept(states)
+        touched, kept = self.changes.touched[states], self._considered_changes(states)
         rows, which = kept.nonzero()
         nodes = problem.changeable[rows]
         added = problem.spread.added(nodes, vectors[which])
@@ -259,18 +261,18 @@ class _Search:
         costs[kept] = (
             touched[which] * digits.touch
             + spread * digits.spread
-            + fragmentation_changes(problem, nodes, problem.free, vectors[which])
+            + added_fragmentation(problem, nodes, problem.free, vectors[which])
         )
-        kept &= cheapest(costs, most - touched + 1)
-        return options_of(kept, vectors, costs[kept])
+        kept &= select_cheapest(costs, most - touched + 1)
+        return split_options(kept, vectors, costs[kept])
 
-    def _kept(self, states: Ints) -> NDArray[np.bool_]:
+    def _considered_changes(self, states: Ints) -> NDArray[np.bool_]:
         """Return K x S: changes that are worth considering, the empty one aside."""
         kept: NDArray[np.bool_] = self.worthwhile[:, states] & (self.changes.touched[states] > 0)
         return kept
 
 
-def best_changes(question: Question) -> Iterator[Solution]:
+def iterate_best_changes(question: Question) -> Iterator[Solution]:
     """Yield changes of the edge that gain QoS, best first.
 
     Of equal differences only that with the fewest migrations, then least spread, then least
@@ -281,18 +283,18 @@ def best_changes(question: Question) -> Iterator[Solution]:
         raise TooManyError
     if not problem.items or not problem.supply.any() or not limits.max_moves:
         return
-    search = _search(question)
+    search = _prepare_search(question)
     vectors = search.changes.vectors
-    ranked, most = _candidates(search)
+    ranked, most = _list_candidates(search)
     solved: list[_Solved] = []
     start = 0
     for size in (*_BATCHES, len(ranked)):
         end = min(start + size, len(ranked))
         while 0 < end < len(ranked) and (most[end] == most[end - 1]).all():
             end += 1
-        held = [at for at in ranked[start:end].tolist() if _cloud_holds(question, vectors[at])]
+        held = [at for at in ranked[start:end].tolist() if _cloud_may_hold(question, vectors[at])]
         if held:
-            solved += _solved(search, np.array(held, dtype=np.int64))
+            solved += _solve_batch(search, np.array(held, dtype=np.int64))
             solved.sort(key=lambda each: (each.net, -each.moves), reverse=True)
         start = end
         # What comes later is worth no more than this.
@@ -300,15 +302,15 @@ def best_changes(question: Question) -> Iterator[Solution]:
         while solved and (bound is None or solved[0].net > bound):
             same = [each for each in solved if each.alike(solved[0])]
             del solved[: len(same)]
-            yield from _cheapest(search, same)
+            yield from _order_by_spread(search, same)
 
 
-def _search(question: Question) -> _Search:
+def _prepare_search(question: Question) -> _Search:
     problem, limits, bounds = question.problem, question.limits, question.bounds
     most = limits.max_moves
     staying = problem.staying
     reordered = np.minimum(staying, limits.max_edge_reorder)
-    vectors = changes_within(
+    vectors = list_changes(
         -np.minimum(staying, most),
         np.minimum(problem.supply + reordered, most),
         most,
@@ -327,7 +329,7 @@ def _search(question: Question) -> _Search:
     return _Search(problem, limits, bounds, changes, gains, worths, question.price, awaited)
 
 
-def _candidates(search: _Search) -> tuple[Ints, Ints]:
+def _list_candidates(search: _Search) -> tuple[Ints, Ints]:
     """Return differences, T, that may be feasible, gain QoS and pay, with upper bounds, T x L, in
     order.
     """
@@ -348,17 +350,17 @@ def _candidates(search: _Search) -> tuple[Ints, Ints]:
     found = np.flatnonzero(kept)
     found = found[worthwhile(search.net(found, search.changes.touched[found]))]
     if len(found) and search.limits.max_moves <= _MOST_RELAXED:
-        weighing = weights(problem)
-        added = most_added(vectors, search.worthwhile, weighing, search.limits.max_moves)
+        weighing = item_weights(problem)
+        added = bound_weights(vectors, search.worthwhile, weighing, search.limits.max_moves)
         touches = search.allowed(found)
-        found = found[reachable(vectors[found], touches, added, weighing)]
+        found = found[filter_reachable(vectors[found], touches, added, weighing)]
     touched = search.changes.touched[found]
     most = search.net(found, touched)
     order = np.lexsort((found, touched, -standing(most)))
     return found[order], most[order]
 
 
-def _cloud_holds(question: Question, difference: Ints) -> bool:
+def _cloud_may_hold(question: Question, difference: Ints) -> bool:
     """Return whether the cloud may hold the pods that leave the edge, an optimistic test.
 
     Pods that leave the cloud may free the capacity, whichever they are.
@@ -391,13 +393,13 @@ def _may_begin(problem: EdgeProblem, difference: Ints, counts: Ints) -> bool:
     return any(map(problem.cloud.takes, leaving)) or bool((fits & (difference > 0)).any())
 
 
-def _solved(search: _Search, batch: Ints) -> list[_Solved]:
+def _solve_batch(search: _Search, batch: Ints) -> list[_Solved]:
     """Return the differences of the batch that are reachable and pay, in any order."""
     touched = search.changes.touched
     allowed = search.allowed(batch)
-    ceilings = _reach(search, batch, allowed)
+    ceilings = _limit_touches(search, batch, allowed)
     states = np.flatnonzero(ceilings >= touched)
-    walked = walk(
+    walked = walk_nodes(
         search.changes.vectors[states],
         ceilings[states],
         search.options(states, int(allowed.max())),
@@ -416,7 +418,7 @@ def _solved(search: _Search, batch: Ints) -> list[_Solved]:
     return [_Solved(tuple(row), *numbers) for row, *numbers in rows]
 
 
-def _reach(search: _Search, targets: Ints, allowed: Ints) -> Ints:
+def _limit_touches(search: _Search, targets: Ints, allowed: Ints) -> Ints:
     """Return the most touches of each state from which a target is still reachable.
 
     allowed: most touches at each target.
@@ -433,16 +435,16 @@ def _reach(search: _Search, targets: Ints, allowed: Ints) -> Ints:
     return ceilings.astype(np.int64)
 
 
-def _cheapest(search: _Search, alike: list[_Solved]) -> Iterator[Solution]:
+def _order_by_spread(search: _Search, alike: list[_Solved]) -> Iterator[Solution]:
     """Yield these, with equal numbers of migrations, by least spread and fragmentation."""
     targets = np.array([each.target for each in alike], dtype=np.int64)
     spent = np.array([each.spent for each in alike], dtype=np.int64)
     problem = search.problem
     digits = Digits.of(problem, search.limits)
     scale = digits.touch
-    ceilings = _reach(search, targets, spent)
+    ceilings = _limit_touches(search, targets, spent)
     states = np.flatnonzero(ceilings >= search.changes.touched)
-    walked = walk(
+    walked = walk_nodes(
         search.changes.vectors[states],
         ceilings[states] * scale + scale // 2,
         search.measured_options(states, int(spent.max()), digits),

@@ -14,7 +14,7 @@ from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 _BLOCK = 2**14
 
 
-def changes_within(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | None:
+def list_changes(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | None:
     """Return all vectors between the bounds with at most `most` pods, in lexicographic order.
 
     None if there are more than `limit`. The zero vector is included.
@@ -34,7 +34,7 @@ def changes_within(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints |
 
 @attrs.frozen(eq=False)
 class Changes:
-    """Candidate changes of a node, X x I, made by `changes_within`."""
+    """Candidate changes of a node, X x I, made by `list_changes`."""
 
     vectors: Ints
     #: the same turned round and narrow, I x X, for quick comparing
@@ -91,7 +91,7 @@ class Changes:
         return kept
 
 
-def fragmentation_changes(problem: EdgeProblem, nodes: Ints, free: Ints, vectors: Ints) -> Ints:
+def added_fragmentation(problem: EdgeProblem, nodes: Ints, free: Ints, vectors: Ints) -> Ints:
     """Return the fragmentation that each of K changes, K x I, adds to its node, K; free: N x R."""
     before = problem.costs(np.arange(len(free)), free)
     added = np.empty(len(nodes), dtype=np.int64)
@@ -103,7 +103,7 @@ def fragmentation_changes(problem: EdgeProblem, nodes: Ints, free: Ints, vectors
     return added
 
 
-def cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
+def select_cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
     """Return N x K: on which of N nodes each of K changes needs to be tried, those of least cost, N
     x K.
 
@@ -119,7 +119,7 @@ def cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
     return kept
 
 
-def options_of(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[Options]:
+def split_options(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[Options]:
     """Return the options of each node; kept: N x K, chosen vectors; costs: of these, row by row."""
     which = kept.nonzero()[1]
     ends = kept.sum(axis=1).cumsum().tolist()

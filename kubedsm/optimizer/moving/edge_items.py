@@ -23,7 +23,7 @@ from kubedsm.model.model import (
 from kubedsm.model.node_index import Mask, NodeRows, Room
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import axes_of, canonical
-from kubedsm.optimizer.matching.problem import UNLIMITED, Kind, in_order, kinds
+from kubedsm.optimizer.matching.problem import UNLIMITED, Kind, group_kinds, sort_kinds
 from kubedsm.optimizer.moving.edge_rules import EdgeRules
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.plugins.class_verdicts import fitting_nodes, open_nodes
@@ -81,8 +81,8 @@ class EdgePods:
             return pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
 
         if rules is not None:
-            groups = _told_apart(groups.values(), alike)
-        for pod in _stranded(snapshot, others, rules):
+            groups = _split_groups(groups.values(), alike)
+        for pod in _list_stranded(snapshot, others, rules):
             groups.setdefault((pod.workload, alike(pod)), Group()).waiting.append(pod)
         return cls(groups, others, rules)
 
@@ -96,13 +96,20 @@ class EdgePods:
 
         Capacity of movable pods on these nodes counts as free. A kind names only some of its pods.
         """
-        emptied, pods = attrs.evolve(rows, room=self._vacated(rows)), self.one_of.values()
+        emptied, pods = (
+            attrs.evolve(rows, room=self._free_after_leaving(rows)),
+            self.one_of.values(),
+        )
         rules = self.rules
-        found = kinds(pods, emptied) if rules is None else _ruled_kinds(pods, emptied, rules)
+        found = (
+            group_kinds(pods, emptied)
+            if rules is None
+            else _kinds_under_rules(pods, emptied, rules)
+        )
         kind_of = {pod.uid: at for at, kind in enumerate(found) for pod in kind.pods}
         return found, {alike: kind_of[pod.uid] for alike, pod in self.one_of.items()}
 
-    def _vacated(self, rows: NodeRows) -> Room:
+    def _free_after_leaving(self, rows: NodeRows) -> Room:
         """Return the capacity once all movable pods have left the cloud."""
         groups = [group for group in self.groups.values() if group.outside]
         positions = rows.index.positions
@@ -119,7 +126,7 @@ class EdgePods:
         return Room(rows.index, {}, columns)
 
 
-def _told_apart(
+def _split_groups(
     groups: Iterable[Group], alike: Callable[[Pod], Alike]
 ) -> dict[tuple[Workload, Alike], Group]:
     """Split groups by equivalence class."""
@@ -132,7 +139,9 @@ def _told_apart(
     return found
 
 
-def _stranded(snapshot: Snapshot, pods: Iterable[Pod], rules: EdgeRules | None) -> Iterable[Pod]:
+def _list_stranded(
+    snapshot: Snapshot, pods: Iterable[Pod], rules: EdgeRules | None
+) -> Iterable[Pod]:
     """Yield our pending pods that fit on no node; other pending pods only await their turn.
 
     Pods larger than any node are left out.
@@ -152,14 +161,14 @@ def _stranded(snapshot: Snapshot, pods: Iterable[Pod], rules: EdgeRules | None) 
             yield pod
 
 
-def _ruled_kinds(pods: Iterable[Pod], rows: NodeRows, rules: EdgeRules) -> tuple[Kind, ...]:
+def _kinds_under_rules(pods: Iterable[Pod], rows: NodeRows, rules: EdgeRules) -> tuple[Kind, ...]:
     """Return what `problem.kinds` does, restricted to nodes that rules between pods leave open."""
     merged: dict[tuple[Resources, bytes], tuple[Mask, list[Pod]]] = {}
     for pod in pods:
         open_to = rows.mask & rules.open_to(pod)
         fitting = open_to & ~rows.room.short(pod.requests)
         merged.setdefault((pod.requests, fitting.tobytes()), (fitting, []))[1].append(pod)
-    return in_order(
+    return sort_kinds(
         Kind(requests, tuple(members), fitting)
         for (requests, _), (fitting, members) in merged.items()
     )
@@ -288,14 +297,14 @@ class _Look:
     canonical: tuple[object, ...]
 
 
-def items_of(
+def group_items(
     pods: EdgePods, edge: NodeRows, cloud_kinds: Mapping[Alike, int | None]
 ) -> tuple[Item, ...]:
     """Return the items in canonical order: by workload, requests, and feasible nodes.
 
     cloud_kinds: kind of each in the cloud; None without a cloud node.
     """
-    looks = _looks(pods, edge, cloud_kinds)
+    looks = _look_up_classes(pods, edge, cloud_kinds)
     merged: dict[tuple[Workload, tuple[object, ...]], tuple[_Look, list[Group]]] = {}
     for (workload, alike), group in pods.groups.items():
         look = looks[alike]
@@ -308,7 +317,7 @@ def items_of(
     return tuple(items)
 
 
-def _looks(
+def _look_up_classes(
     pods: EdgePods, edge: NodeRows, cloud_kinds: Mapping[Alike, int | None]
 ) -> dict[Alike, _Look]:
     open_to: dict[Alike, Mask] = {}

@@ -28,7 +28,7 @@ from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of
 from kubedsm.objective.replica_spread import spreads
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import UNLIMITED, Packing
-from kubedsm.optimizer.moving.edge_items import EdgePods, Item, items_of
+from kubedsm.optimizer.moving.edge_items import EdgePods, Item, group_items
 from kubedsm.optimizer.moving.edge_rules import Clash, EdgeRules
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggestion import Move
@@ -163,7 +163,7 @@ class EdgeProblem:
             leaving[kind_of[alike]] += len(group.here)
         usable = [bool(column.any()) for column in packing.feasible.T]
         goes_as = {alike: kind if usable[kind] else None for alike, kind in kind_of.items()}
-        items = items_of(pods, edge, goes_as)
+        items = group_items(pods, edge, goes_as)
         measured = (vector for vector, _ in fragmentation.mix)
         axes = axes_of([*(pod.requests for pod in pods.one_of.values()), *measured])
         zones = edge.index.zone.codes[edge.positions]
@@ -263,15 +263,15 @@ class EdgeProblem:
         """
         item = self.items[self.item_of(pod)]
         if node not in self.rows:
-            return self._with(item, attrs.evolve(item, away=number))
-        return self._with(item, attrs.evolve(item, at_most={**item.at_most, node: number}))
+            return self._replace_item(item, attrs.evolve(item, away=number))
+        return self._replace_item(item, attrs.evolve(item, at_most={**item.at_most, node: number}))
 
     def at_most_leaving(self, pod: Pod, node: NodeName, number: int) -> "EdgeProblem":
         """Return the problem with at most `number` pods of the pod's item leaving the node."""
         item = self.items[self.item_of(pod)]
-        return self._with(item, item.leaving(node, number))
+        return self._replace_item(item, item.leaving(node, number))
 
-    def _with(self, item: Item, instead: Item) -> "EdgeProblem":
+    def _replace_item(self, item: Item, instead: Item) -> "EdgeProblem":
         items = tuple(instead if other is item else other for other in self.items)
         return attrs.evolve(self, items=items)
 

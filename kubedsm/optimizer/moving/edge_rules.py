@@ -79,7 +79,7 @@ class EdgeRules:
         kind = self.feasibility.equivalence(pod)
         if kind not in self._open_to:
             rules = attrs.evolve(pod.pod_class.rules, affinity=(), spread=())
-            self._open_to[kind] = self._staying.taking(_asking(pod, rules))
+            self._open_to[kind] = self._staying.taking(_with_rules(pod, rules))
         return self._open_to[kind]
 
     def clashes(
@@ -92,13 +92,13 @@ class EdgeRules:
         """
         known = tuple(pod.uid for pod in pods)
         if known not in self._clashes:
-            self._clashes[known] = self._clashing(pods, nodes, deadline)
+            self._clashes[known] = self._find_clashes(pods, nodes, deadline)
         return self._clashes[known]
 
-    def _clashing(
+    def _find_clashes(
         self, pods: Sequence[Pod], nodes: Sequence[Node], deadline: Deadline
     ) -> list[Clash]:
-        repelling = [_repelling(pod) for pod in pods]
+        repelling = [_repels_pods(pod) for pod in pods]
         if not any(repelling):
             return []
         keys = {term.topology_key for p in pods for term in p.pod_class.rules.anti_affinity}
@@ -118,17 +118,19 @@ class EdgeRules:
                     (mask, coming, there)
                     for coming, pod in enumerate(pods)
                     if (repelling[coming] or repelling[there])
-                    and occupied.rejection(_asking(pod, _apart(pod)), name, tier=False)
+                    and occupied.rejection(
+                        _with_rules(pod, _exclusive_rules(pod)), name, tier=False
+                    )
                 ]
         return found
 
 
-def _repelling(pod: Pod) -> bool:
+def _repels_pods(pod: Pod) -> bool:
     rules = pod.pod_class.rules
     return bool(rules.anti_affinity or rules.ports or rules.disks)
 
 
-def _apart(pod: Pod) -> SchedulingRules:
+def _exclusive_rules(pod: Pod) -> SchedulingRules:
     rules = pod.pod_class.rules
     return SchedulingRules(
         tolerations=_TOLERANT,
@@ -138,10 +140,10 @@ def _apart(pod: Pod) -> SchedulingRules:
     )
 
 
-def _asking(pod: Pod, rules: SchedulingRules) -> Pod:
+def _with_rules(pod: Pod, rules: SchedulingRules) -> Pod:
     """Return the pod without requests and with only these rules."""
     return attrs.evolve(pod, pod_class=PodClass(Resources(), rules))
 
 
 def taking_no_room(pod: Pod) -> Pod:
-    return _asking(pod, pod.pod_class.rules)
+    return _with_rules(pod, pod.pod_class.rules)

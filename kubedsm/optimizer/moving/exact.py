@@ -11,12 +11,17 @@ import numpy as np
 from kubedsm.model.model import Workload
 from kubedsm.objective.gains import LEAST_GAIN, Gain, leading, net
 from kubedsm.objective.objective import NANO
-from kubedsm.optimizer.moving.best_changes import Solution, TooManyError, best_changes, most_gained
+from kubedsm.optimizer.moving.best_changes import (
+    Solution,
+    TooManyError,
+    bound_gain,
+    iterate_best_changes,
+)
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.integer_changes import MOST_PAIRS, SolvedChanges
 from kubedsm.optimizer.moving.move_order import Impasse
-from kubedsm.optimizer.moving.pairing import pair
-from kubedsm.optimizer.moving.proposal import Proposal, Question, allowed_of
+from kubedsm.optimizer.moving.pairing import pair_moves
+from kubedsm.optimizer.moving.proposal import Proposal, Question, drop_rejected
 from kubedsm.optimizer.moving.suggestion import Moves, count_legs, count_stopovers
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
@@ -43,27 +48,27 @@ def suggest_exact(question: Question) -> Proposal:
     workloads, or as many as fit. The better result is returned with what is proven of it.
     """
     try:
-        found = _best(question, best_changes)
+        found = _repair_best(question, iterate_best_changes)
     except TooManyError:
-        found = _beyond(question)
+        found = _search_neighbourhoods(question)
     return found if question.problem.cloud.certain else attrs.evolve(found, proven=False)
 
 
-def _beyond(question: Question) -> Proposal:
+def _search_neighbourhoods(question: Question) -> Proposal:
     """Return the better result of the neighbourhood search and of the solver."""
     bounds, deadline = question.bounds, question.bounds.deadline
     quick = attrs.evolve(bounds, deadline=deadline.part(_QUICKLY if bounds.solver else 1.0))
-    found = _best_of_some(attrs.evolve(question, bounds=quick))
+    found = _improve_by_subsets(attrs.evolve(question, bounds=quick))
     asked = None
     if bounds.solver is not None:
         asked = SolvedChanges(bounds.solver)
         part = _as_many_as_can_be_solved(question, found.moves)
-        solved = _best(part, asked)
+        solved = _repair_best(part, asked)
         proven = solved.proven and asked.proven and part is question
         solved = attrs.evolve(solved, proven=proven, states=found.states)
-        found = max(solved, found, key=partial(_rank, question))
+        found = max(solved, found, key=partial(_rank_proposal, question))
         asked = asked if part is question else None
-    return attrs.evolve(found, certificate=_certificate(question, found, asked))
+    return attrs.evolve(found, certificate=_certify_value(question, found, asked))
 
 
 def _as_many_as_can_be_solved(question: Question, moves: Moves) -> Question:
@@ -73,7 +78,7 @@ def _as_many_as_can_be_solved(question: Question, moves: Moves) -> Question:
     if len(problem.items) <= most:
         return question
     chosen = {move.pod.workload for move in moves}
-    for some in _together(question):
+    for some in _list_subsets(question):
         more = chosen.union(some)
         if sum(len(problem.items_by_workload[workload]) for workload in more) > most:
             break
@@ -81,9 +86,9 @@ def _as_many_as_can_be_solved(question: Question, moves: Moves) -> Question:
     return attrs.evolve(question, problem=problem.only(chosen))
 
 
-def _certificate(question: Question, found: Proposal, asked: SolvedChanges | None) -> Certificate:
+def _certify_value(question: Question, found: Proposal, asked: SolvedChanges | None) -> Certificate:
     """Return the value and the least upper bound; an unconfirmed bound proves nothing."""
-    bounds = [most_gained(question)]
+    bounds = [bound_gain(question)]
     confirmed = True
     seconds, note = 0.0, ""
     if asked is not None and asked.certificate is not None:
@@ -102,30 +107,30 @@ def _certificate(question: Question, found: Proposal, asked: SolvedChanges | Non
     return Certificate(goal, status, value, max(value, bound), seconds, unit=round(NANO), note=note)
 
 
-def _best_of_some(question: Question) -> Proposal:
+def _improve_by_subsets(question: Question) -> Proposal:
     """Large-neighbourhood search over subsets of workloads."""
     best = Proposal(proven=False)
     states, improved = 0, True
     while improved:
         improved = False
-        for some in _together(question):
+        for some in _list_subsets(question):
             if question.bounds.deadline.passed:
                 break
             moved = {move.pod.workload for move in best.moves}
             if moved.issuperset(some):
                 continue
-            found = _best_in(question, moved.union(some))
+            found = _solve_subset(question, moved.union(some))
             states += found.states
-            if _rank(question, found) > _rank(question, best):
+            if _rank_proposal(question, found) > _rank_proposal(question, best):
                 best, improved = found, True
     return attrs.evolve(best, proven=False, states=states)
 
 
-def _rank(question: Question, found: Proposal) -> tuple[Gain, int]:
+def _rank_proposal(question: Question, found: Proposal) -> tuple[Gain, int]:
     return question.net(found.moves), -count_legs(found.moves)
 
 
-def _together(question: Question) -> Iterator[list[Workload]]:
+def _list_subsets(question: Question) -> Iterator[list[Workload]]:
     """Yield subsets: workloads with the greatest shortfall, with some that can spare most."""
     problem, gains = question.problem, question.gains
     supplied = {item.workload for item in problem.items if item.supply}
@@ -136,26 +141,28 @@ def _together(question: Question) -> Iterator[list[Workload]]:
         yield [*lacking[start : start + _LACKING], *islice(sparing, _SPARING)]
 
 
-def _best_in(question: Question, workloads: Collection[Workload]) -> Proposal:
+def _solve_subset(question: Question, workloads: Collection[Workload]) -> Proposal:
     """Return the best result for these workloads; with fewer migrations above the limit."""
     problem = question.problem.only(workloads)
     most = question.limits.max_moves
     while most and not question.bounds.deadline.passed:
         limits = attrs.evolve(question.limits, max_moves=most)
         try:
-            return _best(attrs.evolve(question, problem=problem, limits=limits), best_changes)
+            return _repair_best(
+                attrs.evolve(question, problem=problem, limits=limits), iterate_best_changes
+            )
         except TooManyError:
             most = most * 3 // 4
     return Proposal(proven=False)
 
 
-def _best(question: Question, changes: Finder) -> Proposal:
+def _repair_best(question: Question, changes: Finder) -> Proposal:
     """Return the best solution that rules between pods allow.
 
     If a migration is rejected, the pods of its item are capped on that node and the search repeats.
     Parts of a rejected solution may still be the best.
     """
-    found = _first(question, changes)
+    found = _first_feasible(question, changes)
     problem = question.problem
     refused: list[Impasse] = []
     states = found.states
@@ -164,31 +171,31 @@ def _best(question: Question, changes: Finder) -> Proposal:
             break
         impasse = found.refused[0]
         refused.append(impasse)
-        problem = _narrowed(problem, impasse)
-        found = _first(attrs.evolve(question, problem=problem), changes)
+        problem = _exclude_rejected(problem, impasse)
+        found = _first_feasible(attrs.evolve(question, problem=problem), changes)
         states += found.states
     if not refused or problem.rules is None:
         return found
     best, left_out = found.moves, [*refused, *found.refused]
     for impasse in left_out:
-        order, _ = allowed_of(problem.rules.feasibility, impasse.moves, problem.room)
+        order, _ = drop_rejected(problem.rules.feasibility, impasse.moves, problem.room)
         possible = count_legs(order.moves) <= question.limits.max_moves
         if possible and question.net(order.moves) > question.net(best):
             best = order.moves
     return Proposal(best, proven=False, states=states, refused=tuple(left_out))
 
 
-def _narrowed(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
+def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
     """Return the problem without the rejected migration."""
     move = impasse.move
     if not impasse.stays or move.source is None:
-        return problem.at_most(move.pod, move.target, _allowed(problem, impasse))
+        return problem.at_most(move.pod, move.target, _count_allowed(problem, impasse))
     alike = problem.items[problem.item_of(move.pod)].pods
     left = sum(other.pod in alike and other.source == move.source for other in impasse.done)
     return problem.at_most_leaving(move.pod, move.source, left)
 
 
-def _allowed(problem: EdgeProblem, impasse: Impasse) -> int:
+def _count_allowed(problem: EdgeProblem, impasse: Impasse) -> int:
     """Return how many pods like the rejected one can go to its target."""
     alike = problem.items[problem.item_of(impasse.move.pod)].pods
     edge = {node.name for node in problem.nodes}
@@ -199,7 +206,7 @@ def _allowed(problem: EdgeProblem, impasse: Impasse) -> int:
     )
 
 
-def _first(question: Question, changes: Finder) -> Proposal:
+def _first_feasible(question: Question, changes: Finder) -> Proposal:
     """Return the best feasible solution after the price of all legs, ties with the fewest legs.
 
     Or the first solution that rules between pods reject, if it is better. After some solutions with
@@ -214,13 +221,13 @@ def _first(question: Question, changes: Finder) -> Proposal:
         states = solution.states
         if chosen is not None and not chosen.may_yield_to(solution):
             break
-        moves = pair(problem, solution.changes)
+        moves = pair_moves(problem, solution.changes)
         if isinstance(moves, Impasse):
             if chosen is None:
                 return Proposal(proven=False, states=states, refused=(moves,))
         elif moves is None or count_legs(moves) > limits.max_moves:
             passed_over += 1
-            waited = waited or not _held_now(problem, solution)
+            waited = waited or not _fits_cloud_now(problem, solution)
             if passed_over == _TRIES:
                 break
         else:
@@ -229,15 +236,17 @@ def _first(question: Question, changes: Finder) -> Proposal:
                 chosen = this
             if chosen is not None and chosen.rank >= solution.rank:
                 break
-    simpler = _simpler(question, waited=waited) if chosen is None and passed_over else None
+    simpler = (
+        _simplify_question(question, waited=waited) if chosen is None and passed_over else None
+    )
     if simpler is not None:
-        other = _first(simpler, changes)
+        other = _first_feasible(simpler, changes)
         return attrs.evolve(other, proven=False, states=states + other.states)
     found = () if chosen is None else chosen.moves
     return Proposal(found, proven=not passed_over, states=states)
 
 
-def _simpler(question: Question, *, waited: bool) -> Question | None:
+def _simplify_question(question: Question, *, waited: bool) -> Question | None:
     """Return the question without the obstacle of skipped solutions.
 
     waited: whether some waited for capacity in the cloud.
@@ -250,7 +259,7 @@ def _simpler(question: Question, *, waited: bool) -> Question | None:
     return attrs.evolve(question, limits=single)
 
 
-def _held_now(problem: EdgeProblem, solution: Solution) -> bool:
+def _fits_cloud_now(problem: EdgeProblem, solution: Solution) -> bool:
     """Return whether the cloud has capacity now for the pods that leave the edge."""
     counts = problem.cloud_counts(np.maximum(-solution.changes.sum(axis=0), 0))
     return counts is not None and problem.cloud.holds(counts)

@@ -19,7 +19,7 @@ from kubedsm.objective.fragmentation import SCALE
 from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading
 from kubedsm.objective.objective import NANO
 from kubedsm.objective.qos_targets import is_capped
-from kubedsm.optimizer.matching.best_fit import greatest_allocatable, size
+from kubedsm.optimizer.matching.best_fit import greatest_allocatable, pod_size
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.migration_graph import Order, group_migrations
@@ -78,7 +78,7 @@ class Taken:
         ]
 
 
-def take_groups(
+def select_groups(
     order: Order,
     question: Question,
     fragmentation_added: FragmentationAdded,
@@ -101,14 +101,14 @@ def take_groups(
         refused: list[tuple[tuple[float, ...], int, Reason]] = []
         for at, group in enumerate(kept):
             others = [move for other in kept if other is not group for move in other]
-            gain = gain_per_disruption(_lost(whole, sum_gains(gains, others)), group)
+            gain = gain_per_disruption(_gain_lost(whole, sum_gains(gains, others)), group)
             if any(count_edge_changes(group).values()):
-                worth_of = _lost(all_worth, sum_gains(worths, others))
+                worth_of = _gain_lost(all_worth, sum_gains(worths, others))
                 alone = sum_gains(gains, group)
-                reason = _too_little_gain(leading(gain), alone, worth_of, group, question)
+                reason = _explain_gain(leading(gain), alone, worth_of, group, question)
             else:
                 drop = fragmentation_added(others) - fragmentation_added(everything)
-                reason = _no_order(drop, group, question.limits)
+                reason = _explain_defragmenting(drop, group, question.limits)
                 if reason is None and at_risk_after(everything) - at_risk_after(others):
                     reason = Cause.LEAVES_ON_ONE_NODE.of()
             marginal.append(gain)
@@ -122,11 +122,11 @@ def take_groups(
     return Taken(left=tuple(left))
 
 
-def _lost(whole: Gain, without: Gain) -> Gain:
+def _gain_lost(whole: Gain, without: Gain) -> Gain:
     return tuple(all_ - less for all_, less in zip(whole, without, strict=True))
 
 
-def _too_little_gain(
+def _explain_gain(
     gain: float, alone: Gain, lost: Gain, group: Moves, question: Question
 ) -> Reason | None:
     if not is_worthwhile(alone, group) or gain <= LEAST_GAIN:
@@ -137,7 +137,7 @@ def _too_little_gain(
     return None
 
 
-def _no_order(drop: int, group: Moves, limits: SuggestLimits) -> Reason | None:
+def _explain_defragmenting(drop: int, group: Moves, limits: SuggestLimits) -> Reason | None:
     if not limits.defragment:
         return Cause.NOT_DEFRAGMENTING.of()
     if drop < _LEAST_DEFRAGMENTED:
@@ -190,7 +190,7 @@ class Outcome:
         return after
 
 
-def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTaken, ...]:
+def explain_rest(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTaken, ...]:
     """Return up to ten pods that would add most QoS for their size, and why they stay.
 
     Pods with equal reasons are named once. Dropped groups and rejected migrations come first.
@@ -204,7 +204,7 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTake
             named.add(pod.uid)
             dropped.append(NotTaken(pod, impasse.reason))
     others: list[NotTaken] = []
-    held = {pod.uid for pod in _held(outcome) if pod.node_name is not None}
+    held = {pod.uid for pod in _list_fixed(outcome) if pod.node_name is not None}
     for alike in _next_best(outcome, gains, named):
         left = _MOST - len(dropped) - len(others)
         if left <= 0:
@@ -216,7 +216,7 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTake
                 said = Cause.EDGE_SLOWER.of()
             first.setdefault((pod.workload, pod.pod_class, said), pod)
         ranked = sorted(first.items(), key=lambda entry: str(entry[1]))[:left]
-        others += [NotTaken(pod, key[-1] or _why(outcome, pod)) for key, pod in ranked]
+        others += [NotTaken(pod, key[-1] or _explain_pod(outcome, pod)) for key, pod in ranked]
     return (*dropped, *others)[:_MOST]
 
 
@@ -235,18 +235,18 @@ def _next_best(outcome: Outcome, gains: Gains, named: Container[Uid]) -> Iterato
     for (workload, _), group in outcome.problem.pods.groups.items():
         if workload in more and group.outside:
             groups.setdefault((workload, group.one.pod_class), []).extend(group.outside)
-    for pod in _held(outcome):
+    for pod in _list_fixed(outcome):
         if pod.workload in more:
             groups.setdefault((pod.workload, pod.pod_class), []).append(pod)
     useful: dict[tuple[int, float], list[Pod]] = {}
     for (workload, pod_class), pods in groups.items():
-        score = gains.level[workload], -more[workload] / size(pod_class.requests, greatest)
+        score = gains.level[workload], -more[workload] / pod_size(pod_class.requests, greatest)
         useful.setdefault(score, []).extend(pods)
     for score in sorted(useful):
         yield [pod for pod in useful[score] if pod.uid not in named]
 
 
-def _held(outcome: Outcome) -> Iterator[Pod]:
+def _list_fixed(outcome: Outcome) -> Iterator[Pod]:
     """Yield our fixed pods off the edge that count for QoS."""
     problem, placed = outcome.problem, outcome.snapshot.placed
     for pod in problem.pods.others:
@@ -254,15 +254,15 @@ def _held(outcome: Outcome) -> Iterator[Pod]:
             yield pod
 
 
-def _why(outcome: Outcome, pod: Pod) -> Reason:
-    refused = _refused(outcome, pod)
+def _explain_pod(outcome: Outcome, pod: Pod) -> Reason:
+    refused = _list_rejections(outcome, pod)
     words = ", ".join(sorted({reason for rejected in refused for reason in rejected.reasons}))
     rules = {rejected.rule for rejected in refused}
-    whatever_moves = _whatever_moves(outcome, pod, refused, rules, words)
-    return whatever_moves or _as_it_is(outcome, pod, refused, rules, words)
+    whatever_moves = _explain_always(outcome, pod, refused, rules, words)
+    return whatever_moves or _explain_now(outcome, pod, refused, rules, words)
 
 
-def _whatever_moves(
+def _explain_always(
     outcome: Outcome, pod: Pod, refused: Sequence[Rejection], rules: AbstractSet[str], words: str
 ) -> Reason | None:
     """Return why no migration could bring the pod to the edge; None if one could."""
@@ -280,13 +280,13 @@ def _whatever_moves(
     return None
 
 
-def _as_it_is(
+def _explain_now(
     outcome: Outcome, pod: Pod, refused: Sequence[Rejection], rules: AbstractSet[str], words: str
 ) -> Reason:
     nodes, limits, moves = outcome.problem.nodes, outcome.limits, outcome.taken.moves
     price = limits.price if pod.node_name is not None else 0.0
     if price:
-        worth = _worth(outcome, pod.workload)
+        worth = _benefit_of_pod(outcome, pod.workload)
         if worth <= price:
             beyond = Cause.BEYOND_THE_PROMISE.of()
             return Cause.BELOW_PRICE_ALONE.of(worth, price) if worth else beyond
@@ -306,7 +306,7 @@ def _as_it_is(
     return Cause.NO_MOVES.of(short)
 
 
-def _worth(outcome: Outcome, workload: Workload) -> float:
+def _benefit_of_pod(outcome: Outcome, workload: Workload) -> float:
     """Return the benefit of one more pod of the workload on the edge, in pod-seconds."""
     done = count_edge_changes(outcome.taken.moves).get(workload, 0)
     of_workload = outcome.worths.of_workload
@@ -321,7 +321,7 @@ def _not_picked(outcome: Outcome, pod: Pod) -> Reason:
     return (Cause.WORTH_NOTHING if outcome.proven else Cause.NOT_FOUND).of()
 
 
-def _refused(outcome: Outcome, pod: Pod) -> list[Rejection]:
+def _list_rejections(outcome: Outcome, pod: Pod) -> list[Rejection]:
     """Return the rejections of edge nodes after the migrations."""
     after = outcome.rules_after
     if after is None:

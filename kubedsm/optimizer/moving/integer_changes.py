@@ -16,10 +16,10 @@ from kubedsm.model.model import Workload
 from kubedsm.objective.gains import LEAST_GAIN, Gains, less_price, worthwhile
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.best_changes import Solution
-from kubedsm.optimizer.moving.edge_changes import fragmentation_changes
+from kubedsm.optimizer.moving.edge_changes import added_fragmentation
 from kubedsm.optimizer.moving.edge_problem import signed_row
 from kubedsm.optimizer.moving.proposal import Question
-from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximised_in_order
+from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import UNBOUNDED, Ints, Programme, Rows, Solver
 
 #: No variable.
@@ -51,7 +51,7 @@ class ChangesProgramme:
         self._problem = problem = question.problem
         self._limits = limits = question.limits
         #: K: which of the N nodes
-        self._nodes = self._acting()
+        self._nodes = self._list_acting()
         self._away = np.array(
             [
                 0 if item.cloud_kind is None else min(item.away, item.leavers, limits.max_moves)
@@ -61,17 +61,17 @@ class ChangesProgramme:
         )
         self._waiting = np.array([len(i.waiting) for i in problem.items], dtype=np.int64)
         #: K x I: how many come, and leave; _NONE where none does
-        self._come, self._leave = self._touches()
+        self._come, self._leave = self._add_touches()
         #: 4 x I: moved on the edge; of those that wait; from the cloud; to it
-        self._moved = self._moves()
-        self._room()
-        self._clashes()
+        self._moved = self._add_flow_balance()
+        self._add_capacity()
+        self._add_clashes()
         if limits.headroom:
-            self._headroom()
-        self._steps = tuple(self._stepping())
+            self._add_headroom()
+        self._steps = tuple(self._add_steps())
         counts = problem.cloud.packing.counts
         if not problem.cloud.holds(np.minimum(counts, limits.max_moves)):
-            self._cloud()
+            self._add_cloud()
 
     @property
     def size(self) -> int:
@@ -129,7 +129,7 @@ class ChangesProgramme:
                 made.append(as_many)
         rows.add(made, [1] * len(made), most=len(made) - 1)
 
-    def _acting(self) -> Ints:
+    def _list_acting(self) -> Ints:
         """Return the nodes to change; of equal nodes as many as there may be migrations."""
         problem = self._problem
         at = problem.changeable
@@ -143,7 +143,7 @@ class ChangesProgramme:
                 kept.append(node)
         return np.array(kept, dtype=np.int64)
 
-    def _touches(self) -> tuple[Ints, Ints]:
+    def _add_touches(self) -> tuple[Ints, Ints]:
         """Return variables, K x I, for pods that come to and that leave each node."""
         problem, limits, at = self._problem, self._limits, self._nodes
         present = np.minimum(problem.present[at], limits.max_moves)
@@ -160,14 +160,14 @@ class ChangesProgramme:
         leave: Ints = np.minimum(present, self._away + limits.max_edge_reorder)
         if not limits.headroom:
             leave[~come.any(axis=1)] = 0
-        return self._variables(come), self._variables(leave)
+        return self._add_variables(come), self._add_variables(leave)
 
-    def _variables(self, upper: Ints) -> Ints:
+    def _add_variables(self, upper: Ints) -> Ints:
         numbers = np.full(upper.shape, _NONE, dtype=np.int64)
         numbers[upper > 0] = self._rows.variables(upper[upper > 0])
         return numbers
 
-    def _moves(self) -> Ints:
+    def _add_flow_balance(self) -> Ints:
         """Flow balance per pod class: arrivals = intra-edge + pending + from cloud.
 
         Departures = intra-edge + to cloud.
@@ -181,9 +181,9 @@ class ChangesProgramme:
         fetched = np.minimum(fetched, most)
         moved = rows.variables(np.stack((inside, waited, fetched, self._away)))
         for item in range(number):
-            columns, signs = _kept(self._come[:, item], 1)
+            columns, signs = _existing_columns(self._come[:, item], 1)
             rows.add([*columns, *moved[:3, item]], [*signs, -1, -1, -1], 0, 0)
-            columns, signs = _kept(self._leave[:, item], 1)
+            columns, signs = _existing_columns(self._leave[:, item], 1)
             rows.add([*columns, moved[0, item], moved[3, item]], [*signs, -1, -1], 0, 0)
             if self._away[item] and waited[item] + fetched[item]:
                 # Of one item either some come or some go: otherwise they would be moved instead.
@@ -197,7 +197,7 @@ class ChangesProgramme:
         rows.add(moved[2], np.ones(number, dtype=np.int64), most=limits.max_cloud_to_edge)
         return moved
 
-    def _room(self) -> None:
+    def _add_capacity(self) -> None:
         rows, problem = self._rows, self._problem
         for at, node in enumerate(self._nodes.tolist()):
             come, leave = self._come[at], self._leave[at]
@@ -220,7 +220,7 @@ class ChangesProgramme:
                 else:
                     rows.add(columns, counts, most=free)
 
-    def _clashes(self) -> None:
+    def _add_clashes(self) -> None:
         """Forbid one item to come while there is a pod of the other."""
         rows, problem, most = self._rows, self._problem, self._limits.max_moves
         coming: dict[int, int] = {}
@@ -232,8 +232,8 @@ class ChangesProgramme:
                 if one not in coming:
                     [coming[one]] = rows.variables([1]).tolist()
                     rows.add([one, coming[one]], [1, -most], most=0)
-                columns, signs = _kept([self._come[at, there]], 1)
-                others, minus = _kept([self._leave[at, there]], -1)
+                columns, signs = _existing_columns([self._come[at, there]], 1)
+                others, minus = _existing_columns([self._leave[at, there]], -1)
                 present = int(problem.present[self._nodes[at], there]) - (comes == there)
                 if columns or present > 0:
                     # Without the one, as many may be there as there are, and come.
@@ -244,13 +244,13 @@ class ChangesProgramme:
                         most=spare - present,
                     )
 
-    def _headroom(self) -> None:
+    def _add_headroom(self) -> None:
         problem = self._problem
         to_fill = problem.to_fill(self._limits.headroom)
         for requests, most in zip(problem.requests.T, to_fill.tolist(), strict=True):
             self._rows.add([*self._moved[2], *self._moved[3]], [*requests, *-requests], most=most)
 
-    def _stepping(self) -> Iterable[_Steps]:
+    def _add_steps(self) -> Iterable[_Steps]:
         rows, problem, most = self._rows, self._problem, self._limits.max_moves
         for workload, items in problem.items_by_workload.items():
             at = list(items)
@@ -264,7 +264,7 @@ class ChangesProgramme:
             rows.add(columns, signs, lowest, lowest)
             yield _Steps(workload, lowest, steps)
 
-    def _cloud(self) -> None:
+    def _add_cloud(self) -> None:
         problem, most = self._problem, self._limits.max_moves
         rows, packing = self._rows, problem.cloud.packing
         counts = np.minimum(packing.counts, most)
@@ -275,7 +275,7 @@ class ChangesProgramme:
             rows.add(columns, [*[1] * len(packing.nodes), *[-1] * len(going)], 0, 0)
         leaving: list[tuple[int, int, Ints]] = []
         if self._question.vacating:
-            leaving = self._vacated()
+            leaving = self._add_vacated()
         for at, free in enumerate(packing.free):
             gone = [(column, row) for node, column, row in leaving if node == at]
             for axis, room in enumerate(free.tolist()):
@@ -285,7 +285,7 @@ class ChangesProgramme:
                     row = [*packing.requests[asked, axis], *(-int(r[axis]) for _, r in gone)]
                     rows.add(columns, row, most=max(room, 0))
 
-    def _vacated(self) -> list[tuple[int, int, Ints]]:
+    def _add_vacated(self) -> list[tuple[int, int, Ints]]:
         """Return cloud nodes, variables for pods that leave them, and the capacity of a pod."""
         problem, rows = self._problem, self._rows
         packing = problem.cloud.packing
@@ -304,7 +304,7 @@ class ChangesProgramme:
         return found
 
 
-def _kept(columns: Iterable[int], sign: int) -> tuple[list[int], list[int]]:
+def _existing_columns(columns: Iterable[int], sign: int) -> tuple[list[int], list[int]]:
     found = [int(column) for column in columns if column != _NONE]
     return found, [sign] * len(found)
 
@@ -341,14 +341,14 @@ class SolvedChanges:
             if question.bounds.deadline.passed:
                 self.proven = False
                 return
-            found, certificate = self._found(made, question, levels)
+            found, certificate = self._maximise_levels(made, question, levels)
             if first and not number:
                 self.certificate, self.level = certificate, levels[0]
             self.proven = self.proven and found.proven
             if found.values is not None and (certificate.value or 0) > LEAST_GAIN * NANO:
                 number += 1
                 changes = made.changes(found.values)
-                solution = _solution(question, changes)
+                solution = _make_solution(question, changes)
                 if solution is not None:
                     yield solution
                 else:
@@ -359,7 +359,7 @@ class SolvedChanges:
             if not found.proven:
                 return
 
-    def _found(
+    def _maximise_levels(
         self, made: ChangesProgramme, question: Question, levels: Sequence[int]
     ) -> tuple[Found, Certificate]:
         """Maximise the first level, then the others, then minimise migrations."""
@@ -374,7 +374,7 @@ class SolvedChanges:
             programme = programme.with_row(
                 columns.nonzero()[0], columns[columns != 0], -least, UNBOUNDED
             )
-        found = maximised_in_order(programme, goals, self._solver, question.bounds.deadline)
+        found = maximise_in_order(programme, goals, self._solver, question.bounds.deadline)
         certificate = found.certificates[0]
         value, bound = (
             None if amount is None else amount + beside
@@ -383,7 +383,7 @@ class SolvedChanges:
         return found, attrs.evolve(certificate, value=value, bound=bound)
 
 
-def _solution(question: Question, changes: Ints) -> Solution | None:
+def _make_solution(question: Question, changes: Ints) -> Solution | None:
     """Return the solution; None if it gains no QoS."""
     problem = question.problem
     difference = changes.sum(axis=0)
@@ -399,5 +399,5 @@ def _solution(question: Question, changes: Ints) -> Solution | None:
         return None
     nodes = np.flatnonzero(changes.any(axis=1))
     spread = int(problem.spread.added(nodes, changes[nodes]).sum())
-    added = int(fragmentation_changes(problem, nodes, problem.free, changes[nodes]).sum())
+    added = int(added_fragmentation(problem, nodes, problem.free, changes[nodes]).sum())
     return Solution(changes, tuple(net[0].tolist()), moves, spread, added, 0)

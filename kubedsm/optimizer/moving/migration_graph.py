@@ -168,7 +168,7 @@ def find_needs(moves: Sequence[Move], free: Mapping[NodeName, Resources]) -> Nee
         if move.source is not None:
             leaving.setdefault(move.source, set()).add(move.pod.uid)
     for target, arriving in coming.items():
-        for move in sorted(arriving, key=_turn):
+        for move in sorted(arriving, key=_serving_key):
             if shortages(move.pod.requests, room[target]):
                 needs[move.pod.uid] = frozenset(leaving.get(target, ()))
             else:
@@ -193,7 +193,7 @@ def _find_least_needs(
     """
     needs: Needs = {}
     gone: set[Uid] = set()
-    left = sorted((move for move in moves if move.pod.uid not in over), key=_turn)
+    left = sorted((move for move in moves if move.pod.uid not in over), key=_serving_key)
     by_uid = {move.pod.uid: move for move in moves}
     while over != gone:
         for uid in over - gone:
@@ -210,7 +210,7 @@ def _find_least_needs(
     return needs
 
 
-def _turn(move: Move) -> tuple[bool, int, int, str, str]:
+def _serving_key(move: Move) -> tuple[bool, int, int, str, str]:
     requests = move.pod.requests
     inside = move.kind is MoveKind.EDGE_TO_EDGE
     return not inside, requests.cpu, requests.memory, move.pod.namespace, move.pod.name
@@ -236,7 +236,7 @@ def group_migrations(moves: Sequence[Move], needs: Needs, gains: Gains) -> list[
                 for group in groups
                 if not is_worthwhile(sum_gains(gains, group), group)
                 for other in groups
-                if other is not group and _changed_workloads(group) & _changed_workloads(other)
+                if other is not group and _list_changed(group) & _list_changed(other)
             ),
             None,
         )
@@ -245,7 +245,7 @@ def group_migrations(moves: Sequence[Move], needs: Needs, gains: Gains) -> list[
         graph.add_edge(weak[0][0].pod.uid, weak[1][0].pod.uid)
 
 
-def _changed_workloads(moves: Iterable[Move]) -> frozenset[Workload]:
+def _list_changed(moves: Iterable[Move]) -> frozenset[Workload]:
     return frozenset(workload for workload, change in count_edge_changes(moves).items() if change)
 
 

@@ -64,7 +64,7 @@ def default_movable(snapshot: Snapshot) -> Movable:
     return reason
 
 
-def unless_unwanted(snapshot: Snapshot, promises: Promises, movable: Movable) -> Movable:
+def reject_capped(snapshot: Snapshot, promises: Promises, movable: Movable) -> Movable:
     """Reject also cloud pods whose workload is capped at the edge."""
 
     def reason(pod: Pod) -> Reason | None:

@@ -13,7 +13,7 @@ from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.moving.edge_items import Item
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.migration_graph import break_cycles, find_needs
-from kubedsm.optimizer.moving.move_order import Impasse, order_of
+from kubedsm.optimizer.moving.move_order import Impasse, order_migrations
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind, Moves, count_stopovers
 from kubedsm.plugins.feasibility import Feasibility
 
@@ -26,7 +26,7 @@ _FETCHES = 24
 _Place = tuple[Pod, NodeName]
 
 
-def transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Move, ...]]:
+def iterate_transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Move, ...]]:
     """Yield the ways to carry out changes, N x I, that differ in which pod gets which place.
 
     Within an item as many pods as possible stay on the edge; the surplus is pending pods, then pods
@@ -36,11 +36,11 @@ def transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Move, ...]]
     counts = problem.cloud_counts(np.maximum(-differences, 0))
     if counts is None:
         return
-    for items in _fetching(problem, differences, waiting=not problem.cloud.holds(counts)):
-        yield from islice(_carried_out(problem, items, changes), _WAYS)
+    for items in _vary_fetched(problem, differences, waiting=not problem.cloud.holds(counts)):
+        yield from islice(_assign_places(problem, items, changes), _WAYS)
 
 
-def _fetching(
+def _vary_fetched(
     problem: EdgeProblem, differences: Ints, *, waiting: bool
 ) -> Iterator[tuple[Item, ...]]:
     """Yield the items; if cloud capacity is waited for, also with other cloud pods first."""
@@ -54,7 +54,7 @@ def _fetching(
     yield from islice(product(*(islice(each, _FETCHES) for each in others)), _FETCHES)
 
 
-def _carried_out(
+def _assign_places(
     problem: EdgeProblem, items: Sequence[Item], changes: Ints
 ) -> Iterator[tuple[Move, ...]]:
     names = [node.name for node in problem.nodes]
@@ -69,11 +69,11 @@ def _carried_out(
         ]
         places = [name for name, number in zip(names, column, strict=True) for _ in range(number)]
         if removed or places:
-            ways.append(list(islice(_ways(item, removed, places), _WAYS)))
+            ways.append(list(islice(_assign_item(item, removed, places), _WAYS)))
     for way in product(*ways):
         inside = [move for stays, _ in way for move in stays]
         away = [place for _, leaves in way for place in leaves]
-        targets = in_cloud(problem, [pod for pod, _ in away], inside)
+        targets = place_in_cloud(problem, [pod for pod, _ in away], inside)
         if targets is None:
             return
         source = dict(away)
@@ -81,7 +81,7 @@ def _carried_out(
         yield (*inside, *leaving)
 
 
-def in_cloud(
+def place_in_cloud(
     problem: EdgeProblem, pods: Sequence[Pod], vacating: Iterable[Move] = ()
 ) -> dict[Pod, NodeName] | None:
     """Return cloud nodes for these pods together; None if they do not fit.
@@ -105,23 +105,23 @@ def in_cloud(
     return None if loads is None else dict(packing.targets(loads, chosen))
 
 
-def _ways(
+def _assign_item(
     item: Item, removed: Sequence[_Place], places: Sequence[NodeName]
 ) -> Iterator[tuple[list[Move], list[_Place]]]:
     """Yield which pods get a place on the edge, and which leave it."""
     if len(removed) <= len(places):
-        for order in _distinct(places, len(removed)):
+        for order in _distinct_choices(places, len(removed)):
             kept = [places[at] for at in order]
             rest = [place for at, place in enumerate(places) if at not in order]
-            yield [*_inside(removed, kept), *_coming(item, rest)], []
+            yield [*_pair_inside(removed, kept), *_pair_arrivals(item, rest)], []
     else:
-        for order in _distinct([name for _, name in removed], len(places)):
+        for order in _distinct_choices([name for _, name in removed], len(places)):
             chosen = [removed[at] for at in order]
             rest_away = [place for at, place in enumerate(removed) if at not in order]
-            yield _inside(chosen, places), rest_away
+            yield _pair_inside(chosen, places), rest_away
 
 
-def _distinct(names: Sequence[NodeName], number: int) -> Iterator[tuple[int, ...]]:
+def _distinct_choices(names: Sequence[NodeName], number: int) -> Iterator[tuple[int, ...]]:
     """Yield ordered choices of `number` names, by index, each reading once."""
     seen = set()
     for order in permutations(range(len(names)), number):
@@ -131,14 +131,14 @@ def _distinct(names: Sequence[NodeName], number: int) -> Iterator[tuple[int, ...
             yield order
 
 
-def _inside(removed: Iterable[_Place], places: Iterable[NodeName]) -> list[Move]:
+def _pair_inside(removed: Iterable[_Place], places: Iterable[NodeName]) -> list[Move]:
     return [
         Move(pod, source, target, MoveKind.EDGE_TO_EDGE)
         for (pod, source), target in zip(removed, places, strict=True)
     ]
 
 
-def _coming(item: Item, places: Sequence[NodeName]) -> list[Move]:
+def _pair_arrivals(item: Item, places: Sequence[NodeName]) -> list[Move]:
     first = min(len(item.waiting), len(places))
     placed = [
         Move(pod, None, target, None)
@@ -155,17 +155,17 @@ def _coming(item: Item, places: Sequence[NodeName]) -> list[Move]:
 _RULED_WAYS = 3
 
 
-def pair(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
+def pair_moves(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
     """Return the migrations with the fewest stopovers, or the impasse of rules between pods.
 
     None if the cloud cannot hold the pods that go or stop over there.
     """
     if problem.rules is not None:
-        ways = islice(transfers(problem, changes), _RULED_WAYS)
-        return _allowed(problem.rules.feasibility, ways, problem.room)
+        ways = islice(iterate_transfers(problem, changes), _RULED_WAYS)
+        return _pair_under_rules(problem.rules.feasibility, ways, problem.room)
     best: Moves | None = None
-    for moves in transfers(problem, changes):
-        for found in _startable(problem, moves):
+    for moves in iterate_transfers(problem, changes):
+        for found in _add_stopovers(problem, moves):
             if best is None or count_stopovers(found) < count_stopovers(best):
                 best = found
             break
@@ -174,13 +174,13 @@ def pair(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
     return best
 
 
-def _allowed(
+def _pair_under_rules(
     feasibility: Feasibility, ways: Iterable[Moves], free: Mapping[NodeName, Resources]
 ) -> Moves | Impasse | None:
     best: Moves | None = None
     impasse: Impasse | None = None
     for moves in ways:
-        order = order_of(feasibility, moves, free)
+        order = order_migrations(feasibility, moves, free)
         if isinstance(order, Impasse):
             # Where room in the cloud is waited for, other moves may do without.
             if not (order.stuck and _waits_for_the_cloud(moves, free)):
@@ -197,14 +197,14 @@ def _waits_for_the_cloud(moves: Moves, free: Mapping[NodeName, Resources]) -> bo
     return any(move.kind is MoveKind.EDGE_TO_CLOUD and needs[move.pod.uid] for move in moves)
 
 
-def _startable(problem: EdgeProblem, moves: Moves) -> Iterator[Moves]:
+def _add_stopovers(problem: EdgeProblem, moves: Moves) -> Iterator[Moves]:
     """Yield the migrations with the necessary stopovers, as far as the cloud holds them."""
     away = [move.pod for move in moves if move.kind is MoveKind.EDGE_TO_CLOUD]
     for chosen in break_cycles(moves, find_needs(moves, problem.room)):
         if not chosen:
             yield moves
             continue
-        nodes = in_cloud(problem, [*away, *(move.pod for move in chosen)])
+        nodes = place_in_cloud(problem, [*away, *(move.pod for move in chosen)])
         if nodes is not None:
             yield tuple(
                 attrs.evolve(move, stopover=nodes[move.pod])

@@ -12,19 +12,19 @@ from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Workload
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.gains import Gains, standing
-from kubedsm.optimizer.matching.best_fit import BestFit, greatest_allocatable, size
+from kubedsm.optimizer.matching.best_fit import BestFit, greatest_allocatable, pod_size
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, match
-from kubedsm.optimizer.matching.node_walk import walk
+from kubedsm.optimizer.matching.node_walk import walk_nodes
 from kubedsm.optimizer.moving.edge_changes import (
     Changes,
-    changes_within,
-    fragmentation_changes,
-    options_of,
+    added_fragmentation,
+    list_changes,
+    split_options,
 )
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.move_order import Impasse
-from kubedsm.optimizer.moving.pairing import pair
-from kubedsm.optimizer.moving.proposal import Proposal, Question, allowed_of
+from kubedsm.optimizer.moving.pairing import pair_moves
+from kubedsm.optimizer.moving.proposal import Proposal, Question, drop_rejected
 
 
 def suggest_paper(question: Question) -> Proposal:
@@ -38,10 +38,10 @@ def suggest_paper(question: Question) -> Proposal:
     states = plan.decision.choices
     if not plan.decision.chosen.any():
         return Proposal(proven=False, states=states)
-    placed = _placed(problem, plan.decision.chosen, plan.changes, question.bounds)
-    moves = pair(problem, plan.changes + placed)
+    placed = _place_candidates(problem, plan.decision.chosen, plan.changes, question.bounds)
+    moves = pair_moves(problem, plan.changes + placed)
     if isinstance(moves, Impasse) and problem.rules is not None:
-        order, refused = allowed_of(problem.rules.feasibility, moves.moves, problem.room)
+        order, refused = drop_rejected(problem.rules.feasibility, moves.moves, problem.room)
         return Proposal(order.moves, proven=False, states=states, refused=refused)
     return Proposal(moves if isinstance(moves, tuple) else (), proven=False, states=states)
 
@@ -128,7 +128,7 @@ def cloud_to_edge_candidates(
     return candidates
 
 
-def _placed(problem: EdgeProblem, chosen: Ints, changes: Ints, bounds: Bounds) -> Ints:
+def _place_candidates(problem: EdgeProblem, chosen: Ints, changes: Ints, bounds: Bounds) -> Ints:
     """Return N x I, the nodes of the candidates after the change (`match`)."""
     room = dict(problem.room)
     for (node, item), number in np.ndenumerate(changes):
@@ -151,7 +151,7 @@ def _placed(problem: EdgeProblem, chosen: Ints, changes: Ints, bounds: Bounds) -
 def item_sizes(problem: EdgeProblem) -> list[float]:
     """Return the size of a pod of each item, against the edge nodes."""
     greatest = greatest_allocatable(problem.nodes)
-    return [size(item.requests, greatest) for item in problem.items]
+    return [pod_size(item.requests, greatest) for item in problem.items]
 
 
 @attrs.frozen(eq=False)
@@ -258,7 +258,7 @@ def reorder_edge(
     exact-search limit. free: N x R. present: N x I, movable pods. Ties have the fewest migrations.
     """
     everything = np.minimum(present.sum(axis=0), most)
-    vectors = changes_within(-everything, everything, most, bounds.loads)
+    vectors = list_changes(-everything, everything, most, bounds.loads)
     if vectors is None:
         return None
     changes = Changes.of(vectors)
@@ -275,9 +275,9 @@ def reorder_edge(
     which, touches = np.array(spans, dtype=np.int64).T
     states = np.column_stack((vectors[which], touches))
     nodes, kept = possible.nonzero()
-    added = fragmentation_changes(problem, nodes, free, vectors[kept])
-    options = options_of(possible, np.column_stack((vectors, changes.touched)), added)
-    walked = walk(states, np.full(len(states), UNREACHABLE), options, bounds)
+    added = added_fragmentation(problem, nodes, free, vectors[kept])
+    options = split_options(possible, np.column_stack((vectors, changes.touched)), added)
+    walked = walk_nodes(states, np.full(len(states), UNREACHABLE), options, bounds)
     if walked is None:
         return None
     whole = np.flatnonzero(~vectors[which].any(axis=1))

@@ -10,7 +10,7 @@ from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.migration_graph import Order
-from kubedsm.optimizer.moving.move_order import Impasse, order_of
+from kubedsm.optimizer.moving.move_order import Impasse, order_migrations
 from kubedsm.optimizer.moving.suggestion import (
     Move,
     MoveKind,
@@ -71,7 +71,7 @@ class Proposal:
     certificate: Certificate | None = None
 
 
-def allowed_of(
+def drop_rejected(
     feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
 ) -> tuple[Order, tuple[Impasse, ...]]:
     """Return the migrations that rules between pods allow, and the impasses of the others.
@@ -81,7 +81,7 @@ def allowed_of(
     refused: list[Impasse] = []
     others: dict[Uid, list[NodeName]] = {}
     edge = {node.name for node in feasibility.nodes if node.tier is Tier.EDGE}
-    while isinstance(order := order_of(feasibility, moves, free), Impasse):
+    while isinstance(order := order_migrations(feasibility, moves, free), Impasse):
         move, uid = order.move, order.move.pod.uid
         if uid not in others:
             refused.append(order)

@@ -27,12 +27,12 @@ from kubedsm.objective.qos_targets import is_capped, without_caps
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.exact import suggest_exact
-from kubedsm.optimizer.moving.group_selection import Outcome, Taken, not_taken, take_groups
+from kubedsm.optimizer.moving.group_selection import Outcome, Taken, explain_rest, select_groups
 from kubedsm.optimizer.moving.migration_graph import Order, find_needs
-from kubedsm.optimizer.moving.movable import Movable, default_movable, unless_unwanted
-from kubedsm.optimizer.moving.pairing import pair
+from kubedsm.optimizer.moving.movable import Movable, default_movable, reject_capped
+from kubedsm.optimizer.moving.pairing import pair_moves
 from kubedsm.optimizer.moving.paper import reorder_edge, suggest_paper
-from kubedsm.optimizer.moving.proposal import Proposal, Question, allowed_of
+from kubedsm.optimizer.moving.proposal import Proposal, Question, drop_rejected
 from kubedsm.optimizer.moving.suggestion import (
     Cause,
     ClusterScore,
@@ -46,7 +46,12 @@ from kubedsm.optimizer.moving.suggestion import (
     count_edge_changes,
     sum_gains,
 )
-from kubedsm.optimizer.moving.within_tier import Beside, Rebalancing, on_one_node, one_move
+from kubedsm.optimizer.moving.within_tier import (
+    Beside,
+    Rebalancing,
+    balance_load,
+    find_concentrated,
+)
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
 
@@ -64,7 +69,7 @@ __all__ = [
 SUGGEST_BOUNDS = Bounds(states=2_000_000, steps=20_000_000, loads=40_000)
 
 
-def _anything(_: Pod) -> None:
+def _accept_any(_: Pod) -> None:
     return None
 
 
@@ -77,7 +82,7 @@ def suggest(
     algorithm: Literal["exact", "paper"] = "exact",
     measure: Measure = Measure.UNUSABLE,
     bounds: Bounds = SUGGEST_BOUNDS,
-    movable: Movable = _anything,
+    movable: Movable = _accept_any,
     lasting: Lasting = assumed,
     load: LoadGoal | None = None,
 ) -> Suggestion:
@@ -106,30 +111,30 @@ def suggest(
     before = ClusterScore(
         quality(gains.shares, promises, objective),
         gains.shares,
-        _fragmented(snapshot, fragmentation),
+        _fragmentation_of(snapshot, fragmentation),
     )
     exact = algorithm == "exact"
     if not exact:
         limits = attrs.evolve(limits, price=0.0, spread=False)
     found = Suggestion(before=before, after=before, proven=exact)
     if wished.possible or limits.defragment:
-        stays = unless_unwanted(snapshot, promises, reason_to_stay)
+        stays = reject_capped(snapshot, promises, reason_to_stay)
         problem = EdgeProblem.of(snapshot, stays, fragmentation, bounds, spread=limits.spread)
-        worths = _worths(problem, gains, limits, lasting)
+        worths = _benefits_of(problem, gains, limits, lasting)
         question = Question(problem, gains, worths, limits, bounds)
-        found = _found(snapshot, question, before, stays, wished, exact=exact)
+        found = _propose_moves(snapshot, question, before, stays, wished, exact=exact)
     if exact and limits.spread:
         beside = Beside(snapshot, limits, (*found.moves, *found.awaited))
         rebalancing = Rebalancing(beside, reason_to_stay, fragmentation, bounds.deadline)
-        found = _rebalanced(found, rebalancing, gains, promises, lasting)
+        found = _spread_workloads(found, rebalancing, gains, promises, lasting)
     if exact and load is not None and not (found.moves or found.awaited):
         alone = Beside(snapshot, limits)
-        move = one_move(alone, load, reason_to_stay, fragmentation, bounds.deadline)
-        found = found if move is None else _with(found, move, snapshot, fragmentation)
+        move = balance_load(alone, load, reason_to_stay, fragmentation, bounds.deadline)
+        found = found if move is None else _add_migration(found, move, snapshot, fragmentation)
     return found
 
 
-def _rebalanced(
+def _spread_workloads(
     found: Suggestion,
     rebalancing: Rebalancing,
     gains: Gains,
@@ -144,12 +149,12 @@ def _rebalanced(
         # It is worth a pod at the edge for as long as the workload stays as it is.
         worth = lasting(move.pod.workload)
         if not price or worth > price:
-            return _with(found, move, beside.snapshot, rebalancing.fragmentation)
+            return _add_migration(found, move, beside.snapshot, rebalancing.fragmentation)
         left.append(NotTaken(move.pod, Cause.BELOW_ITS_PRICE.of(worth, price)))
     return attrs.evolve(found, rejected=(*found.rejected, *left[:1]))
 
 
-def _found(
+def _propose_moves(
     snapshot: Snapshot,
     question: Question,
     before: ClusterScore,
@@ -161,7 +166,7 @@ def _found(
     """Return the migrations that pay; wished: gains without caps of slower edges."""
     problem, gains, limits = question.problem, question.gains, question.limits
     found = suggest_exact(question) if exact else suggest_paper(question)
-    taken = _taken(snapshot, question, found.moves)
+    taken = _select_groups(snapshot, question, found.moves)
     moves = taken.moves
     free = _free_after(snapshot.free, moves)
     outcome = Outcome(
@@ -185,14 +190,14 @@ def _found(
         moves=tuple(move for move in moves if move.source is not None),
         legs=taken.order.legs(moves),
         awaited=tuple(move for move in moves if move.source is None),
-        rejected=not_taken(outcome, wished, reason_to_stay),
+        rejected=explain_rest(outcome, wished, reason_to_stay),
         proven=found.proven,
-        certificate=_certified(question, found, tuple(moves)),
+        certificate=_certify_moves(question, found, tuple(moves)),
         states=found.states,
     )
 
 
-def _certified(question: Question, found: Proposal, moves: Moves) -> Certificate | None:
+def _certify_moves(question: Question, found: Proposal, moves: Moves) -> Certificate | None:
     """Return the certificate for the highest priority that could gain."""
     if found.certificate is None:
         return None
@@ -203,19 +208,21 @@ def _certified(question: Question, found: Proposal, moves: Moves) -> Certificate
     return attrs.evolve(found.certificate, value=value, status=status)
 
 
-def _fragmented(snapshot: Snapshot, fragmentation: Fragmentation) -> int:
+def _fragmentation_of(snapshot: Snapshot, fragmentation: Fragmentation) -> int:
     """Return the fragmentation of all edge nodes."""
     edge, axes = snapshot.in_turn(Tier.EDGE), axes_of(vector for vector, _ in fragmentation.mix)
     return int(fragmentation.costs(axes, edge.allocatable(axes), edge.free(axes)).sum())
 
 
-def _worths(problem: EdgeProblem, gains: Gains, limits: SuggestLimits, lasting: Lasting) -> Gains:
+def _benefits_of(
+    problem: EdgeProblem, gains: Gains, limits: SuggestLimits, lasting: Lasting
+) -> Gains:
     if not limits.price:
         return gains
     return Worths(gains, lasting, problem.awaited)
 
 
-def _with(
+def _add_migration(
     found: Suggestion, move: Move, snapshot: Snapshot, fragmentation: Fragmentation
 ) -> Suggestion:
     """Add a migration without dependencies, as its own group."""
@@ -232,28 +239,28 @@ def _with(
     )
 
 
-def _taken(snapshot: Snapshot, question: Question, moves: Moves) -> Taken:
+def _select_groups(snapshot: Snapshot, question: Question, moves: Moves) -> Taken:
     """Select groups; if none is selected, try migrations that only defragment."""
     problem, limits = question.problem, question.limits
     free = problem.room
 
     def at_risk_after(moves: Iterable[Move]) -> frozenset[Workload]:
         moved = {move.pod.uid: move.target for move in moves}
-        return frozenset(on_one_node(snapshot, moved) if limits.spread else ())
+        return frozenset(find_concentrated(snapshot, moved) if limits.spread else ())
 
     def take(moves: Moves) -> Taken:
         if problem.rules is None:
             order = Order(moves, find_needs(moves, free))
-            return take_groups(
+            return select_groups(
                 order,
                 question,
                 problem.fragmentation_added,
                 at_risk_after,
-                together=_overfills(problem, limits, moves),
+                together=_exceeds_headroom(problem, limits, moves),
             )
-        order, refused = allowed_of(problem.rules.feasibility, moves, free)
-        together = _overfills(problem, limits, order.moves)
-        taken = take_groups(
+        order, refused = drop_rejected(problem.rules.feasibility, moves, free)
+        together = _exceeds_headroom(problem, limits, order.moves)
+        taken = select_groups(
             order, question, problem.fragmentation_added, at_risk_after, together=together
         )
         left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
@@ -267,11 +274,11 @@ def _taken(snapshot: Snapshot, question: Question, moves: Moves) -> Taken:
     if taken.groups or not limits.defragment or question.bounds.deadline.passed:
         return taken
     most = min(limits.max_edge_reorder, limits.max_moves)
-    tidied = (take(_tidied(problem, number, question.bounds)) for number in range(most, 0, -1))
+    tidied = (take(_defragment(problem, number, question.bounds)) for number in range(most, 0, -1))
     return next((each for each in tidied if each.groups), taken)
 
 
-def _overfills(problem: EdgeProblem, limits: SuggestLimits, moves: Moves) -> bool:
+def _exceeds_headroom(problem: EdgeProblem, limits: SuggestLimits, moves: Moves) -> bool:
     """Return whether the migrations to the edge alone would use up the headroom."""
     if not limits.headroom:
         return False
@@ -281,9 +288,9 @@ def _overfills(problem: EdgeProblem, limits: SuggestLimits, moves: Moves) -> boo
     return any(amount > most for amount, most in zip(brought, to_fill, strict=False))
 
 
-def _tidied(problem: EdgeProblem, most: int, bounds: Bounds) -> Moves:
+def _defragment(problem: EdgeProblem, most: int, bounds: Bounds) -> Moves:
     reordered = reorder_edge(problem, problem.free, problem.present, most, bounds)
-    moves = None if reordered is None else pair(problem, reordered)
+    moves = None if reordered is None else pair_moves(problem, reordered)
     return moves if isinstance(moves, tuple) else ()
 
 

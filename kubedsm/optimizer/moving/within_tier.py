@@ -27,7 +27,7 @@ from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.movable import Movable
-from kubedsm.optimizer.moving.move_order import order_of
+from kubedsm.optimizer.moving.move_order import order_migrations
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits, count_legs
 from kubedsm.optimizer.placing.batch_kinds import is_plain
 from kubedsm.optimizer.placing.cloud import score_with
@@ -76,7 +76,7 @@ class Beside:
 
     def kept(self, move: Move) -> bool:
         """Return whether the migration breaks no rule of other pods."""
-        return isinstance(order_of(self._feasibility, [move], self.room), Order)
+        return isinstance(order_migrations(self._feasibility, [move], self.room), Order)
 
     @cached_property
     def _feasibility(self) -> Feasibility:
@@ -92,7 +92,7 @@ class Beside:
         return room
 
 
-def on_one_node(
+def find_concentrated(
     snapshot: Snapshot, moved: Mapping[Uid, NodeName] | None = None
 ) -> dict[Workload, list[Pod]]:
     """Return workloads of two or more Ready pods that are all on one node, with their pods.
@@ -101,7 +101,7 @@ def on_one_node(
     """
     moved = moved or {}
     placed, scheduler_name = {**snapshot.placed, **moved}, snapshot.scheduler_name
-    suspects = _suspects(snapshot, moved)
+    suspects = _list_suspects(snapshot, moved)
     pods: dict[Workload, list[Pod]] = {}
     for pod in snapshot.pods.values() if suspects else ():
         if pod.workload in suspects and pod.scheduler_name == scheduler_name and pod.counts_for_qos:
@@ -114,7 +114,7 @@ def on_one_node(
     }
 
 
-def _suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
+def _list_suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
     """Return the workloads that may be on one node, judged by counts alone."""
     standing = snapshot.census.standing
     suspects = {
@@ -139,7 +139,7 @@ class Rebalancing:
         """Yield one migration a workload: by priority, then by weight, then by number of pods."""
         if not self.beside.one_more(Tier.CLOUD):
             return
-        at_risk = on_one_node(self.beside.snapshot)
+        at_risk = find_concentrated(self.beside.snapshot)
 
         def turn(workload: Workload) -> tuple[int, float, int, Workload]:
             level, weight = gains.level[workload], promises(workload).weight
@@ -152,17 +152,17 @@ class Rebalancing:
             for pod in sorted(pods.values(), key=leaving_turn):
                 if self.deadline.passed:
                     return
-                if not self.movable(pod) and (move := self._of(pod)):
+                if not self.movable(pod) and (move := self._best_move(pod)):
                     yield move
                     break
 
-    def _of(self, pod: Pod) -> Move | None:
+    def _best_move(self, pod: Pod) -> Move | None:
         """Return the migration to another zone if possible, and then with the least cost."""
         snapshot = self.beside.snapshot
         source, targets = snapshot.nodes[snapshot.placed[pod.uid]], self.beside.open_to(pod)
         if source.tier is None or not targets:
             return None
-        costs = self._costs(pod, targets, source.tier)
+        costs = self._node_costs(pod, targets, source.tier)
         ranked = sorted(
             (zone_of(node) == zone_of(source), cost, turn, node.name)
             for turn, (node, cost) in enumerate(zip(targets, costs, strict=True))
@@ -171,7 +171,7 @@ class Rebalancing:
         moves = (Move(pod, source.name, name, kind, rebalances=True) for *_, name in ranked)
         return next(filter(self.beside.kept, moves), None)
 
-    def _costs(self, pod: Pod, nodes: list[Node], tier: Tier) -> list[int]:
+    def _node_costs(self, pod: Pod, nodes: list[Node], tier: Tier) -> list[int]:
         """Return the ranking cost of each node, as for new pods."""
         room = self.beside.room
         if tier is Tier.EDGE:
@@ -183,7 +183,7 @@ class Rebalancing:
 _LEAST = 1e-3
 
 
-def one_move(
+def balance_load(
     beside: Beside,
     goal: LoadGoal,
     movable: Movable,
@@ -213,7 +213,7 @@ def one_move(
     return None
 
 
-def still_pays(snapshot: Snapshot, goal: LoadGoal | None, move: Move) -> bool:
+def is_still_worthwhile(snapshot: Snapshot, goal: LoadGoal | None, move: Move) -> bool:
     """Return whether a balancing migration is still worthwhile by current measurements."""
     samples = Samples.of(goal, snapshot) if goal is not None and goal.move else None
     source = snapshot.placed.get(move.pod.uid)
@@ -266,9 +266,11 @@ class Samples:
         if gains.max() < self.goal.min_gain:
             return np.zeros(len(self.known))
         enough = np.minimum(gains, self.before.gains(pod, source)) >= self.goal.min_gain
-        return np.where(enough & self.known & (self._together(pod, source) > _LEAST), gains, 0.0)
+        return np.where(
+            enough & self.known & (self._gains_of_both(pod, source) > _LEAST), gains, 0.0
+        )
 
-    def _together(self, pod: Pod, source: int) -> Floats:
+    def _gains_of_both(self, pod: Pod, source: int) -> Floats:
         """Return N: the score that each node and the source gain together."""
         now, own = self.now, self.now.own
         left = np.maximum(now.used[source] - now.expected(pod), 0.0) / now.sizes[source]
@@ -289,7 +291,7 @@ class _Balancing:
         found = [
             (-gain, number, target)
             for number, pod in enumerate(pods)
-            for target, gain in _positive(self.samples.gains(pod, source) * inside)
+            for target, gain in _positive_gains(self.samples.gains(pod, source) * inside)
         ]
         here = float(self.samples.now.own[source])
         open_to: dict[int, set[NodeName]] = {}
@@ -299,10 +301,10 @@ class _Balancing:
                 open_to[number] = {node.name for node in self.beside.open_to(pod)}
             scores = here, here - loss
             move = Move(pod, nodes.names[source], name, WITHIN[tier], load_scores=scores)
-            if name in open_to[number] and self._harmless(move) and self.beside.kept(move):
+            if name in open_to[number] and self._is_harmless(move) and self.beside.kept(move):
                 yield move
 
-    def _harmless(self, move: Move) -> bool:
+    def _is_harmless(self, move: Move) -> bool:
         """Return whether the migration keeps replicas apart and does not fragment the edge."""
         snapshot, source, target = self.beside.snapshot, move.source, move.target
         if source is None:
@@ -322,6 +324,6 @@ class _Balancing:
         return self.fragmentation.of(nodes, free) <= before
 
 
-def _positive(gains: Floats) -> Iterator[tuple[int, float]]:
+def _positive_gains(gains: Floats) -> Iterator[tuple[int, float]]:
     for position in gains.nonzero()[0].tolist():
         yield position, float(gains[position])

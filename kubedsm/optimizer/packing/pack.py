@@ -19,11 +19,11 @@ from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import Objective, Promises
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.migration_graph import connect_nodes
-from kubedsm.optimizer.moving.movable import Movable, default_movable, unless_unwanted
+from kubedsm.optimizer.moving.movable import Movable, default_movable, reject_capped
 from kubedsm.optimizer.moving.suggestion import Leg, Move, Moves, Reason, count_disruptions
 from kubedsm.optimizer.packing.packing_search import Search
 from kubedsm.optimizer.packing.phases import PLACED, Form, GoalOrder, Phases, Weighing
-from kubedsm.optimizer.packing.plan import Plan, Refused, loads_after, plan_of, trimmed
+from kubedsm.optimizer.packing.plan import Plan, Refused, count_loads_after, make_plan, trim_plan
 from kubedsm.optimizer.packing.problem import Problem
 from kubedsm.optimizer.programming.in_order import Certificate, Found
 from kubedsm.optimizer.programming.programme import Solver
@@ -44,7 +44,7 @@ class Part:
         return len(self.legs) + len(self.evicted)
 
 
-def parts_of(
+def split_parts(
     legs: Iterable[Leg], awaited: Iterable[Move], evicted: Iterable[Pod]
 ) -> Iterator[Part]:
     """Yield the parts: no two touch the same node, or wait for each other's legs."""
@@ -63,7 +63,7 @@ def parts_of(
         )
 
 
-def stuck(snapshot: Snapshot, refused: Container[Uid]) -> frozenset[Uid]:
+def find_stuck(snapshot: Snapshot, refused: Container[Uid]) -> frozenset[Uid]:
     """Return the refused pods for which capacity exists, but fragmented.
 
     That is if an open node would hold the pod empty, and the free capacity of all nodes together
@@ -71,11 +71,11 @@ def stuck(snapshot: Snapshot, refused: Container[Uid]) -> frozenset[Uid]:
     """
     waiting = snapshot.schedulable(snapshot.pods.values())
     waiting = [pod for pod in waiting if pod.uid in refused]
-    helped = {c for c in {pod.pod_class for pod in waiting} if _room_in_all(snapshot, c)}
+    helped = {c for c in {pod.pod_class for pod in waiting} if _has_total_capacity(snapshot, c)}
     return frozenset(pod.uid for pod in waiting if pod.pod_class in helped)
 
 
-def _room_in_all(snapshot: Snapshot, pod_class: PodClass) -> bool:
+def _has_total_capacity(snapshot: Snapshot, pod_class: PodClass) -> bool:
     index, room = snapshot.index, snapshot.room
     asked = [(name, amount) for name, amount in pod_class.requests.items() if amount]
     large = open_nodes(pod_class, index) & ~index.tierless
@@ -132,7 +132,7 @@ class Packed:
         return bool(self.awaited)
 
 
-def pack(
+def pack_cluster(
     snapshot: Snapshot,
     promises: Promises,
     objective: Objective,
@@ -158,7 +158,7 @@ def pack(
 
     gains = Gains.of(snapshot, promises, objective)
     # Where the edge wants no more of a workload, its pods of the cloud stay on their nodes.
-    stays = unless_unwanted(snapshot, promises, reason_to_stay)
+    stays = reject_capped(snapshot, promises, reason_to_stay)
     problem = Problem.of(snapshot, stays, gains, allow_evictions=allow_evictions)
     problem = attrs.evolve(problem, evict_rather=weighing == "evict")
     form = Form(tier_share, weighing, order)
@@ -169,7 +169,7 @@ def pack(
     for left in reversed(range(tries if any(problem.waiting) else 0)):
         deadline = bounds.deadline.part(_EVEN if left else 1.0)
         model = phases if limited is problem else Phases(limited, gains, form)
-        refused = _searched(limited, model, choice, known, bounds.solver, deadline)
+        refused = _search_loads(limited, model, choice, known, bounds.solver, deadline)
         if not refused:
             break
         limited = limited.without(refused)
@@ -187,7 +187,7 @@ def pack(
     )
 
 
-def _searched(
+def _search_loads(
     problem: Problem,
     phases: Phases,
     choice: "_Choice",
@@ -217,20 +217,20 @@ class _Choice:
 
     def carries_out(self, loads: Ints) -> bool:
         """Offer loads; return whether their plan places as many pods as the loads."""
-        plan = self._offered(loads)
-        after = loads_after(self._problem, plan)
+        plan = self._offer_plan(loads)
+        after = count_loads_after(self._problem, plan)
         return self._problem.placed(after) >= self._problem.placed(loads)
 
     def offer(self, loads: Ints) -> Refused:
         """Take the plan of these loads if it is better; return its rejections."""
-        return self._offered(loads).refused
+        return self._offer_plan(loads).refused
 
-    def _offered(self, loads: Ints) -> Plan:
+    def _offer_plan(self, loads: Ints) -> Plan:
         """Return the plan; take it if it places more pods than now, and is the best such plan."""
-        problem, plan = self._problem, plan_of(self._problem, loads, gaps=self._gaps)
-        after = loads_after(problem, plan)
+        problem, plan = self._problem, make_plan(self._problem, loads, gaps=self._gaps)
+        after = count_loads_after(problem, plan)
         if problem.placed(after) > problem.placed(problem.old) and (
-            self._standing(plan, after) > self._standing(self.plan, self.loads)
+            self._rank_plan(plan, after) > self._rank_plan(self.plan, self.loads)
         ):
             self.plan, self.loads = plan, after
         return plan
@@ -238,11 +238,11 @@ class _Choice:
     def trim(self, deadline: Deadline) -> Plan:
         """Return the best plan without needless disruptions."""
         if not self._gaps:
-            self.plan = trimmed(self._problem, self.plan, deadline)
-            self.loads = loads_after(self._problem, self.plan)
+            self.plan = trim_plan(self._problem, self.plan, deadline)
+            self.loads = count_loads_after(self._problem, self.plan)
         return self.plan
 
-    def _standing(self, plan: Plan, after: Ints) -> tuple[tuple[int, ...], int]:
+    def _rank_plan(self, plan: Plan, after: Ints) -> tuple[tuple[int, ...], int]:
         return self._phases.standing(after), -count_disruptions(plan.moves)
 
 

@@ -66,7 +66,7 @@ class Search:
         self._spare_room: list[float] = []
         self._out: list[int] = []
         self._rounds = _ROUNDS + _ROUNDS_A_NODE * len(problem.names)
-        self._random = _numbers(seed)
+        self._random = _random_numbers(seed)
 
     @property
     def loads(self) -> Ints:
@@ -91,53 +91,53 @@ class Search:
         for _ in range(self._rounds):
             if packing.passed or not self._out:
                 break
-            self._go_on(self._repacked(restoring=False), self._torn)
+            self._accept_result(self._repack(restoring=False), self._rate_gaps)
         for _ in range(int(self._rounds * _RESTORING)):
             if deadline.passed:
                 break
-            self._go_on(self._repacked(restoring=True), self._moved)
+            self._accept_result(self._repack(restoring=True), self._rate_moves)
 
     def improve_by_steps(self, deadline: Deadline, takes: Callable[[Ints], bool]) -> None:
         """Place more pods by few migrations at a time, as far as each step is accepted."""
         for _ in range(self._rounds):
             if deadline.passed or not self._out:
                 break
-            found = self._repacked(restoring=True)
+            found = self._repack(restoring=True)
             before = list(self._on), list(self._spare_room), self._out
-            if found is not None and self._counted(found.out) < self._counted(self._out):
-                self._become(found)
+            if found is not None and self._count_tiers(found.out) < self._count_tiers(self._out):
+                self._apply_result(found)
                 if not takes(self.loads):
                     self._on, self._spare_room, self._out = before
 
-    def _repacked(self, *, restoring: bool) -> "_Found | None":
+    def _repack(self, *, restoring: bool) -> "_Found | None":
         """Return the result of refilling some nodes; None if a running pod would lose its place."""
-        rows = self._drawn_rows()
-        kept, pool = self._taken_out(rows, restoring=restoring)
+        rows = self._draw_rows()
+        kept, pool = self._take_out(rows, restoring=restoring)
         waiting: list[int] = []
         outside: list[int] = []
         for kind in self._out:
             open_here = any(self._most[row][kind] for row in rows)
             (waiting if open_here else outside).append(kind)
-        after, out = self._packed(kept, pool, waiting, restoring=restoring)
+        after, out = self._refill_nodes(kept, pool, waiting, restoring=restoring)
         found = _Found(after, out + outside)
-        return found if self._allowed(found.out) else None
+        return found if self._keeps_running(found.out) else None
 
-    def _go_on(self, found: "_Found | None", judged: Callable[[_Nodes], float]) -> None:
+    def _accept_result(self, found: "_Found | None", judged: Callable[[_Nodes], float]) -> None:
         """Accept the result if it is no worse."""
         if found is None:
             return
-        was, now = self._counted(self._out), self._counted(found.out)
+        was, now = self._count_tiers(self._out), self._count_tiers(found.out)
         before = {row: self._on[row] for row in found.on}
         if now < was or (now == was and judged(found.on) <= judged(before)):
-            self._become(found)
+            self._apply_result(found)
 
-    def _become(self, found: "_Found") -> None:
+    def _apply_result(self, found: "_Found") -> None:
         for row, kinds in found.on.items():
             self._on[row] = kinds
             self._spare_room[row] = self._room_beside(row, kinds)
         self._out = found.out
 
-    def _drawn_rows(self) -> list[int]:
+    def _draw_rows(self) -> list[int]:
         number = len(self._on)
         wanted = min(number, 2 + int(next(self._random) * (_NODES - 1)))
         drawn = [int(next(self._random) * number) for _ in range(_LOOKED_AT)]
@@ -146,7 +146,7 @@ class Search:
             rows.add(int(next(self._random) * number))
         return sorted(rows)
 
-    def _taken_out(self, rows: Sequence[int], *, restoring: bool) -> tuple[_Nodes, list[int]]:
+    def _take_out(self, rows: Sequence[int], *, restoring: bool) -> tuple[_Nodes, list[int]]:
         """Return pods that stay on these nodes, and pods that are removed."""
         part = 1.0 if next(self._random) < _EVEN else next(self._random)
         kept: _Nodes = {}
@@ -163,7 +163,7 @@ class Search:
                     pool.append(kind)
         return kept, pool
 
-    def _packed(
+    def _refill_nodes(
         self,
         kept: _Nodes,
         pool: list[int],
@@ -178,7 +178,7 @@ class Search:
         noise = next(rng) * _NOISE
         homing = restoring and next(rng) < _HOMING
         after = {row: list(kinds) for row, kinds in kept.items()}
-        free = {row: self._left(row, kinds) for row, kinds in kept.items()}
+        free = {row: self._free_after(row, kinds) for row, kinds in kept.items()}
         tier = self._tier
         first = next(rng)
         sized = [(size[k] * (1 + noise * next(rng)), k) for k in pool]
@@ -192,7 +192,7 @@ class Search:
             order = [k for _, k in sorted(sized + more, reverse=True)]
         out: list[int] = []
         for kind in order:
-            row = self._best(kind, free, after, noise, homing=homing)
+            row = self._best_row(kind, free, after, noise, homing=homing)
             if row is None:
                 out.append(kind)
             else:
@@ -204,15 +204,15 @@ class Search:
         return sum(map(float.__mul__, map(float, amounts), self._parts))
 
     def _room_beside(self, row: int, kinds: Sequence[int]) -> float:
-        return self._size_of(self._left(row, kinds))
+        return self._size_of(self._free_after(row, kinds))
 
-    def _left(self, row: int, kinds: Sequence[int]) -> list[int]:
+    def _free_after(self, row: int, kinds: Sequence[int]) -> list[int]:
         left = self._room[row]
         for kind in kinds:
             left = list(map(int.__sub__, left, self._asks[kind]))
         return left
 
-    def _best(
+    def _best_row(
         self,
         kind: int,
         free: _Nodes,
@@ -236,24 +236,24 @@ class Search:
                 best, least = row, rest
         return best
 
-    def _counted(self, out: Sequence[int]) -> list[int]:
+    def _count_tiers(self, out: Sequence[int]) -> list[int]:
         counted = [0] * len(self._problem.priorities)
         for kind in out:
             counted[self._tier[kind]] += 1
         return counted
 
-    def _allowed(self, out: Sequence[int]) -> bool:
+    def _keeps_running(self, out: Sequence[int]) -> bool:
         """Return whether all running pods have a node."""
         return all(out.count(kind) <= self._spare[kind] for kind in set(out))
 
-    def _torn(self, on: _Nodes) -> float:
+    def _rate_gaps(self, on: _Nodes) -> float:
         total = 0.0
         for row, kinds in on.items():
-            left = self._left(row, kinds)
+            left = self._free_after(row, kinds)
             total -= self._size_of(left) ** 2
         return total
 
-    def _moved(self, on: _Nodes) -> float:
+    def _rate_moves(self, on: _Nodes) -> float:
         total = 0
         for row, kinds in on.items():
             home = list(self._old[row])
@@ -263,7 +263,7 @@ class Search:
         return float(total)
 
 
-def _numbers(seed: int) -> Iterator[float]:
+def _random_numbers(seed: int) -> Iterator[float]:
     rng = np.random.default_rng(seed)
     while True:
         yield from rng.random(_DRAWN).tolist()

@@ -20,13 +20,13 @@ from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.packing.problem import Problem
-from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximised_in_order
+from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import UNBOUNDED, Programme, Rows, Solver, Status
 
 _MIXES = 9
 
 
-def most_placed(problem: Problem, placed: tuple[int, ...]) -> tuple[int, ...]:
+def bound_placed(problem: Problem, placed: tuple[int, ...]) -> tuple[int, ...]:
     """Return upper bounds on the placed pods of each tier, given those of the tiers before.
 
     All nodes are taken for one, and each resource, or a sum of two, for the only one; the smallest
@@ -41,7 +41,7 @@ def most_placed(problem: Problem, placed: tuple[int, ...]) -> tuple[int, ...]:
     if not scarce.any():
         return tuple(bounds)
     asks = packing.requests[:, scarce] / np.maximum(total[scarce], 1)
-    for weights in _weights(int(scarce.sum())):
+    for weights in _convex_weights(int(scarce.sum())):
         sizes = asks @ weights
         left = 1 + 1e-9 - float(sizes @ problem.least)
         for tier, number in enumerate(placed):
@@ -56,7 +56,7 @@ def most_placed(problem: Problem, placed: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(bounds)
 
 
-def _weights(number: int) -> list[np.typing.NDArray[np.float64]]:
+def _convex_weights(number: int) -> list[np.typing.NDArray[np.float64]]:
     """Return convex combinations of `number` resources."""
     single = list(np.eye(number))
     steps = [step / (_MIXES + 1) for step in range(1, _MIXES + 1)]
@@ -110,7 +110,7 @@ class Phases:
     def solved(self, solver: Solver, deadline: Deadline, hint: Ints) -> tuple[Ints, Found]:
         """Return the best loads found, at least the hint, and what is known of each goal."""
         goals, values = self.goals(hint), self.values(hint)
-        found = maximised_in_order(self._programme, goals, solver, deadline, values)
+        found = maximise_in_order(self._programme, goals, solver, deadline, values)
         if found.values is None:
             return hint, found
         loads = self._problem.packing.nothing()
@@ -177,45 +177,45 @@ class Phases:
         """
         form, placed = self._form, self._problem.placed(loads)
         first = [
-            Goal(PLACED, self._placing(tier), most=most, of=self._named(tier))
-            for tier, most in enumerate(most_placed(self._problem, placed))
+            Goal(PLACED, self._placing_weights(tier), most=most, of=self._tier_name(tier))
+            for tier, most in enumerate(bound_placed(self._problem, placed))
         ]
         if form.order == "by tier":
-            then = [self._keeping(tier, placed) for tier in range(len(placed))]
+            then = [self._keeping_goal(tier, placed) for tier in range(len(placed))]
             goals = [goal for pair in zip(first, then, strict=True) for goal in pair]
         else:
-            qos = self._steps.goals(self._nothing())
-            goals = [*first, *qos, self._keeping(None, placed)]
-        parts = _parts(len(goals), form.tier_share)
+            qos = self._steps.goals(self._zero_weights())
+            goals = [*first, *qos, self._keeping_goal(None, placed)]
+        parts = _time_parts(len(goals), form.tier_share)
         return [attrs.evolve(g, part=part) for g, part in zip(goals, parts, strict=True)]
 
-    def _named(self, tier: int) -> str:
+    def _tier_name(self, tier: int) -> str:
         """Return the name of a tier; empty if there is only one."""
         priorities = self._problem.priorities
         return f"priority {priorities[tier]}" if len(priorities) > 1 else ""
 
-    def _placing(self, tier: int) -> Ints:
+    def _placing_weights(self, tier: int) -> Ints:
         """Return the weights of m1 of a tier."""
-        weights = self._nothing()
+        weights = self._zero_weights()
         weights[self._y] = self._problem.tiers[self._open[1]] == tier
         return weights
 
-    def _keeping(self, tier: int | None, placed: Sequence[int]) -> Goal:
+    def _keeping_goal(self, tier: int | None, placed: Sequence[int]) -> Goal:
         """Return the goal m2 of a tier, or of all, constants aside."""
         evicting = self._form.weighing == "evict"
-        tiers, weights = self._problem.tiers, self._nothing()
+        tiers, weights = self._problem.tiers, self._zero_weights()
         weights[self._stay] = 2 if tier is None else 2 * (tiers[self._homes[1]] == tier)
         kept = 1 if tier is None else tiers[self._loose] == tier
         weights[self._kept] = -1 * kept if evicting else kept
         most = int(np.maximum(weights, 0) @ self._programme.upper)
-        if tier is None and not evicting and self._disturbs(placed):
+        if tier is None and not evicting and self._must_disturb(placed):
             most -= _LEAST_DISTURBANCE
         name, unit = (STAYING, 2) if not len(self._loose) else (KEPT, 1)
         return Goal(
-            name, weights, most=most, unit=unit, of="" if tier is None else self._named(tier)
+            name, weights, most=most, unit=unit, of="" if tier is None else self._tier_name(tier)
         )
 
-    def _disturbs(self, placed: Sequence[int]) -> bool:
+    def _must_disturb(self, placed: Sequence[int]) -> bool:
         """Return whether these numbers can be placed only if some pod leaves its node."""
         problem = self._problem
         packing, had = problem.packing, problem.old.sum(axis=0)
@@ -226,11 +226,11 @@ class Phases:
             number > int(most[problem.tiers == tier].sum()) for tier, number in enumerate(placed)
         )
 
-    def _nothing(self) -> Ints:
+    def _zero_weights(self) -> Ints:
         return np.zeros(len(self._programme.upper), dtype=np.int64)
 
     def values(self, loads: Ints) -> Ints:
-        values = self._nothing()
+        values = self._zero_weights()
         values[self._y] = loads[self._open]
         values[self._stay] = np.minimum(loads, self._problem.old)[self._homes]
         values[self._kept] = self._problem.kept(loads)[self._loose]
@@ -253,7 +253,7 @@ class _Steps:
         for workload, kinds in self._kinds.items():
             mask = self._edge[:, None] & (problem.packing.most[:, kinds] > 0)
             most = int(problem.packing.counts[kinds].sum()) if mask.any() else 0
-            worth = self._worths(workload, most)
+            worth = self._pod_benefits(workload, most)
             if not worth.any():
                 continue
             numbers = rows.variables(np.ones(most, dtype=np.int64))
@@ -267,7 +267,7 @@ class _Steps:
             for one, next_one in zip(numbers[:-1].tolist(), numbers[1:].tolist(), strict=True):
                 rows.add([one, next_one], [1, -1], least=0)
 
-    def _worths(self, workload: Workload, most: int) -> Ints:
+    def _pod_benefits(self, workload: Workload, most: int) -> Ints:
         """Return what each of `most` edge pods adds, in nano-units."""
         now = int(self._old[self._edge][:, self._kinds[workload]].sum())
         gains = [self._gains.of_workload(workload, n - now) for n in range(most + 1)]
@@ -279,7 +279,7 @@ class _Steps:
         for workload, numbers in self._numbers.items():
             level = self._gains.level[workload]
             weights = by_level.setdefault(level, nothing.copy())
-            weights[numbers] = self._worths(workload, len(numbers))
+            weights[numbers] = self._pod_benefits(workload, len(numbers))
         named = {level: f"level {level}" if len(by_level) > 1 else "" for level in by_level}
         return [
             Goal("QoS", weights, most=int(weights.clip(0).sum()), of=named[level], unit=int(NANO))
@@ -292,7 +292,7 @@ class _Steps:
             values[numbers[:there]] = 1
 
 
-def _parts(number: int, share: float) -> list[float]:
+def _time_parts(number: int, share: float) -> list[float]:
     """Return the part of the remaining time for each goal.
 
     Each has an equal part of `share`, and half of what is left when its turn comes.

@@ -14,7 +14,7 @@ from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid, serving_order
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.moving.migration_graph import Order, break_cycles_greedily, find_needs
-from kubedsm.optimizer.moving.proposal import allowed_of
+from kubedsm.optimizer.moving.proposal import drop_rejected
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Moves
 from kubedsm.optimizer.packing.problem import Problem
 
@@ -33,46 +33,48 @@ class Plan:
     refused: Refused = ()
 
 
-def plan_of(problem: Problem, loads: Ints, *, gaps: bool) -> Plan:
+def make_plan(problem: Problem, loads: Ints, *, gaps: bool) -> Plan:
     """Return the plan to these loads, as far as it is feasible.
 
     gaps: all pods that migrate leave before any comes.
     """
-    moves, awaited, evicted = _transfers(problem, loads)
+    moves, awaited, evicted = _assign_pods(problem, loads)
     if gaps:
         return Plan(moves, (), awaited, evicted)
-    return _carried_out(problem, moves, awaited, evicted)
+    return _make_feasible(problem, moves, awaited, evicted)
 
 
-def trimmed(problem: Problem, plan: Plan, deadline: Deadline) -> Plan:
+def trim_plan(problem: Problem, plan: Plan, deadline: Deadline) -> Plan:
     """Return the plan without disruptions that make no room for an arrival, as time allows."""
     gone = (*plan.evicted, *(move.pod for move in plan.moves))
-    room, needless = problem.room_after(loads_after(problem, plan)), set[Uid]()
+    room, needless = problem.room_after(count_loads_after(problem, plan)), set[Uid]()
     for pod in gone:
         row, asks = problem.row_of[pod.node_name or ""], problem.asks_of(pod)
         if (room[row] >= asks).all():
             room[row] -= asks
             needless.add(pod.uid)
-    fewer = _without(problem, plan, needless)
+    fewer = _drop_disruptions(problem, plan, needless)
     if fewer is not None:
         return fewer
     for uid in needless:
         if deadline.passed:
             break
-        plan = _without(problem, plan, {uid}) or plan
+        plan = _drop_disruptions(problem, plan, {uid}) or plan
     return plan
 
 
-def _without(problem: Problem, plan: Plan, gone: Container[Uid]) -> Plan | None:
+def _drop_disruptions(problem: Problem, plan: Plan, gone: Container[Uid]) -> Plan | None:
     """Return the plan without these disruptions; None if it needs them."""
     moves = tuple(move for move in plan.moves if move.pod.uid not in gone)
     evicted = tuple(pod for pod in plan.evicted if pod.uid not in gone)
-    fewer = _carried_out(problem, moves, plan.awaited, evicted)
+    fewer = _make_feasible(problem, moves, plan.awaited, evicted)
     same = len(fewer.moves) == len(moves) and len(fewer.awaited) == len(plan.awaited)
     return fewer if same else None
 
 
-def _carried_out(problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[Pod, ...]) -> Plan:
+def _make_feasible(
+    problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[Pod, ...]
+) -> Plan:
     """Return the feasible part of the plan."""
     refused: Refused = ()
     free = dict(problem.snapshot.free)
@@ -80,20 +82,20 @@ def _carried_out(problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[
         if pod.node_name is not None:
             free[pod.node_name] += pod.requests
     order = _order_startable(problem, moves, free)
-    before = loads_after(problem, Plan(order.moves, evicted=evicted))
-    came = _placed(problem, awaited, problem.room_after(before))
+    before = count_loads_after(problem, Plan(order.moves, evicted=evicted))
+    came = _place_awaited(problem, awaited, problem.room_after(before))
     if problem.rules is not None:
         feasibility = problem.rules.feasibility
         for pod in evicted:
             feasibility = feasibility.without_pod(pod.uid)
-        order, impasses = allowed_of(feasibility, (*order.moves, *came), free)
+        order, impasses = drop_rejected(feasibility, (*order.moves, *came), free)
         refused = tuple((each.move.pod, each.move.target) for each in impasses)
         came = tuple(move for move in order.moves if move.source is None)
     made = tuple(move for move in order.moves if move.source is not None)
     return Plan(made, order.legs(made), came, evicted, refused)
 
 
-def loads_after(problem: Problem, plan: Plan) -> Ints:
+def count_loads_after(problem: Problem, plan: Plan) -> Ints:
     """Return the loads after the plan."""
     loads = problem.old.copy()
     rows = problem.row_of
@@ -107,7 +109,7 @@ def loads_after(problem: Problem, plan: Plan) -> Ints:
     return loads
 
 
-def _transfers(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, ...]]:
+def _assign_pods(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, ...]]:
     """Return the pods that migrate, the pending pods that come, and the pods without a place."""
     moves: list[Move] = []
     awaited: list[Move] = []
@@ -167,7 +169,7 @@ def _reserve_stopover(problem: Problem, spare: Ints, move: Move) -> NodeName | N
     return problem.names[row]
 
 
-def _placed(problem: Problem, awaited: Moves, room: Ints) -> Moves:
+def _place_awaited(problem: Problem, awaited: Moves, room: Ints) -> Moves:
     """Place pending pods in the free capacity, intended pods on intended nodes first."""
     meant = {move.pod.uid: problem.row_of[move.target] for move in awaited}
     waiting = [pod for of_kind in problem.waiting for pod in of_kind]

@@ -63,13 +63,15 @@ class Problem:
         pods = snapshot.schedulable(snapshot.pods.values())
         waiting = [pod for pod in pods if not pod.requests.beyond_any_node]
         rules = EdgeRules.of(snapshot, running)
-        emptied = attrs.evolve(rows, room=_emptied(rows, snapshot, [*running, *waiting], running))
-        found = _kinds([*running, *waiting], emptied, rules, gains)
+        emptied = attrs.evolve(
+            rows, room=_empty_nodes(rows, snapshot, [*running, *waiting], running)
+        )
+        found = _group_kinds([*running, *waiting], emptied, rules, gains)
         kinds = [kind for kind, _ in found]
         packing = Packing.of(kinds, emptied)
-        old = _counted(kinds, rows)
+        old = _count_running(kinds, rows)
         room = np.maximum(packing.free, old @ packing.requests)
-        packing = attrs.evolve(packing, free=room, most=_most(packing, room, old))
+        packing = attrs.evolve(packing, free=room, most=_count_fitting(packing, room, old))
         priorities = sorted({kind.rank.priority for kind in kinds}, reverse=True)
         tiers = np.array([priorities.index(k.rank.priority) for k in kinds], dtype=np.int64)
         least = old.sum(axis=0)
@@ -86,9 +88,9 @@ class Problem:
     @cached_property
     def running(self) -> tuple[Mapping[int, tuple[Pod, ...]], ...]:
         """Running pods of each kind by row, oldest first."""
-        return tuple(self._running(kind) for kind in self.packing.kinds)
+        return tuple(self._pods_by_row(kind) for kind in self.packing.kinds)
 
-    def _running(self, kind: Kind) -> Mapping[int, tuple[Pod, ...]]:
+    def _pods_by_row(self, kind: Kind) -> Mapping[int, tuple[Pod, ...]]:
         rows = {name: at for at, name in enumerate(self.names)}
         found: dict[int, tuple[Pod, ...]] = {}
         for pod in kind.pods:
@@ -165,7 +167,9 @@ def amounts_of_all(listed: Sequence[Resources], axes: Sequence[str]) -> Ints:
     return np.stack([column_of(listed, axis) for axis in axes], axis=1)
 
 
-def _emptied(rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]) -> Room:
+def _empty_nodes(
+    rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]
+) -> Room:
     """Return the free capacity of the requested resources without these pods."""
     free = dict(snapshot.free)
     for pod in gone:
@@ -175,7 +179,7 @@ def _emptied(rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iter
     return Room(rows.index, free, {axis: room.column(axis) for axis in columns})
 
 
-def _kinds(
+def _group_kinds(
     pods: Iterable[Pod], rows: NodeRows, rules: EdgeRules | None, gains: Gains
 ) -> list[tuple[Kind, Workload | None]]:
     @cache
@@ -201,7 +205,7 @@ def _kinds(
     return sorted(found, key=lambda entry: serving_order(entry[0].pods[0]))
 
 
-def _counted(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
+def _count_running(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
     """Return N x S, running pods."""
     at = {node.name: row for row, node in enumerate(rows.nodes)}
     old = np.zeros((len(at), len(kinds)), dtype=np.int64)
@@ -212,7 +216,7 @@ def _counted(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
     return old
 
 
-def _most(packing: Packing, room: Ints, old: Ints) -> Ints:
+def _count_fitting(packing: Packing, room: Ints, old: Ints) -> Ints:
     """Return N x S, how many fit without other kinds, at least as many as run there."""
     asked = np.maximum(packing.requests, 1)
     fits = room[:, None, :] // asked[None, :, :]

@@ -14,7 +14,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of, row
 from kubedsm.objective.replica_spread import ReplicaSpread, spreads
 from kubedsm.optimizer.placing.batch_kinds import is_plain
-from kubedsm.optimizer.placing.cloud import least_allocated_scores
+from kubedsm.optimizer.placing.cloud import allocation_scores
 from kubedsm.optimizer.placing.decision import Choice
 from kubedsm.optimizer.placing.proof import Proof
 from kubedsm.plugins.class_verdicts import fitting_nodes, rejection
@@ -95,7 +95,7 @@ def _least_allocated(
     basic = ("cpu", "memory")
     size = nodes.allocatable(basic)
     more = np.array([requests.cpu, requests.memory], dtype=np.int64)
-    scores = least_allocated_scores(size, size - nodes.free(basic) + more)
+    scores = allocation_scores(size, size - nodes.free(basic) + more)
     best = int(np.lexsort((-scores, company[nodes.positions], penalties[nodes.positions]))[0])
     return int(nodes.positions[best])
 

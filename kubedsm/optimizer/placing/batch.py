@@ -22,9 +22,9 @@ from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.objective import Objective, Promises, quality
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Packing, Rank, Turn, kinds
+from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Packing, Rank, Turn, group_kinds
 from kubedsm.optimizer.placing.alone import place_alone
-from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, amounts, shortfalls
+from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.cloud_window import WHOLE_CLOUD, LookedAt, Sampling
 from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, make_decision, room_after
@@ -66,11 +66,11 @@ class Batch:
 
     def alone(self, pod: Pod) -> Choice:
         share, promise = self.shares.get(pod.workload, Share()), self.promises(pod.workload)
-        looked_at = self._looked_at()
+        looked_at = self._sample_cloud()
         choice = place_alone(
             pod,
             self.edge,
-            self._some_of_cloud(looked_at),
+            self._restrict_cloud(looked_at),
             self.objective.gain(share, promise),
             self.fragmentation,
             self.spread,
@@ -82,31 +82,31 @@ class Batch:
 
         Else by the whole cloud.
         """
-        looked_at = self._looked_at()
+        looked_at = self._sample_cloud()
         if looked_at is not None:
-            some = self._some_of_cloud(looked_at)
-            of_batch = kinds(self.pods, self.edge + some, self.ranks)
-            replicas, in_cloud = self._in_cloud(of_batch, some)
+            some = self._restrict_cloud(looked_at)
+            of_batch = group_kinds(self.pods, self.edge + some, self.ranks)
+            replicas, in_cloud = self._pack_cloud(of_batch, some)
             room = CloudRoom.roomy(in_cloud)
             if room is not None:
-                return attrs.evolve(self._made(room, replicas), looked_at=looked_at)
-        return self.choice(kinds(self.pods, self.edge + self.cloud, self.ranks))
+                return attrs.evolve(self._make_choice(room, replicas), looked_at=looked_at)
+        return self.choice(group_kinds(self.pods, self.edge + self.cloud, self.ranks))
 
     def choice(self, batch_kinds: Sequence[Kind]) -> Choice:
-        replicas, in_cloud = self._in_cloud(batch_kinds, self.cloud)
-        return self._made(CloudRoom.of(in_cloud, self.bounds), replicas)
+        replicas, in_cloud = self._pack_cloud(batch_kinds, self.cloud)
+        return self._make_choice(CloudRoom.of(in_cloud, self.bounds), replicas)
 
-    def _looked_at(self) -> LookedAt | None:
+    def _sample_cloud(self) -> LookedAt | None:
         index, room = self.snapshot.index, self.snapshot.room
         classes = {pod.pod_class for pod in self.pods}
         return self.sampling.looked_at(index, (fitting_nodes(c, index, room) for c in classes))
 
-    def _some_of_cloud(self, looked_at: LookedAt | None) -> NodeRows:
+    def _restrict_cloud(self, looked_at: LookedAt | None) -> NodeRows:
         return (
             self.cloud if looked_at is None else self.cloud.only(looked_at.nodes(self.cloud.index))
         )
 
-    def _in_cloud(
+    def _pack_cloud(
         self, batch_kinds: Sequence[Kind], cloud: NodeRows
     ) -> tuple[ReplicaLadders | None, Packing]:
         """Return the replica ladders, of the edge as well, and the cloud's packing."""
@@ -115,7 +115,7 @@ class Batch:
         replicas = ReplicaLadders.of(batch_kinds, self.edge + cloud, self.spread)
         return replicas, Packing.of(batch_kinds, cloud, ladders=replicas.on(cloud))
 
-    def _made(self, cloud: CloudRoom, replicas: ReplicaLadders | None) -> Choice:
+    def _make_choice(self, cloud: CloudRoom, replicas: ReplicaLadders | None) -> Choice:
         measured = [vector for vector, _ in self.fragmentation.mix]
         at_edge = None if replicas is None else replicas.on(self.edge)
         return make_decision(
@@ -194,10 +194,12 @@ class Batch:
             return ()
         none = self.by_level(())
         reached, best = (
-            amounts(self.by_turn(of), {at: n - none[at] for at, n in self.by_level(of).items()})
+            list_amounts(
+                self.by_turn(of), {at: n - none[at] for at, n in self.by_level(of).items()}
+            )
             for of in (bindings, self.bindings(most))
         )
-        found = shortfalls(reached, best, most.certificates)
+        found = list_shortfalls(reached, best, most.certificates)
         return tuple(each for each in found if not known[each.goal])
 
     def turn(self, pod: Pod) -> Turn:
@@ -251,7 +253,7 @@ class Batch:
         return answers
 
 
-def others(pods: Iterable[Pod], bindings: Iterable[Binding]) -> list[Pod]:
+def without_binding(pods: Iterable[Pod], bindings: Iterable[Binding]) -> list[Pod]:
     """Return the pods without a binding."""
     placed = {binding.pod.uid for binding in bindings}
     return [pod for pod in pods if pod.uid not in placed]

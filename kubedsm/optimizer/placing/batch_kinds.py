@@ -13,7 +13,7 @@ from kubedsm.model.node_index import Mask, NodeIndex
 from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Rank, in_order
+from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Rank, sort_kinds
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 from kubedsm.plugins.scene import speaks_of_others
 from kubedsm.plugins.taints import PREFERS_NO_PODS
@@ -55,7 +55,7 @@ def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
     )
 
 
-def judged_kinds(
+def group_ruled_kinds(
     pods: Iterable[Pod],
     feasibility: Feasibility,
     surroundings: Surroundings,
@@ -83,8 +83,8 @@ def judged_kinds(
             open_to = feasibility.openable(pod)
             for term in candidate.rules.affinity:
                 open_to = open_to & index.label(term.topology_key).present
-        once = open_to & _once(candidate, index, surroundings)
-        disliked = _disliked(pod, feasibility, open_to) if preferences else ()
+        once = open_to & _exclusive_nodes(candidate, index, surroundings)
+        disliked = _penalised_nodes(pod, feasibility, open_to) if preferences else ()
         kind = (
             candidate.pod_class.requests,
             open_to.tobytes(),
@@ -93,7 +93,7 @@ def judged_kinds(
             candidate if told_apart or once.any() else None,
         )
         merged.setdefault(kind, (open_to, once if once.any() else None, []))[2].extend(members)
-    return in_order(
+    return sort_kinds(
         Kind(requests, tuple(sorted(members, key=serving_order)), nodes, rank, once, dict(disliked))
         for (requests, _, rank, disliked, _), (nodes, once, members) in merged.items()
     )
@@ -113,7 +113,9 @@ def _waits_for_others(
     )
 
 
-def _once(candidate: EquivalenceClass, index: NodeIndex, surroundings: Surroundings) -> Mask:
+def _exclusive_nodes(
+    candidate: EquivalenceClass, index: NodeIndex, surroundings: Surroundings
+) -> Mask:
     """Return the nodes that reject a second pod like the candidate."""
     rules = candidate.rules
     if rules.ports or any(not shared_disk(disk) for disk in rules.disks):
@@ -125,7 +127,7 @@ def _once(candidate: EquivalenceClass, index: NodeIndex, surroundings: Surroundi
     return once
 
 
-def _disliked(
+def _penalised_nodes(
     pod: Pod, feasibility: Feasibility, open_to: Mask
 ) -> tuple[tuple[NodeName, int], ...]:
     """Return the nodes with a penalty, in name order."""

@@ -18,10 +18,10 @@ from kubedsm.objective.objective import NANO, Objective
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Packing, Turn
 from kubedsm.optimizer.placing.cloud import CloudRoom
-from kubedsm.optimizer.placing.heuristics import Placement, best_by_heuristics, steepest
+from kubedsm.optimizer.placing.heuristics import Placement, best_by_heuristics, steepest_slopes
 from kubedsm.optimizer.placing.proof import NO_PROOF, Proof
-from kubedsm.optimizer.placing.split import Demand, Picks, linked
-from kubedsm.optimizer.programming.in_order import Certificate, Goal, maximised_in_order
+from kubedsm.optimizer.placing.split import Demand, Picks, connect_kinds
+from kubedsm.optimizer.programming.in_order import Certificate, Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import Programme, Rows, Status
 
 #: Called with the rows and the N x S variables, to add rows and variables to them.
@@ -34,7 +34,7 @@ _ROUNDED = 2
 
 @attrs.frozen(eq=False)
 class IntegerChoice:
-    """Programme of a batch, made by `integer_choice`."""
+    """Programme of a batch, made by `build_programme`."""
 
     members: Sequence[Demand]
     programme: Programme
@@ -77,7 +77,7 @@ class IntegerChoice:
         }
 
 
-def integer_choice(
+def build_programme(
     edge: Packing,
     cloud: Packing,
     members: Sequence[Demand],
@@ -90,34 +90,37 @@ def integer_choice(
     roomy: S, pods of each kind that the cloud holds in any case; then its nodes do not matter.
     """
     rows = Rows()
-    on_edge = _on_nodes(rows, edge)
-    in_cloud = _on_nodes(rows, cloud) if roomy is None else rows.variables(roomy[None])
+    on_edge = _add_nodes(rows, edge)
+    in_cloud = _add_nodes(rows, cloud) if roomy is None else rows.variables(roomy[None])
     loads = np.concatenate((on_edge, in_cloud))
     placed = rows.variables(edge.counts)
     pods = np.array([member.counts for member in members], dtype=np.int64, ndmin=2)
     owners, kinds = np.nonzero(pods)
     taken = rows.variables(pods[owners, kinds])
     for kind in range(len(placed)):
-        _equal(rows, loads[:, kind], placed[kind : kind + 1])
-        _equal(rows, on_edge[:, kind], taken[kinds == kind])
-    steps = tuple(_steps(rows, member.scores(objective)) for member in members)
+        _add_equality(rows, loads[:, kind], placed[kind : kind + 1])
+        _add_equality(rows, on_edge[:, kind], taken[kinds == kind])
+    steps = tuple(_add_steps(rows, member.scores(objective)) for member in members)
     for member, of_member in enumerate(steps):
-        _equal(rows, taken[owners == member], of_member)
+        _add_equality(rows, taken[owners == member], of_member)
     if also is not None:
         also(rows, loads)
     programme = rows.programme()
     size = len(programme.upper)
     least = cloud.penalties if roomy is None else cloud.least_penalties[None]
-    disliked = _weights(size, loads, -np.concatenate((edge.penalties, least)))
+    disliked = _weight_vector(size, loads, -np.concatenate((edge.penalties, least)))
     goals = (
-        *(Goal(PLACED, _weights(size, placed, kinds), of=turn) for turn, kinds in turns_of(edge)),
-        *_worth_most(members, steps, objective, size),
+        *(
+            Goal(PLACED, _weight_vector(size, placed, kinds), of=turn)
+            for turn, kinds in list_turns(edge)
+        ),
+        *_qos_goals(members, steps, objective, size),
         Goal(LIKED, disliked),
     )
     return IntegerChoice(members, programme, goals, loads, placed, owners, kinds, taken, steps)
 
 
-def _on_nodes(rows: Rows, packing: Packing) -> Ints:
+def _add_nodes(rows: Rows, packing: Packing) -> Ints:
     """Add variables, N x S, within the capacity of the nodes."""
     upper = packing.fitting
     variables = rows.variables(upper)
@@ -129,7 +132,7 @@ def _on_nodes(rows: Rows, packing: Packing) -> Ints:
     return variables
 
 
-def _steps(rows: Rows, scores: Ints) -> Ints:
+def _add_steps(rows: Rows, scores: Ints) -> Ints:
     """Add a variable for each further pod of a workload, ordered where gains are not concave."""
     steps = rows.variables(np.ones(len(scores) - 1, dtype=np.int64))
     if (np.diff(scores, 2) > _ROUNDED).any():
@@ -140,7 +143,7 @@ def _steps(rows: Rows, scores: Ints) -> Ints:
     return steps
 
 
-def _equal(rows: Rows, these: Ints, those: Ints) -> None:
+def _add_equality(rows: Rows, these: Ints, those: Ints) -> None:
     signs = np.repeat([1, -1], [len(these), len(those)])
     rows.add(np.concatenate((these, those)), signs, 0, 0)
 
@@ -150,7 +153,7 @@ def turn_called(turn: Turn) -> str:
     return f"priority {priority}, overdue {overdue}" if overdue else f"priority {priority}"
 
 
-def turns_of(packing: Packing) -> Iterator[tuple[str, Mask]]:
+def list_turns(packing: Packing) -> Iterator[tuple[str, Mask]]:
     """Yield the name and the kinds of each turn, the greatest first."""
     turns = [kind.rank.turn for kind in packing.kinds]
     for turn in sorted(set(turns), reverse=True):
@@ -161,27 +164,27 @@ def level_called(level: int) -> str:
     return f"priority {level}"
 
 
-def levels_of(members: Sequence[Demand]) -> Iterator[tuple[str, list[int]]]:
+def list_levels(members: Sequence[Demand]) -> Iterator[tuple[str, list[int]]]:
     """Yield the name and the members of each level, the greatest first."""
     for level in sorted({member.level for member in members}, reverse=True):
         of_level = [at for at, member in enumerate(members) if member.level == level]
         yield level_called(level), of_level
 
 
-def _worth_most(
+def _qos_goals(
     members: Sequence[Demand], steps: Sequence[Ints], objective: Objective, size: int
 ) -> Iterator[Goal]:
     scores = [member.scores(objective) for member in members]
     uneven = [-member.uneven for member in members]
     for name, values, unit in ((QOS, scores, int(NANO)), (EVEN, uneven, 1)):
-        for called, of_level in levels_of(members):
+        for called, of_level in list_levels(members):
             weights = np.zeros(size, dtype=np.int64)
             for at in of_level:
                 weights[steps[at]] = np.diff(values[at])
             yield Goal(name, weights, slack=len(of_level), of=called, unit=unit)
 
 
-def _weights(size: int, variables: Ints, weights: Ints | Mask) -> Ints:
+def _weight_vector(size: int, variables: Ints, weights: Ints | Mask) -> Ints:
     every = np.zeros(size, dtype=np.int64)
     every[variables] = weights
     return every
@@ -201,12 +204,12 @@ def upper_bounds(
     most: dict[tuple[str, str], int] = {}
     whole = Packing.of(edge.kinds, edge.rows + cloud.rows)
     takes = np.minimum(whole.fitting.sum(axis=0), whole.counts)
-    for called, of_turn in turns_of(edge):
+    for called, of_turn in list_turns(edge):
         kinds = np.repeat(np.flatnonzero(of_turn), takes[of_turn])
-        room = _room(whole, of_turn)
-        most[PLACED, called] = _most(np.ones(len(kinds)), whole.requests[kinds], room)
+        room = _capacity_of(whole, of_turn)
+        most[PLACED, called] = _knapsack_bound(np.ones(len(kinds)), whole.requests[kinds], room)
     takes = np.minimum(edge.fitting.sum(axis=0), edge.counts)
-    for called, of_level in levels_of(members):
+    for called, of_level in list_levels(members):
         gains, requests = [np.zeros(0)], [edge.requests[:0]]
         concerned = np.zeros(len(takes), dtype=np.bool_)
         for member in (members[at] for at in of_level):
@@ -214,21 +217,21 @@ def upper_bounds(
             concerned |= has
             number = int(np.minimum(member.counts, takes).sum())
             # A pod that would be a loss can stay away.
-            ways = np.array(steepest(member.scores(objective)[: number + 1].tolist()))
+            ways = np.array(steepest_slopes(member.scores(objective)[: number + 1].tolist()))
             gains.append(np.maximum(ways, 0.0))
             requests.append(np.tile(edge.requests[has].min(axis=0), (number, 1)))
-        room = _room(edge, concerned)
-        most[QOS, called] = _most(np.concatenate(gains), np.concatenate(requests), room)
+        room = _capacity_of(edge, concerned)
+        most[QOS, called] = _knapsack_bound(np.concatenate(gains), np.concatenate(requests), room)
     return most
 
 
-def _room(packing: Packing, kinds: Mask) -> Ints:
+def _capacity_of(packing: Packing, kinds: Mask) -> Ints:
     """Return R, free capacity of nodes that accept one of these kinds."""
     room: Ints = packing.free[packing.feasible[:, kinds].any(axis=1)].sum(axis=0)
     return room
 
 
-def _most(gains: NDArray[np.float64], requests: Ints, room: Ints) -> int:
+def _knapsack_bound(gains: NDArray[np.float64], requests: Ints, room: Ints) -> int:
     """Return the most that some of these pods gain together; K, K x R, R."""
     least = float(gains.sum())
     for asked, free in zip(requests.T.astype(np.float64), room.tolist(), strict=True):
@@ -253,7 +256,7 @@ class Chosen:
     charged: int = 0
 
 
-def chosen_beyond(
+def choose_by_solver(
     edge: Packing,
     cloud: CloudRoom,
     members: Sequence[Demand],
@@ -263,18 +266,18 @@ def chosen_beyond(
 ) -> Chosen:
     """Return the best choice of heuristics and solver; `first` was found quickly."""
     placement = best_by_heuristics(edge, cloud.packing, members, first, bounds.deadline)
-    posed = integer_choice(edge, cloud.packing, members, objective, roomy=cloud.endless)
+    posed = build_programme(edge, cloud.packing, members, objective, roomy=cloud.endless)
     limits = upper_bounds(edge, cloud.packing, members, objective)
     goals = [attrs.evolve(goal, most=limits.get((goal.name, goal.of))) for goal in posed.goals]
     hint = posed.hint(placement.on_edge, placement.in_cloud, placement.picks)
-    found = maximised_in_order(posed.programme, goals, bounds.solver, bounds.deadline, hint)
+    found = maximise_in_order(posed.programme, goals, bounds.solver, bounds.deadline, hint)
     if found.values is not None and bounds.solver is not None:
-        placement = _read(posed, found.values, cloud, len(edge.free))
+        placement = _read_placement(posed, found.values, cloud, len(edge.free))
     told = tuple(c for c in found.certificates if c.goal != EVEN and not c.proven)
-    return Chosen(placement, proof_of(found.certificates), told)
+    return Chosen(placement, derive_proof(found.certificates), told)
 
 
-def _read(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:
+def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:
     """Return the placement of these values, the cloud's pods spread out if possible."""
     on_edge, in_cloud = values[posed.loads[:nodes]], values[posed.loads[nodes:]]
     spread, disliked = cloud.place(in_cloud.sum(axis=0)), cloud.packing.penalties
@@ -285,7 +288,7 @@ def _read(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> P
     return Placement(posed.picks(values), on_edge, in_cloud)
 
 
-def proof_of(certificates: Iterable[Certificate]) -> Proof:
+def derive_proof(certificates: Iterable[Certificate]) -> Proof:
     """Return what the certificates prove; penalties come after evenness."""
     doubtful = {certificate.goal for certificate in certificates if not certificate.proven}
     return attrs.evolve(
@@ -299,7 +302,7 @@ def proof_of(certificates: Iterable[Certificate]) -> Proof:
 Choose = Callable[[Packing, CloudRoom, Sequence[Demand], Bounds], Chosen]
 
 
-def parts_of(edge: Packing, cloud: CloudRoom, members: Sequence[Demand]) -> list[Ints]:
+def split_kinds(edge: Packing, cloud: CloudRoom, members: Sequence[Demand]) -> list[Ints]:
     """Return the kinds of each independent part."""
     nodes = (
         [edge.feasible] if cloud.endless is not None else [edge.feasible, cloud.packing.feasible]
@@ -307,10 +310,10 @@ def parts_of(edge: Packing, cloud: CloudRoom, members: Sequence[Demand]) -> list
     together = [member.kinds() for member in members]
     takes = np.unique(np.concatenate(nodes), axis=0)
     together += [np.flatnonzero(of_node).tolist() for of_node in takes]
-    return [np.array(kinds) for kinds in linked(together, len(edge.kinds))]
+    return [np.array(kinds) for kinds in connect_kinds(together, len(edge.kinds))]
 
 
-def chosen_by_parts(
+def choose_by_parts(
     parts: Sequence[Ints],
     edge: Packing,
     cloud: CloudRoom,
@@ -348,14 +351,14 @@ def chosen_by_parts(
 Amounts = Mapping[tuple[str, str], int]
 
 
-def amounts(placed: Mapping[Turn, int], worth: Mapping[int, int]) -> Amounts:
+def list_amounts(placed: Mapping[Turn, int], worth: Mapping[int, int]) -> Amounts:
     """Return pods placed by turn, and QoS by level."""
     found = {(PLACED, turn_called(turn)): placed[turn] for turn in sorted(placed, reverse=True)}
     found |= {(QOS, level_called(level)): worth[level] for level in sorted(worth, reverse=True)}
     return found
 
 
-def shortfalls(
+def list_shortfalls(
     reached: Amounts, best: Amounts, certificates: Iterable[Certificate]
 ) -> Iterator[Certificate]:
     """Yield certificates of the gaps between the reached amounts and the bounds.

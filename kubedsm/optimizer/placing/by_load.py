@@ -41,7 +41,7 @@ class _Rules(Protocol):
         """Return why nodes reject an unplaced pod."""
 
 
-def dealt_by_load(
+def balance_by_load(
     decision: Decision,
     snapshot: Snapshot,
     goal: LoadGoal | None,

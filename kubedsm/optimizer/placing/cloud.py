@@ -12,14 +12,20 @@ import numpy as np
 
 from kubedsm.model.model import Node, Resources
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.optimizer.matching.best_fit import by_size
-from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
+from kubedsm.optimizer.matching.best_fit import order_by_size
+from kubedsm.optimizer.matching.match import (
+    UNREACHABLE,
+    Bounds,
+    MatchTable,
+    build_table,
+    vector_sums,
+)
 from kubedsm.optimizer.matching.problem import Packing
 
 _MAX_NODE_SCORE = 100
 
 
-def least_allocated_score(allocatable: list[int], requested: list[int]) -> int:
+def allocation_score(allocatable: list[int], requested: list[int]) -> int:
     """Return kube-scheduler's LeastAllocated score, 0..100, of CPU and memory with equal weights.
 
     requested: with the pod.
@@ -37,10 +43,10 @@ def score_with(requests: Resources, node: Node, free: Resources) -> int:
     size = node.allocatable
     cpu, memory = size.cpu - max(0, free.cpu), size.memory - max(0, free.memory)
     requested = [cpu + requests.cpu, memory + requests.memory]
-    return least_allocated_score([size.cpu, size.memory], requested)
+    return allocation_score([size.cpu, size.memory], requested)
 
 
-def least_allocated_scores(allocatable: Ints, requested: Ints) -> Ints:
+def allocation_scores(allocatable: Ints, requested: Ints) -> Ints:
     """Return the scores of T nodes, both arrays T x 2."""
     exists = allocatable > 0
     size = np.where(exists, allocatable, 1)
@@ -49,20 +55,20 @@ def least_allocated_scores(allocatable: Ints, requested: Ints) -> Ints:
     return np.asarray((scores * exists).sum(axis=1) // np.maximum(number, 1))
 
 
-def least_allocated(packing: Packing, counts: Ints) -> Ints:
+def place_least_allocated(packing: Packing, counts: Ints) -> Ints:
     """Return a placement, N x S, of these numbers of pods, as far as they fit.
 
     By priority, then the largest first; each by least penalty, least charge, least allocation,
     fewest arrivals, first node. Neither penalties nor charges keep a pod out.
     """
     loads = _spread_out(packing, counts)
-    for looser in _looser(packing):
+    for looser in _relax_packing(packing):
         if int(loads.sum()) < int(counts.sum()):
             loads = max(loads, _spread_out(looser, counts), key=packing.worth)
     return loads
 
 
-def _looser(packing: Packing) -> Iterator[Packing]:
+def _relax_packing(packing: Packing) -> Iterator[Packing]:
     """Yield the packing without charges, then without penalties."""
     if packing.ladders:
         packing = attrs.evolve(packing, ladders=None)
@@ -74,7 +80,7 @@ def _looser(packing: Packing) -> Iterator[Packing]:
 def _spread_out(packing: Packing, counts: Ints) -> Ints:
     room, loads = packing.free.copy(), packing.nothing()
     came = np.zeros(len(room), dtype=np.int64)
-    for kind in by_size(packing, largest_first=True):
+    for kind in order_by_size(packing, largest_first=True):
         if counts[kind]:
             _spread_kind(packing, kind, int(counts[kind]), room, came, loads[:, kind])
     return loads
@@ -100,7 +106,7 @@ def _spread_kind(
         if fits and there < packing.most[node, kind]:
             size: list[int] = packing.allocatable[node, :2].tolist()
             used = [size[r] - left[r] + requests[r] for r in (0, 1)]
-            charged, score = packing.charges(kind, node, there), least_allocated_score(size, used)
+            charged, score = packing.charges(kind, node, there), allocation_score(size, used)
             heapq.heapreplace(best, (penalty, int(charged), -score, int(came[node]), node))
         else:
             heapq.heappop(best)
@@ -116,7 +122,7 @@ def _first_choices(
         fits &= room[:, resource] >= requests[resource]
     nodes = np.flatnonzero(fits)
     size, free = packing.allocatable[nodes, :2], room[nodes, :2]
-    scores = least_allocated_scores(size, size - free + requests[:2])
+    scores = allocation_scores(size, size - free + requests[:2])
     orders = [packing.penalties[nodes, kind], packing.charges(kind, nodes), -scores, came[nodes]]
     first = np.lexsort(orders[::-1])[:number]
     return list(zip(*(order[first].tolist() for order in (*orders, nodes)), strict=True))
@@ -127,7 +133,7 @@ def _sums_over(parts: Iterable[Ints]) -> Ints:
     return reduce(lambda sums, more: sums[..., None] + more, parts, np.zeros((), np.int64))
 
 
-def at_most(loads: Ints, counts: Ints) -> Ints:
+def cap_placement(loads: Ints, counts: Ints) -> Ints:
     """Return the placement capped at these counts, last nodes first."""
     kept: Ints = np.minimum(loads.cumsum(axis=0), counts)
     kept[1:] -= kept[:-1].copy()
@@ -146,14 +152,14 @@ class CloudRoom:
 
     @classmethod
     def of(cls, packing: Packing, bounds: Bounds) -> "CloudRoom":
-        whole = least_allocated(packing, packing.counts)
+        whole = place_least_allocated(packing, packing.counts)
         complete = int(whole.sum()) == int(packing.counts.sum())
-        return cls(packing, whole, None if complete else tabulate(packing, None, bounds))
+        return cls(packing, whole, None if complete else build_table(packing, None, bounds))
 
     @classmethod
     def roomy(cls, packing: Packing) -> "CloudRoom | None":
         """Return the cloud if it holds the whole batch; else None."""
-        room = cls(packing, least_allocated(packing, packing.counts), None)
+        room = cls(packing, place_least_allocated(packing, packing.counts), None)
         return None if room.endless is None else room
 
     def only(self, kinds: Ints, bounds: Bounds) -> "CloudRoom":
@@ -191,7 +197,7 @@ class CloudRoom:
                 weight * np.minimum(n, most)
                 for n, most, weight in zip(left, surely, weights, strict=True)
             )
-        most = self._sums(self.table)
+        most = self._weigh_vectors(self.table)
         for axis in range(most.ndim):
             np.maximum.accumulate(most, axis=axis, out=most)
         return most[np.ix_(*map(np.minimum, left, self.table.limits.tolist()))]
@@ -205,15 +211,15 @@ class CloudRoom:
     def least_charges(self, limits: Ints) -> Ints:
         """Return a lower bound on the cloud charges for every edge vector."""
         return _sums_over(
-            self._charges(kind)[int(self.packing.counts[kind]) - np.arange(limit + 1)]
+            self._least_charges_of(kind)[int(self.packing.counts[kind]) - np.arange(limit + 1)]
             for kind, limit in enumerate(limits.tolist())
         )
 
     def least_charged(self, counts: Ints) -> int:
         """Return a lower bound on the charges of these numbers of pods."""
-        return sum(int(self._charges(kind)[n]) for kind, n in enumerate(counts.tolist()))
+        return sum(int(self._least_charges_of(kind)[n]) for kind, n in enumerate(counts.tolist()))
 
-    def _charges(self, kind: int) -> Ints:
+    def _least_charges_of(self, kind: int) -> Ints:
         """Return the least charges of 0, 1, ... pods of a kind, capacity aside."""
         count = int(self.packing.counts[kind])
         nodes = np.flatnonzero(self.packing.feasible[:, kind])
@@ -224,15 +230,15 @@ class CloudRoom:
     def place(self, counts: Ints) -> Ints:
         """Return a placement of these numbers of pods: as many as `capacity` says."""
         everything = bool((counts == self.packing.counts).all())
-        spread = self.whole if everything else least_allocated(self.packing, counts)
+        spread = self.whole if everything else place_least_allocated(self.packing, counts)
         if int(spread.sum()) == int(counts.sum()):
             return spread
         if self.table is None:
-            kept = at_most(self.whole, counts)
+            kept = cap_placement(self.whole, counts)
             return max(spread, kept, key=self.packing.worth)
         within = np.minimum(counts, self.table.limits).tolist()
         part = tuple(slice(n + 1) for n in within)
-        number = self._sums(self.table)[part]
+        number = self._weigh_vectors(self.table)[part]
         if self.packing.worth(spread) == int(number.max()):
             return spread
         costs = np.where(number == number.max(), self.table.costs()[part], UNREACHABLE)
@@ -240,7 +246,7 @@ class CloudRoom:
         return self.table.loads(np.array(vector, dtype=np.int64))
 
     @staticmethod
-    def _sums(table: MatchTable) -> Ints:
+    def _weigh_vectors(table: MatchTable) -> Ints:
         """Return the weight of each vector that the cloud can hold; -1 for others."""
         costs = table.costs()
         sums = vector_sums(costs.shape, table.packing.weights)
@@ -297,13 +303,13 @@ class CloudHold:
             return self.packing.nothing()
         key = counts.tobytes()
         if key not in self._known:
-            spread = least_allocated(self.packing, counts)
+            spread = place_least_allocated(self.packing, counts)
             complete = int(spread.sum()) == int(counts.sum())
-            self._known[key] = spread if complete else self._packed(counts)
+            self._known[key] = spread if complete else self._pack_exactly(counts)
         return self._known[key]
 
-    def _packed(self, counts: Ints) -> Ints | None:
-        table = tabulate(attrs.evolve(self.packing, counts=counts), None, self._bounds)
+    def _pack_exactly(self, counts: Ints) -> Ints | None:
+        table = build_table(attrs.evolve(self.packing, counts=counts), None, self._bounds)
         if table is None:
             self._told = False
             return None

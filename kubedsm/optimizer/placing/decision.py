@@ -18,15 +18,30 @@ from kubedsm.model.model import NodeName, Pod, Resources, Share, Tier, Uid, Work
 from kubedsm.objective.fragmentation import Fragmentation, Ints
 from kubedsm.objective.objective import Objective, Promises
 from kubedsm.optimizer.matching.best_fit import BestFit
-from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
+from kubedsm.optimizer.matching.match import (
+    UNREACHABLE,
+    Bounds,
+    MatchTable,
+    build_table,
+    vector_sums,
+)
 from kubedsm.optimizer.matching.problem import Packing, Targets
-from kubedsm.optimizer.placing.batch_mip import Chosen, chosen_beyond, chosen_by_parts, parts_of
+from kubedsm.optimizer.placing.batch_mip import (
+    Chosen,
+    choose_by_parts,
+    choose_by_solver,
+    split_kinds,
+)
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.cloud_window import LookedAt
 from kubedsm.optimizer.placing.heuristics import Placement, pick_greedily
 from kubedsm.optimizer.placing.proof import Proof
-from kubedsm.optimizer.placing.replica_spreading import DealtTier, ReplicaLadders, reached
-from kubedsm.optimizer.placing.split import Demand, Picks, Split, best_split, demands
+from kubedsm.optimizer.placing.replica_spreading import (
+    DealtTier,
+    ReplicaLadders,
+    is_optimally_spread,
+)
+from kubedsm.optimizer.placing.split import Demand, Picks, Split, list_demands, split_vectors
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.plugins.scene import Rejection
 
@@ -121,10 +136,12 @@ def make_decision(
     penalties; replicas farthest apart; least fragmentation; first vector. Above the exact-search
     limit heuristics and a solver take over, and certificates state the gaps.
     """
-    members = demands(edge, shares, promises, objective)
-    made = chosen_of(edge, cloud, members, bounds, objective=objective, fragmentation=fragmentation)
+    members = list_demands(edge, shares, promises, objective)
+    made = choose_counts(
+        edge, cloud, members, bounds, objective=objective, fragmentation=fragmentation
+    )
     picks, loads, cloud_loads = attrs.astuple(made.placement, recurse=False)
-    chosen, others = by_pick(edge, picks)
+    chosen, others = split_by_pick(edge, picks)
     taken = cloud_loads.sum(axis=0).tolist()
     for kind, pods in enumerate(others):
         chosen[kind] += pods[taken[kind] :]
@@ -142,7 +159,7 @@ def make_decision(
     return Choice(on_edge, in_cloud, int(fragmented.sum()), proof, made.certificates)
 
 
-def chosen_of(
+def choose_counts(
     edge: Packing,
     cloud: CloudRoom,
     members: Sequence[Demand],
@@ -152,14 +169,14 @@ def chosen_of(
     fragmentation: Fragmentation,
 ) -> Chosen:
     """Return the placement as counts: by the tables, by parts, or above the exact-search limit."""
-    table = tabulate(edge, fragmentation, bounds) if edge.weights is not None else None
-    split = best_split(members, table.limits, bounds) if table else None
+    table = build_table(edge, fragmentation, bounds) if edge.weights is not None else None
+    split = split_vectors(members, table.limits, bounds) if table else None
     charged = 0
     if table is None or split is None or not cloud.exact:
-        parts = parts_of(edge, cloud, members)
+        parts = split_kinds(edge, cloud, members)
         if len(parts) > 1:
-            choose = partial(chosen_of, objective=objective, fragmentation=fragmentation)
-            return chosen_by_parts(parts, edge, cloud, members, bounds, choose)
+            choose = partial(choose_counts, objective=objective, fragmentation=fragmentation)
+            return choose_by_parts(parts, edge, cloud, members, bounds, choose)
     if table is None or split is None:
         room = BestFit(edge)
         picks, loads = pick_greedily(edge, members, room), room.loads
@@ -168,7 +185,7 @@ def chosen_of(
         picks, loads, charged = split.picks(vector), table.loads(vector), table.charges(vector)
     placement = Placement(picks, loads, cloud.place(edge.counts - loads.sum(axis=0)))
     if table is None or split is None or not cloud.exact:
-        return chosen_beyond(edge, cloud, members, objective, placement, bounds)
+        return choose_by_solver(edge, cloud, members, objective, placement, bounds)
     return Chosen(placement, Proof(), charged=charged)
 
 
@@ -189,10 +206,10 @@ def _spread_out(
             for tier in tiers:
                 tier.even_out(deadline)
         return proof
-    even, seen = reached(replicas, tiers, ladders)
+    even, seen = is_optimally_spread(replicas, tiers, ladders)
     moves = 0 if even else sum(tier.even_out(deadline) for tier in tiers)
     if moves:
-        even, _ = reached(replicas, tiers, ladders)
+        even, _ = is_optimally_spread(replicas, tiers, ladders)
         seen = False
     return attrs.evolve(proof, spread=even, fragmentation=seen and proof.fragmentation)
 
@@ -209,7 +226,7 @@ def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
     return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
 
 
-def by_pick(packing: Packing, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:
+def split_by_pick(packing: Packing, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:
     """Return the picked pods of each kind, and the others, both in order."""
     chosen: list[list[Pod]] = []
     others: list[list[Pod]] = []

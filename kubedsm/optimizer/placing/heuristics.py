@@ -19,13 +19,13 @@ from kubedsm.model.model import Workload, serving_order
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.best_fit import (
     BestFit,
+    add_by_ejection_chains,
     best_fit_increasing,
-    by_size,
-    sizes,
-    with_room_made,
+    kind_sizes,
+    order_by_size,
 )
 from kubedsm.optimizer.matching.problem import Packing
-from kubedsm.optimizer.placing.cloud import at_most, least_allocated_scores
+from kubedsm.optimizer.placing.cloud import allocation_scores, cap_placement
 from kubedsm.optimizer.placing.split import Demand, Picks
 
 #: less of its priority, of its patience and of its score; whose it is, its kind, and how many of
@@ -69,8 +69,8 @@ def pick_greedily(edge: Packing, members: Sequence[Demand], room: BestFit | Draw
     further pods of its workload, so targets that count when met in full are met pod by pod. No
     deadline applies: unpicked pods would go to the cloud. One heap operation per kind and pick.
     """
-    size = sizes(edge)
-    gains = [steepest(member.values.tolist()) for member in members]
+    size = kind_sizes(edge)
+    gains = [steepest_slopes(member.values.tolist()) for member in members]
     picks: Picks = {}
     taken = [0] * len(members)
 
@@ -101,7 +101,7 @@ def pick_greedily(edge: Packing, members: Sequence[Demand], room: BestFit | Draw
     return picks
 
 
-def steepest(values: Sequence[int]) -> list[float]:
+def steepest_slopes(values: Sequence[int]) -> list[float]:
     """Return, from each value but the last, the steepest slope to a later one (concave
     envelope).
     """
@@ -153,20 +153,20 @@ def best_by_heuristics(
 ) -> Placement:
     """Return the best result of the heuristics; the first placement after the deadline."""
     left = edge.counts - first.on_edge.sum(axis=0) - first.in_cloud.sum(axis=0)
-    in_cloud = _filled_up(cloud, first.in_cloud, left)
+    in_cloud = _fill_up(cloud, first.in_cloud, left)
     left = edge.counts - first.on_edge.sum(axis=0) - in_cloud.sum(axis=0)
-    first = Placement(first.picks, _filled_up(edge, first.on_edge, left), in_cloud)
+    first = Placement(first.picks, _fill_up(edge, first.on_edge, left), in_cloud)
     if deadline.passed:
         return first
     whole = Packing.of(edge.kinds, edge.rows + cloud.rows)
     number = len(edge.free)
 
     def finished(loads: Ints, chain: int = 1) -> Placement:
-        loads = with_room_made(whole, loads, chain, _TRIES, deadline)
+        loads = add_by_ejection_chains(whole, loads, chain, _TRIES, deadline)
         on_edge, in_cloud = loads[:number], loads[number:]
         room = DrawnIn(BestFit(edge, on_edge), on_edge.sum(axis=0), in_cloud.sum(axis=0))
         picks = pick_greedily(edge, members, room)
-        return Placement(picks, room.loads, at_most(in_cloud, room.elsewhere))
+        return Placement(picks, room.loads, cap_placement(in_cloud, room.elsewhere))
 
     def standing(placement: Placement) -> tuple[object, ...]:
         on_edge, in_cloud = placement.on_edge, placement.in_cloud
@@ -174,9 +174,9 @@ def best_by_heuristics(
         penalty = int((edge.penalties * on_edge).sum() + (cloud.penalties * in_cloud).sum())
         return _by_turn(edge, placed), _by_level(members, placement.on_edge_of), -penalty
 
-    utmost = _utmost(edge, members)
+    utmost = _best_standing(edge, members)
     best = finished(np.concatenate((first.on_edge, first.in_cloud)))
-    others = _others(whole, number, deadline)
+    others = _list_placements(whole, number, deadline)
     while standing(best) != utmost and (other := next(others, None)) is not None:
         best = max(best, finished(other), key=standing)
     loads = np.concatenate((best.on_edge, best.in_cloud))
@@ -185,15 +185,15 @@ def best_by_heuristics(
     return max(best, finished(loads, _CHAIN), key=standing)
 
 
-def _others(whole: Packing, number: int, deadline: Deadline) -> Iterator[Ints]:
+def _list_placements(whole: Packing, number: int, deadline: Deadline) -> Iterator[Ints]:
     """Yield further placements; number: edge nodes."""
     if not deadline.passed:
         yield best_fit_increasing(whole)
     if not deadline.passed:
-        yield one_by_one(whole, number)
+        yield place_one_by_one(whole, number)
 
 
-def one_by_one(whole: Packing, number: int) -> Ints:
+def place_one_by_one(whole: Packing, number: int) -> Ints:
     """Place each pod in serving order on the node with kube-scheduler's highest score.
 
     By resources and a heavily weighted preference for the edge.
@@ -204,7 +204,7 @@ def one_by_one(whole: Packing, number: int) -> Ints:
     ratings = np.empty(loads.shape[::-1])
     for kind, asked in enumerate(whole.requests):
         fits = (room >= asked).all(axis=1) & (whole.most[:, kind] > 0)
-        ratings[kind] = np.where(fits, _rated(at_edge, size, room, asked), -np.inf)
+        ratings[kind] = np.where(fits, _rate_nodes(at_edge, size, room, asked), -np.inf)
     line = sorted(
         (serving_order(pod), kind) for kind, of in enumerate(whole.kinds) for pod in of.pods
     )
@@ -216,21 +216,21 @@ def one_by_one(whole: Packing, number: int) -> Ints:
         loads[node, kind] += 1
         # Only the node that was chosen changes.
         fits = (room[node] >= whole.requests).all(axis=1) & (loads[node] < whole.most[node])
-        rated = _rated(at_edge[node], size[node], room[node], whole.requests)
+        rated = _rate_nodes(at_edge[node], size[node], room[node], whole.requests)
         ratings[:, node] = np.where(fits, rated, -np.inf)
     return loads
 
 
-def _rated(at_edge: Ints, size: Ints, room: Ints, asked: Ints) -> NDArray[np.float64]:
+def _rate_nodes(at_edge: Ints, size: Ints, room: Ints, asked: Ints) -> NDArray[np.float64]:
     """Of many nodes for one kind of pods, or of one node for many."""
     used = size - room[..., :2]
     then = used + asked[..., :2]
     balance = np.abs(np.diff(used / size)) - np.abs(np.diff(then / size))
-    scores = least_allocated_scores(np.broadcast_to(size, then.shape), then)
+    scores = allocation_scores(np.broadcast_to(size, then.shape), then)
     return np.asarray(at_edge + scores + 25 * balance[..., 0])
 
 
-def _utmost(packing: Packing, members: Sequence[Demand]) -> tuple[object, ...]:
+def _best_standing(packing: Packing, members: Sequence[Demand]) -> tuple[object, ...]:
     """Return a standing that none exceeds."""
     wished = {member.workload: int(member.values.argmax()) for member in members}
     return _by_turn(packing, packing.counts), _by_level(members, wished), 0
@@ -251,10 +251,10 @@ def _by_level(members: Sequence[Demand], on_edge: Mapping[Workload, int]) -> lis
     return list(worth.values())
 
 
-def _filled_up(packing: Packing, loads: Ints, counts: Ints) -> Ints:
+def _fill_up(packing: Packing, loads: Ints, counts: Ints) -> Ints:
     """Return the placement with these further pods, as far as they fit."""
     room = BestFit(packing, loads)
-    for kind in by_size(packing):
+    for kind in order_by_size(packing):
         for _ in range(int(counts[kind])):
             if not room.place(kind):
                 break

@@ -15,7 +15,7 @@ from kubedsm.objective.objective import Objective, Promises
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Rank
-from kubedsm.optimizer.placing.batch import Batch, others
+from kubedsm.optimizer.placing.batch import Batch, without_binding
 from kubedsm.optimizer.placing.batch_kinds import is_plain
 from kubedsm.optimizer.placing.cloud_window import WHOLE_CLOUD, Sampling
 from kubedsm.optimizer.placing.decision import Decision, room_after
@@ -26,7 +26,7 @@ from kubedsm.plugins.class_verdicts import fitting_nodes
 from kubedsm.plugins.feasibility import Feasibility
 
 
-def ranks_of(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid, Rank] | None:
+def rank_pods(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid, Rank] | None:
     """Return the rank of each pod; None if all are equal.
 
     A pod pending for longer than `patience` seconds goes before newer ones, and again each time
@@ -34,7 +34,7 @@ def ranks_of(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid, 
     """
     now = max([now, *(pod.created for pod in batch)])
     levels = levels_of(batch)
-    overdue = {pod.uid: _overdue(pod, now, patience) for pod in batch}
+    overdue = {pod.uid: _count_overdue(pod, now, patience) for pod in batch}
     if levels is None and len(set(overdue.values())) <= 1:
         return None
     levels = levels or {}
@@ -44,7 +44,7 @@ def ranks_of(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid, 
     }
 
 
-def _overdue(pod: Pod, now: float, patience: float) -> int:
+def _count_overdue(pod: Pod, now: float, patience: float) -> int:
     """Return how often the patience has passed, doubling; 0 if the creation time is unknown."""
     if not pod.created or now - pod.created <= patience:
         return 0
@@ -55,7 +55,7 @@ def _overdue(pod: Pod, now: float, patience: float) -> int:
 _CLASSES = 8
 
 
-def uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
+def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
     """Return whether these pods lose nothing by being placed now, up to `batch` pods in all.
 
     All find capacity on the edge wherever others go; or those that the edge cannot hold, in the
@@ -74,13 +74,13 @@ def uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
     displaced = np.ceil(requests.max(axis=0) / np.maximum(requests, 1))
     needed = batch * np.where(requests > 0, displaced, 1).max(axis=1)
     edge, cloud = (
-        np.array([_places(pod_class, snapshot.in_turn(tier)) for pod_class in classes])
+        np.array([_count_places(pod_class, snapshot.in_turn(tier)) for pod_class in classes])
         for tier in (Tier.EDGE, Tier.CLOUD)
     )
     return bool(np.all((edge >= needed) | ((edge == 0) & (cloud >= needed))))
 
 
-def _places(pod_class: PodClass, nodes: NodeRows) -> int:
+def _count_places(pod_class: PodClass, nodes: NodeRows) -> int:
     """Return how many such pods fit if no others come."""
     requests = {name: amount for name, amount in pod_class.requests.items() if amount}
     fitting = nodes.only(fitting_nodes(pod_class, nodes.index, nodes.room))
@@ -131,12 +131,12 @@ def immediate_schedule(
         objective,
         Fragmentation(measure, request_mix(snapshot)),
         bounds or Bounds(),
-        ranks_of(now, snapshot.at, patience),
+        rank_pods(now, snapshot.at, patience),
         ReplicaSpread.of(snapshot, {pod.workload for pod in now}) if default_spread else None,
         sampling,
     )
     if plain:
-        return _plain(batch, ordered)
+        return _decide_plain(batch, ordered)
     decision = decide_ruled(batch, set_aside)
     if len(now) == len(placeable):
         return decision
@@ -145,7 +145,7 @@ def immediate_schedule(
     return attrs.evolve(decision, late=late, proof=NO_PROOF)
 
 
-def _plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
+def _decide_plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
     """Decide on pods about which a class and a node decide."""
     choice = batch.alone(batch.pods[0]) if len(batch.pods) == 1 else batch.plain_choice()
     bindings, looked_at = batch.bindings(choice), choice.looked_at
@@ -160,7 +160,7 @@ def _plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
             bindings, looked_at, proof = floor, None, batch.plain_proof(floor)
             room = room_after(batch.snapshot.free, floor)
             fragmentation = batch.fragmentation.of(batch.edge.nodes, room)
-    unplaced = batch.why_not(bindings, others(ordered, bindings))
+    unplaced = batch.why_not(bindings, without_binding(ordered, bindings))
     decision = batch.decision(bindings, unplaced, fragmentation, proof)
     certificates = batch.certificates(bindings, choice, proof)
     return attrs.evolve(decision, plain=True, looked_at=looked_at, certificates=certificates)

@@ -62,7 +62,7 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
             edge,
             cloud,
             batch.gain_at_edge(pod.workload, settling.edge[pod.workload]),
-            (_fragmentation if measured else _room_left)(batch, edge, pod.requests),
+            (_added_fragmentation if measured else _room_left)(batch, edge, pod.requests),
             company,
             penalties if differing is None else differing,
         )
@@ -72,7 +72,7 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
     return settling
 
 
-def _fragmentation(
+def _added_fragmentation(
     batch: Batch, edge: NodeRows, requests: Resources
 ) -> Callable[[Positions], Ints]:
     """Return the fragmentation that such a pod adds to rows of the edge."""

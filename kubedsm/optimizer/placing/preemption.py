@@ -98,10 +98,10 @@ class PreemptionSearch:
 
     def room_to_come(self) -> NodeName | None:
         """Return a node that accepts the pod without evictions once leaving pods are gone."""
-        for node in self._possible():
-            if not self._roomy(node, ()):
+        for node in self._possible_nodes():
+            if not self._has_room(node, ()):
                 continue
-            later = self._without(node.name, self._leave(node.name))
+            later = self._feasibility_without(node.name, self._leaving_pods(node.name))
             if later.rejection(self.pod, node.name) is None:
                 return node.name
         return None
@@ -109,7 +109,7 @@ class PreemptionSearch:
     def helps(self) -> bool:
         """Return whether evictions would make room anywhere."""
         return self.pod.pod_class.preempts and any(
-            self.on(node.name) is not None for node in self._possible()
+            self.on(node.name) is not None for node in self._possible_nodes()
         )
 
     def best(self, shunned: Collection[NodeName] = ()) -> Preemption | None:
@@ -118,40 +118,42 @@ class PreemptionSearch:
             return None
         most = max(CANDIDATES, int(CANDIDATES_SHARE * len(self.snapshot.nodes)))
         candidates: list[Preemption] = []
-        for node in self._possible():
+        for node in self._possible_nodes():
             found = None if node.name in shunned else self.on(node.name)
             if found is not None:
                 candidates.append(found)
             if len(candidates) == most:
                 break
-        return min(candidates, key=self._cost, default=None)
+        return min(candidates, key=self._cost_key, default=None)
 
     def on(self, name: NodeName) -> Preemption | None:
         """Return the preemption on that node, possibly without victims; None if impossible."""
         node = self.snapshot.nodes.get(name)
         if node is None or not self._is_open(node):
             return None
-        potential = sorted(self._potential_victims(name), key=_importance)
-        if not self._roomy(node, potential):
+        potential = sorted(self._potential_victims(name), key=_importance_key)
+        if not self._has_room(node, potential):
             return None
-        feasibility = self._without(name, (*self._leave(name), *potential))
+        feasibility = self._feasibility_without(name, (*self._leaving_pods(name), *potential))
         if feasibility.rejection(self.pod, name) is not None:
             return None
-        protected = self._protected(potential)
+        protected = self._protected_uids(potential)
         victims = []
-        for pod in sorted(potential, key=lambda pod: (pod.uid not in protected, *_importance(pod))):
+        for pod in sorted(
+            potential, key=lambda pod: (pod.uid not in protected, *_importance_key(pod))
+        ):
             back = feasibility.with_pod(pod, name)
             if back.rejection(self.pod, name) is None:
                 feasibility = back
             else:
                 victims.append(pod)
-        victims.sort(key=_importance, reverse=True)
+        victims.sort(key=_importance_key, reverse=True)
         return Preemption(name, tuple(victims), sum(pod.uid in protected for pod in victims))
 
-    def _possible(self) -> Iterator[Node]:
+    def _possible_nodes(self) -> Iterator[Node]:
         """Yield the nodes that could accept the pod if empty, most welcome first."""
         nodes = self.snapshot.nodes.values()
-        ordered = sorted(nodes, key=lambda node: (self._unwelcome(node.name), node.name))
+        ordered = sorted(nodes, key=lambda node: (self._is_unwelcome(node.name), node.name))
         for number, node in enumerate(ordered):
             if number and self.deadline.passed:
                 return
@@ -163,10 +165,10 @@ class PreemptionSearch:
         index = self.snapshot.index
         return bool(open_nodes(self.pod.pod_class, index)[index.positions[node.name]])
 
-    def _unwelcome(self, name: NodeName) -> bool:
+    def _is_unwelcome(self, name: NodeName) -> bool:
         return not (self._gains_at_the_edge and self.snapshot.nodes[name].tier is Tier.EDGE)
 
-    def _leave(self, name: NodeName) -> list[Pod]:
+    def _leaving_pods(self, name: NodeName) -> list[Pod]:
         return [p for p in self._on.get(name, ()) if p.terminating or p.uid in self.leaving]
 
     def _potential_victims(self, name: NodeName) -> Iterator[Pod]:
@@ -178,21 +180,21 @@ class PreemptionSearch:
             if pod.pod_class.priority < priority:
                 yield pod
 
-    def _roomy(self, node: Node, potential: Iterable[Pod]) -> bool:
+    def _has_room(self, node: Node, potential: Iterable[Pod]) -> bool:
         """Return whether the capacity would do, a quick test."""
         free = self.snapshot.free[node.name]
-        for pod in (*self._leave(node.name), *potential):
+        for pod in (*self._leaving_pods(node.name), *potential):
             free += pod.requests
         return not shortages(self.pod.requests, free)
 
-    def _without(self, name: NodeName, gone: Iterable[Pod]) -> Feasibility:
+    def _feasibility_without(self, name: NodeName, gone: Iterable[Pod]) -> Feasibility:
         """Return the rules without these pods, over that node alone if that is enough."""
-        feasibility = self._feasibility or Feasibility.of(self._narrowed(name))
+        feasibility = self._feasibility or Feasibility.of(self._narrow_snapshot(name))
         for pod in gone:
             feasibility = feasibility.without_pod(pod.uid)
         return feasibility
 
-    def _narrowed(self, name: NodeName) -> Snapshot:
+    def _narrow_snapshot(self, name: NodeName) -> Snapshot:
         snapshot = self.snapshot
         here = {pod.uid: pod for pod in self._on.get(name, ())}
         return attrs.evolve(
@@ -203,7 +205,7 @@ class PreemptionSearch:
             placed=dict.fromkeys(here, name),
         )
 
-    def _protected(self, pods: Iterable[Pod]) -> set[Uid]:
+    def _protected_uids(self, pods: Iterable[Pod]) -> set[Uid]:
         """Return the pods beyond their budgets, the most important charged first."""
         left = [budget.allowed for budget in self.budgets]
         protected = set()
@@ -215,13 +217,13 @@ class PreemptionSearch:
                         protected.add(pod.uid)
         return protected
 
-    def _cost(self, found: Preemption) -> tuple[int, bool, int, int, int, float, str]:
+    def _cost_key(self, found: Preemption) -> tuple[int, bool, int, int, int, float, str]:
         priorities = [pod.pod_class.priority for pod in found.victims]
         worst = max(priorities)
         started = min(p.created for p in found.victims if p.pod_class.priority == worst)
         return (
             found.violations,
-            self._unwelcome(found.node),
+            self._is_unwelcome(found.node),
             worst,
             sum(priority + _LEAST_PRIORITY for priority in priorities),
             len(priorities),
@@ -247,6 +249,6 @@ def makes_room(
     return not shortages(pod.requests, free)
 
 
-def _importance(pod: Pod) -> tuple[int, float, str, str]:
+def _importance_key(pod: Pod) -> tuple[int, float, str, str]:
     """Sort key: the most important pod first, by priority, then by age."""
     return -pod.pod_class.priority, pod.created, pod.namespace, pod.name

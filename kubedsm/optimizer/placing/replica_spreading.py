@@ -18,7 +18,14 @@ from kubedsm.model.model import NodeName, Pod, Workload
 from kubedsm.model.node_index import Codes, Mask, NodeIndex, NodeRows, Positions, Zone
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.replica_spread import ReplicaSpread, pairs, spreads
-from kubedsm.optimizer.matching.problem import Kind, Ladders, Packing, Targets, alike, least_totals
+from kubedsm.optimizer.matching.problem import (
+    Kind,
+    Ladders,
+    Packing,
+    Targets,
+    group_equal_rows,
+    least_totals,
+)
 from kubedsm.optimizer.matching.transport import Transport
 
 
@@ -41,7 +48,7 @@ class Crowds:
     ) -> Self:
         """open_to: nodes of the index that the kind may go to."""
         columns = {workload: column for column, workload in enumerate(workloads)}
-        group, crowds = _crowds(columns, nodes, spread)
+        group, crowds = _find_crowds(columns, nodes, spread)
         seen = np.unique(group[open_to])
         none = np.zeros(len(columns), dtype=np.int64)
         return cls(columns, group, crowds, crowds[seen].min(axis=0) if len(seen) else none)
@@ -85,7 +92,7 @@ class ReplicaLadders:
             of_kind = Crowds.of(kind.nodes & nodes.mask, sizes, nodes.index, spread)
             crowds.append(of_kind)
             numbers = []
-            for ladder in _steps(of_kind, list(sizes.values()), len(kind.pods), longest):
+            for ladder in _ladder_steps(of_kind, list(sizes.values()), len(kind.pods), longest):
                 number = known.setdefault(ladder.tobytes(), len(steps))
                 if number == len(steps):
                     steps.append(ladder)
@@ -99,7 +106,7 @@ class ReplicaLadders:
         return attrs.evolve(self.ladders, which=self.ladders.which[nodes.positions])
 
 
-def _steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> Ints:
+def _ladder_steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> Ints:
     """Return the ladder of each crowd; pods with constraints of their own cost nothing."""
     counts = np.array(sizes, dtype=np.int64)
     nth = np.arange(int(counts.sum())) - np.repeat(counts.cumsum() - counts, counts)
@@ -111,7 +118,7 @@ def _steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> In
     return steps
 
 
-def _crowds(
+def _find_crowds(
     workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
 ) -> tuple[Ints, Ints]:
     """Return the crowd of each node, and the crowds, a column for each workload."""
@@ -120,17 +127,17 @@ def _crowds(
     on_nodes = [spread.on_node.get(workload, none) for workload in workloads]
     in_zones = [spread.in_zone.get(workload, none) for workload in workloads]
     taken = sorted({at[name] for counts in on_nodes for name in counts if name in at})
-    by_zone = _filled(in_zones, {each: row for row, each in enumerate(zone.values)})
-    by_node = _filled(on_nodes, {nodes.names[node]: row for row, node in enumerate(taken)})
+    by_zone = _fill_matrix(in_zones, {each: row for row, each in enumerate(zone.values)})
+    by_node = _fill_matrix(on_nodes, {nodes.names[node]: row for row, node in enumerate(taken)})
     by_node += by_zone[zone.codes[taken]]
     group = zone.codes.copy()
     group[taken] = len(by_zone) + np.arange(len(taken))
     everything = np.concatenate((by_zone, by_node))
-    first, which = alike(everything)
+    first, which = group_equal_rows(everything)
     return which[group], everything[first]
 
 
-def _filled(columns: Sequence[Counter[Any]], rows: Mapping[Any, int]) -> Ints:
+def _fill_matrix(columns: Sequence[Counter[Any]], rows: Mapping[Any, int]) -> Ints:
     """Return the numbers in these columns that have a row."""
     filled = np.zeros((len(rows), len(columns)), dtype=np.int64)
     for column, counts in enumerate(columns):
@@ -177,7 +184,9 @@ class DealtTier:
             for pod in pods[:number]:
                 members.setdefault((kind, pod.workload if spreads(pod) else None), []).append(pod)
             if members:
-                tier._deal(kind, {group: len(of_group) for group, of_group in members.items()})
+                tier._assign_kind(
+                    kind, {group: len(of_group) for group, of_group in members.items()}
+                )
                 tier.members |= members
         return tier
 
@@ -191,27 +200,27 @@ class DealtTier:
     @property
     def targets(self) -> Targets:
         return tuple(
-            (pod, self._name(node))
+            (pod, self._name_of(node))
             for group, pods in self.members.items()
             for pod, node in zip(pods, sorted(self.places[group].elements()), strict=True)
         )
 
-    def _name(self, node: int) -> NodeName:
+    def _name_of(self, node: int) -> NodeName:
         rows = self.packing.rows
         name: NodeName = rows.index.names[rows.positions[node]]
         return name
 
-    def _deal(self, kind: int, sizes: dict[_Group, int]) -> None:
+    def _assign_kind(self, kind: int, sizes: dict[_Group, int]) -> None:
         nodes = np.flatnonzero(self.loads[:, kind])
         slots = self.loads[nodes, kind]
-        shares = self._shares(nodes, sizes, slots) if len(sizes) > 1 else slots[None]
+        shares = self._share_places(nodes, sizes, slots) if len(sizes) > 1 else slots[None]
         for group, share in zip(sizes, shares, strict=True):
             self.places[group] = Counter()
             for at in np.flatnonzero(share).tolist():
-                self._put(group, int(nodes[at]), int(share[at]))
+                self._put_pods(group, int(nodes[at]), int(share[at]))
 
-    def _shares(self, nodes: Ints, sizes: dict[_Group, int], slots: Ints) -> Ints:
-        crowds = np.array([self._company(workload)[nodes] for _, workload in sizes])
+    def _share_places(self, nodes: Ints, sizes: dict[_Group, int], slots: Ints) -> Ints:
+        crowds = np.array([self._company_of(workload)[nodes] for _, workload in sizes])
         transport = Transport(
             # What a pod costs wherever it goes tells nothing apart.
             crowds - crowds.min(axis=1, keepdims=True),
@@ -220,7 +229,7 @@ class DealtTier:
         )
         return transport.dealt(np.array(list(sizes.values()), dtype=np.int64), slots)
 
-    def _company(self, workload: Workload | None) -> Ints:
+    def _company_of(self, workload: Workload | None) -> Ints:
         """Return N, the cost of one more pod of the workload on each node."""
         rows = self.packing.rows
         if workload is None:
@@ -228,11 +237,11 @@ class DealtTier:
         company: Ints = self.spread.by_node(workload, rows.index)[rows.positions]
         return company
 
-    def _put(self, group: _Group, node: int, number: int) -> None:
+    def _put_pods(self, group: _Group, node: int, number: int) -> None:
         _, workload = group
         self.places[group][node] += number
         if workload is not None:
-            self.spread.put(workload, self._name(node), number)
+            self.spread.put(workload, self._name_of(node), number)
 
     def even_out(self, deadline: Deadline) -> int:
         """Local search: migrate pods to nodes with less company; return the number of migrations.
@@ -252,12 +261,12 @@ class DealtTier:
     def _even_out(self, group: _Group, room: Ints) -> int:
         """Improve each pod of the group, where it fits with no greater penalty."""
         (kind, workload), packing, places = group, self.packing, self.places[group]
-        if workload is None or not self._crowded(workload, places):
+        if workload is None or not self._is_crowded(workload, places):
             return 0
         moves, requests = 0, packing.requests[kind]
         penalties, most = packing.penalties[:, kind], packing.most[:, kind]
         fits = (self.loads[:, kind] < most) & (room >= requests).all(axis=1)
-        company = self._company(workload)
+        company = self._company_of(workload)
         for node in sorted(+places):
             while places[node]:
                 # It is no company to itself, on its node and in its zone.
@@ -270,7 +279,7 @@ class DealtTier:
                     break
                 moves += 1
                 for at, by in ((node, -1), (best, 1)):
-                    self._put(group, at, by)
+                    self._put_pods(group, at, by)
                     self.loads[at, kind] += by
                     room[at] -= by * requests
                     fits[at] = self.loads[at, kind] < most[at] and (room[at] >= requests).all()
@@ -278,18 +287,18 @@ class DealtTier:
                     company[self.codes == self.codes[at]] += by
         return moves
 
-    def _crowded(self, workload: Workload, nodes: Iterable[int]) -> bool:
+    def _is_crowded(self, workload: Workload, nodes: Iterable[int]) -> bool:
         """Return whether a pod of the workload on these nodes could have less company, by zones."""
         spread, in_zone = self.spread, self.spread.in_zone[workload]
         least = min(in_zone[zone] for zone in self.zones)
-        for name in map(self._name, nodes):
+        for name in map(self._name_of, nodes):
             there = in_zone[spread.zones[name]]
             if spread.on_node[workload][name] + there - 2 > least - (there == least):
                 return True
         return False
 
 
-def reached(
+def is_optimally_spread(
     replicas: ReplicaLadders, tiers: Sequence[DealtTier], bounds: Sequence[int]
 ) -> tuple[bool, bool]:
     """Return whether the assignment is optimal, and whether the first tier's ladders prove that.
@@ -300,15 +309,15 @@ def reached(
     for tier in tiers:
         for kind, workload, number in tier.sizes:
             cost -= number * replicas.crowds[kind].everywhere(workload)
-    cost -= sum(_even(number, zones) for number, zones in _by_zones(tiers))
+    cost -= sum(_even_pairs(number, zones) for number, zones in _by_zones(tiers))
     if cost == sum(bounds):
         return True, True
-    apart = [_apart(replicas, tier) for tier in tiers]
+    apart = [_cost_apart(replicas, tier) for tier in tiers]
     least = cost == sum(map(max, bounds, apart))
     return least, least and bounds[0] >= apart[0]
 
 
-def _apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
+def _cost_apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
     """Return the cost of the tier if each workload had all capacity."""
     positions, feasible = tier.packing.rows.positions, tier.packing.feasible
     times = [
@@ -335,7 +344,7 @@ def _by_zones(tiers: Sequence[DealtTier]) -> Iterator[tuple[int, int]]:
         yield from ((number, len(zones)) for number in of_workloads.values())
 
 
-def _even(number: int, domains: int) -> int:
+def _even_pairs(number: int, domains: int) -> int:
     """Return the least pairs of `number` replicas in these domains."""
     each, more = divmod(number, domains)
     return more * pairs(each + 1) + (domains - more) * pairs(each)

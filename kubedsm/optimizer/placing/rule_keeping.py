@@ -41,7 +41,7 @@ class _Start:
     domain: Mask | None = None
 
 
-def begun_anew(
+def restart_batch(
     batch: Settling,
     ordered: Sequence[Pod],
     wanted: Mapping[Uid, NodeName],
@@ -61,17 +61,17 @@ def begun_anew(
 
     best, enough = batch, served(most)
     try:
-        for start in _starts(batch, ordered, wanted, begin):
+        for start in _list_starts(batch, ordered, wanted, begin):
             if served(best.placed) >= enough:
                 break
-            for other in _begun(start, ordered, begin):
+            for other in _restart_rounds(start, ordered, begin):
                 best = max(best, other, key=lambda b: served(b.placed))
     except OutOfTimeError:
         pass
     return best
 
 
-def _begun(
+def _restart_rounds(
     start: _Start, ordered: Sequence[Pod], begin: Callable[[], Settling]
 ) -> Iterator[Settling]:
     """Yield the results, each time with formerly unplaced pods first."""
@@ -104,7 +104,7 @@ def _oldest_first(batch: Settling, ordered: Iterable[Pod]) -> dict[Uid, NodeName
     return {alike[batch.open.like(p)].popleft().uid: node for p, node in batch.placed.values()}
 
 
-def _starts(
+def _list_starts(
     batch: Settling,
     ordered: Sequence[Pod],
     wanted: Mapping[Uid, NodeName],
@@ -138,7 +138,7 @@ def _most_holding(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]
     order = np.lexsort((~on_edge, column.codes))
     held = np.zeros((2, len(column.values)), dtype=np.int64)
     taken: defaultdict[str, Ints] = defaultdict(lambda: np.zeros(len(order), dtype=np.int64))
-    for alike in _alike(group, batch):
+    for alike in _group_alike(group, batch):
         fits = np.where(batch.open.feasibility.openable(alike[0]), len(alike), 0)
         asked = {name: amount for name, amount in alike[0].requests.items() if amount}
         for name, amount in asked.items():
@@ -156,7 +156,7 @@ def _most_holding(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]
     return [column.codes == code for code in best[:_DOMAINS].tolist() if held[0, code]]
 
 
-def _alike(pods: Iterable[Pod], batch: Settling) -> list[list[Pod]]:
+def _group_alike(pods: Iterable[Pod], batch: Settling) -> list[list[Pod]]:
     """Return groups of equal pods, large pods first."""
     alike: dict[EquivalenceClass, list[Pod]] = {}
     for pod in pods:
@@ -200,7 +200,9 @@ def keep_rules(
     left_over = list(left_over)
     concerned = (*(pod for pod, _ in planned), *left_over)
     if not any(speaks_of_others(pod.pod_class) for pod in concerned):
-        return Kept(tuple(planned), _rejections(feasibility, planned, left_over), as_planned=True)
+        return Kept(
+            tuple(planned), _list_rejections(feasibility, planned, left_over), as_planned=True
+        )
     wanted = {pod.uid: node for pod, node in planned}
     ordered = sorted(concerned, key=serving_order)
     ordered.sort(key=turn, reverse=True)
@@ -225,7 +227,7 @@ def keep_rules(
     try:
         for levels in ([ordered], by_turn) if proven and len(by_turn) > 1 else (by_turn,):
             batch = begun()
-            _settle(batch, levels, wanted)
+            _settle_levels(batch, levels, wanted)
             if batch.homes == wanted:
                 break
     except OutOfTimeError:
@@ -236,7 +238,7 @@ def keep_rules(
     as_planned = settled and batch.homes == wanted
     if anew and settled and not as_planned:
         most = wanted if proven else {pod.uid for pod in ordered}
-        batch = begun_anew(batch, ordered, wanted, most, lambda: begun(forgetful=True))
+        batch = restart_batch(batch, ordered, wanted, most, lambda: begun(forgetful=True))
     out = [pod for pod in ordered if pod.uid not in batch.placed]
     return Kept(
         tuple(batch.placed.values()),
@@ -246,7 +248,7 @@ def keep_rules(
     )
 
 
-def _settle(
+def _settle_levels(
     batch: Settling, levels: Sequence[Sequence[Pod]], wanted: Mapping[Uid, NodeName]
 ) -> None:
     """Settle one level after the other; raise OutOfTimeError."""
@@ -264,7 +266,7 @@ def _settle(
         pass
 
 
-def _rejections(
+def _list_rejections(
     feasibility: Feasibility, placed: Iterable[Placed], left_over: Sequence[Pod]
 ) -> dict[Uid, dict[NodeName, Rejection]]:
     if left_over:

@@ -8,15 +8,21 @@ from kubedsm.model.model import Pod
 from kubedsm.model.node_index import Mask
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Kind, Packing
-from kubedsm.optimizer.placing.batch import Batch, others
-from kubedsm.optimizer.placing.batch_kinds import judged_kinds
+from kubedsm.optimizer.placing.batch import Batch, without_binding
+from kubedsm.optimizer.placing.batch_kinds import group_ruled_kinds
 from kubedsm.optimizer.placing.batch_mip import Also
 from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, room_after
 from kubedsm.optimizer.placing.one_at_a_time import place_one_at_a_time
 from kubedsm.optimizer.placing.proof import Proof
 from kubedsm.optimizer.placing.rule_keeping import Kept, keep_rules
-from kubedsm.optimizer.placing.ruled_mip import Attempt, RuleRows, few_of_each, solved, solved_again
-from kubedsm.optimizer.placing.split import demands
+from kubedsm.optimizer.placing.ruled_mip import (
+    Attempt,
+    RuleRows,
+    iterate_solved,
+    sample_classes,
+    solve_with_rules,
+)
+from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.in_order import MOST_VARIABLES
 from kubedsm.plugins.feasibility import Feasibility
 
@@ -76,10 +82,10 @@ class _Ruled:
         return (indifferent, True) if indifferent.proven or better else (choice, False)
 
     def judged(self, **how: bool) -> tuple[Kind, ...]:
-        """Return the kinds of the batch, see `judged_kinds`."""
+        """Return the kinds of the batch, see `group_ruled_kinds`."""
         batch = self.batch
         surroundings = batch.snapshot.surroundings
-        return judged_kinds(batch.pods, self.feasibility, surroundings, batch.ranks, **how)
+        return group_ruled_kinds(batch.pods, self.feasibility, surroundings, batch.ranks, **how)
 
     def kept(self, choice: Choice, *, anew: bool) -> Kept:
         """Return what the rules between pods leave of a choice."""
@@ -88,7 +94,7 @@ class _Ruled:
             self.feasibility,
             self.batch.snapshot.surroundings,
             [(binding.pod, binding.node) for binding in bindings],
-            others(self.batch.pods, bindings),
+            without_binding(self.batch.pods, bindings),
             self.batch.gain_at_edge,
             self.batch.turn,
             self.batch.bounds.deadline,
@@ -110,17 +116,17 @@ class _Ruled:
             part = attrs.evolve(bounds, deadline=bounds.deadline.part(0.5))
             likes = [self.feasibility.equivalence(kind.pods[0]) for kind in batch_kinds]
             some = self.feasibility.index.named(node for _, node in first.kept.placed)
-            few = few_of_each(whole, likes, self.feasibility.scene, _MANY // len(batch_kinds))
+            few = sample_classes(whole, likes, self.feasibility.scene, _MANY // len(batch_kinds))
             some[rows.positions[few]] = True
-            for attempt in self._solved_on(some, batch_kinds, first, part):
+            for attempt in self._solve_on(some, batch_kinds, first, part):
                 yield attrs.evolve(attempt, bounding=False)
         if len(rows.positions) * len(batch_kinds) <= MOST_VARIABLES:
             every = self.feasibility.index.every()
-            yield from self._solved_on(every, batch_kinds, first, bounds)
+            yield from self._solve_on(every, batch_kinds, first, bounds)
         if not self.batch.bounds.deadline.passed:
             yield Attempt(first.choice, self.kept(first.choice, anew=True))
 
-    def _solved_on(
+    def _solve_on(
         self,
         nodes: Mask,
         batch_kinds: Sequence[Kind],
@@ -129,10 +135,10 @@ class _Ruled:
     ) -> Iterator[Attempt]:
         edge = Packing.of(batch_kinds, self.batch.edge.only(nodes))
         cloud = Packing.of(batch_kinds, self.batch.cloud.only(nodes))
-        members = demands(edge, self.batch.shares, self.batch.promises, self.batch.objective)
+        members = list_demands(edge, self.batch.shares, self.batch.promises, self.batch.objective)
 
         def choose(also: Also, begun: Kept) -> Choice | None:
-            return solved(
+            return solve_with_rules(
                 edge,
                 cloud,
                 members,
@@ -149,7 +155,7 @@ class _Ruled:
 
         rules = RuleRows.of(self.feasibility, edge, cloud)
         like = self.feasibility.equivalence
-        return solved_again(first, rules, like, choose, keep, bounds.deadline)
+        return iterate_solved(first, rules, like, choose, keep, bounds.deadline)
 
     def merit(self, attempt: Attempt) -> tuple[object, ...]:
         """Sort key of attempts: soundness comes before QoS, unless time was too short."""

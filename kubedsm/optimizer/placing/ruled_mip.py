@@ -26,14 +26,14 @@ from kubedsm.optimizer.placing.batch_mip import (
     QOS,
     Also,
     IntegerChoice,
-    integer_choice,
-    proof_of,
+    build_programme,
+    derive_proof,
 )
-from kubedsm.optimizer.placing.decision import Choice, by_pick
+from kubedsm.optimizer.placing.decision import Choice, split_by_pick
 from kubedsm.optimizer.placing.replica_spreading import DealtTier
 from kubedsm.optimizer.placing.rule_keeping import Kept
 from kubedsm.optimizer.placing.split import Demand
-from kubedsm.optimizer.programming.in_order import maximised_in_order
+from kubedsm.optimizer.programming.in_order import maximise_in_order
 from kubedsm.optimizer.programming.programme import UNBOUNDED, Rows
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.ports import clash
@@ -79,7 +79,7 @@ class RuleRows:
     @property
     def lenient(self) -> bool:
         """True if pods without a spread constraint may break it by coming later."""
-        return any(not set(rule.covered).issubset(rule.holders) for rule in self._uneven())
+        return any(not set(rule.covered).issubset(rule.holders) for rule in self._list_even())
 
     def add(self, rows: Rows, y: Ints, concerned: Collection[EquivalenceClass]) -> None:
         """Add rows for all rules of, or about, one of these classes.
@@ -88,7 +88,7 @@ class RuleRows:
         """
         about = {k for k, like in enumerate(self.likes) if like in concerned}
         rules: Iterable[_Apart | _Even | _Together]
-        rules = *self._apart(), *self._uneven(), *self._groups()
+        rules = *self._list_apart(), *self._list_even(), *self._list_together()
         for rule in rules:
             if not about.isdisjoint((*rule.holders, *rule.covered)):
                 rule.add(self, rows, y)
@@ -102,7 +102,7 @@ class RuleRows:
         codes: Codes = self.scene.nodes.label(key).codes[self.positions]
         return codes
 
-    def _covered(self, *selections: Selection) -> _Kinds:
+    def _list_covered(self, *selections: Selection) -> _Kinds:
         return [
             k
             for k, like in enumerate(self.likes)
@@ -112,7 +112,7 @@ class RuleRows:
             )
         ]
 
-    def _held(self, of: Callable[[EquivalenceClass], Iterable["_T"]]) -> dict["_T", _Kinds]:
+    def _list_holders(self, of: Callable[[EquivalenceClass], Iterable["_T"]]) -> dict["_T", _Kinds]:
         """Return which kinds have which property."""
         held: dict[_T, _Kinds] = {}
         for k, like in enumerate(self.likes):
@@ -120,16 +120,16 @@ class RuleRows:
                 held.setdefault(what, []).append(k)
         return held
 
-    def _apart(self) -> Iterator["_Apart"]:
-        for term, holders in self._held(lambda like: like.rules.anti_affinity).items():
-            covered = self._covered(Selection.of(term))
+    def _list_apart(self) -> Iterator["_Apart"]:
+        for term, holders in self._list_holders(lambda like: like.rules.anti_affinity).items():
+            covered = self._list_covered(Selection.of(term))
             yield _Apart(self.codes(term.topology_key), holders, covered)
         each = np.arange(1, len(self.positions) + 1)
-        ports = self._held(lambda like: like.rules.ports)
+        ports = self._list_holders(lambda like: like.rules.ports)
         for port, holders in ports.items():
             clashing = {k for other, of in ports.items() if clash(port, other) for k in of}
             yield _Apart(each, holders, sorted(clashing))
-        disks = self._held(lambda like: like.rules.disks)
+        disks = self._list_holders(lambda like: like.rules.disks)
         for disk, holders in disks.items():
             clashing = {
                 k
@@ -139,25 +139,25 @@ class RuleRows:
                 for k in of
             }
             yield _Apart(each, holders, sorted(clashing))
-        for claim, holders in self._held(lambda like: like.rules.claim_keys).items():
+        for claim, holders in self._list_holders(lambda like: like.rules.claim_keys).items():
             if any(c.once_per_pod for c in self.scene.surroundings.claims_at((claim,))):
                 yield _Apart(np.ones_like(each), holders, holders)
 
-    def _uneven(self) -> Iterator["_Even"]:
+    def _list_even(self) -> Iterator["_Even"]:
         found: dict[tuple[SpreadConstraint, bytes], _Even] = {}
         for k, like in enumerate(self.likes):
             for constraint, domains in domains_of(like, self.scene):
                 key = constraint, domains.counted.tobytes()
                 if key not in found:
-                    covered = self._covered(domains.selection)
+                    covered = self._list_covered(domains.selection)
                     found[key] = _Even(constraint.max_skew, domains, [], covered)
                 found[key].holders.append(k)
         yield from found.values()
 
-    def _groups(self) -> Iterator["_Together"]:
-        for terms, holders in self._held(lambda like: [like.rules.affinity]).items():
+    def _list_together(self) -> Iterator["_Together"]:
+        for terms, holders in self._list_holders(lambda like: [like.rules.affinity]).items():
             if terms:
-                yield _Together(terms, holders, self._covered(*map(Selection.of, terms)))
+                yield _Together(terms, holders, self._list_covered(*map(Selection.of, terms)))
 
 
 @attrs.frozen(eq=False)
@@ -269,7 +269,7 @@ def _by_domain(codes: Codes) -> Iterator[Positions]:
         yield np.flatnonzero(codes == code)
 
 
-def few_of_each(
+def sample_classes(
     packing: Packing, likes: Iterable[EquivalenceClass], scene: Scene, few: int
 ) -> Mask:
     """Return N, up to `few` nodes of each node class, for programmes with too many nodes.
@@ -291,10 +291,10 @@ def few_of_each(
     }
     sorts += [scene.residents.counts(look)[None, positions] for look in looks if look]
     _, sort = np.unique(np.concatenate(sorts), axis=1, return_inverse=True)
-    return _number(sort.ravel()).argsort(kind="stable").argsort() < few
+    return _count_before(sort.ravel()).argsort(kind="stable").argsort() < few
 
 
-def _number(sort: Ints) -> Ints:
+def _count_before(sort: Ints) -> Ints:
     """Return the number of equal values before each."""
     order = sort.argsort(kind="stable")
     first = np.searchsorted(sort[order], sort[order])
@@ -325,7 +325,7 @@ class Keep(Protocol):
     def __call__(self, choice: Choice, *, anew: bool) -> Kept: ...
 
 
-def solved_again(
+def iterate_solved(
     first: Attempt,
     rule_rows: RuleRows,
     like: Callable[[Pod], EquivalenceClass],
@@ -356,7 +356,7 @@ def solved_again(
             in_the_way |= more
 
 
-def solved(
+def solve_with_rules(
     edge: Packing,
     cloud: Packing,
     members: Sequence[Demand],
@@ -370,14 +370,14 @@ def solved(
     """Return the solver's choice, no worse than the start; None without an answer."""
     if bounds.solver is None:
         return None
-    made = integer_choice(edge, cloud, members, objective, also)
-    hint = _completed(made, _loads(edge, cloud, begun), bounds)
-    found = maximised_in_order(made.programme, made.goals, bounds.solver, bounds.deadline, hint)
+    made = build_programme(edge, cloud, members, objective, also)
+    hint = _complete_values(made, _count_loads(edge, cloud, begun), bounds)
+    found = maximise_in_order(made.programme, made.goals, bounds.solver, bounds.deadline, hint)
     if found.values is None:
         return None
     loads = found.values[made.loads]
     on_edge, in_cloud = loads[: len(edge.nodes)], loads[len(edge.nodes) :]
-    chosen, others = by_pick(edge, made.picks(found.values))
+    chosen, others = split_by_pick(edge, made.picks(found.values))
     parts = (edge, on_edge, chosen), (cloud, in_cloud, others)
     if spread is None:
         at_edge, at_cloud = (packing.targets(of, pods) for packing, of, pods in parts)
@@ -385,12 +385,12 @@ def solved(
         there = spread.copy()
         at_edge, at_cloud = (DealtTier.of(*part, there).targets for part in parts)
     fragmented = fragmentation.costs(edge.axes, edge.allocatable, edge.room_after(on_edge))
-    proof = proof_of(found.certificates)
+    proof = derive_proof(found.certificates)
     told = tuple(c for c in found.certificates if c.goal in (PLACED, QOS) and not c.proven)
     return Choice(at_edge, at_cloud, int(fragmented.sum()), proof, told)
 
 
-def _loads(edge: Packing, cloud: Packing, kept: Kept) -> Ints:
+def _count_loads(edge: Packing, cloud: Packing, kept: Kept) -> Ints:
     """Return N x S of edge and cloud."""
     rows = {node.name: at for at, node in enumerate((*edge.nodes, *cloud.nodes))}
     kinds = {pod.uid: number for number, kind in enumerate(edge.kinds) for pod in kind.pods}
@@ -401,7 +401,7 @@ def _loads(edge: Packing, cloud: Packing, kept: Kept) -> Ints:
     return loads
 
 
-def _completed(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | None:
+def _complete_values(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | None:
     """Return all values for these loads; None if the programme does not allow them."""
     upper = made.programme.upper.copy()
     if bounds.solver is None or (loads > upper[made.loads]).any():

@@ -73,17 +73,17 @@ class OpenNodes:
         steps = len(self._steps)
         mask, seen = self._masks.get(like, (None, steps))
         if mask is not None and seen < steps:
-            mask = self._after(mask, like, seen)
+            mask = self._update_mask(mask, like, seen)
         if mask is None:
             mask = self.feasibility.otherwise_open(pod)
         self._masks[like] = mask, steps
         return mask
 
-    def _after(self, mask: Mask, like: EquivalenceClass, seen: int) -> Mask | None:
+    def _update_mask(self, mask: Mask, like: EquivalenceClass, seen: int) -> Mask | None:
         """Return the mask after the steps since then; None if rules must be evaluated again."""
         index = self._known.index
         for pod, node, came in self._steps[seen:]:
-            keys = self._closed(self._likes[pod.uid], like)
+            keys = self._closed_keys(self._likes[pod.uid], like)
             if keys is None or (keys and not came):
                 return None
             for key in keys:
@@ -110,7 +110,9 @@ class OpenNodes:
     def take(self, pod: Pod, node: NodeName) -> None:
         self._steps.append((pod, node, False))
 
-    def _closed(self, comer: EquivalenceClass, like: EquivalenceClass) -> frozenset[str] | None:
+    def _closed_keys(
+        self, comer: EquivalenceClass, like: EquivalenceClass
+    ) -> frozenset[str] | None:
         """Return the node labels by which an arrival closes nodes to the other class, if that is
         all.
 
@@ -118,20 +120,20 @@ class OpenNodes:
         """
         pair = comer, like
         if pair not in self._closing:
-            self._closing[pair] = self._effect(comer, like)
+            self._closing[pair] = self._effect_of(comer, like)
         return self._closing[pair]
 
-    def _effect(self, comer: EquivalenceClass, like: EquivalenceClass) -> frozenset[str] | None:
+    def _effect_of(self, comer: EquivalenceClass, like: EquivalenceClass) -> frozenset[str] | None:
         theirs, own = comer.rules, like.rules
         if any(a and b for a, b in zip(_taken(comer), _taken(like), strict=True)):
             return None
-        if own.affinity and all(self._about(term, comer) for term in own.affinity):
+        if own.affinity and all(self._is_about(term, comer) for term in own.affinity):
             return None
-        near = [term.topology_key for term in own.anti_affinity if self._about(term, comer)]
-        away = [term.topology_key for term in theirs.anti_affinity if self._about(term, like)]
+        near = [term.topology_key for term in own.anti_affinity if self._is_about(term, comer)]
+        away = [term.topology_key for term in theirs.anti_affinity if self._is_about(term, like)]
         return frozenset((*near, *away))
 
-    def _about(self, term: PodAffinityTerm, like: EquivalenceClass) -> bool:
+    def _is_about(self, term: PodAffinityTerm, like: EquivalenceClass) -> bool:
         selection = Selection.of(term)
         return selection.covers(like.namespace, like.label_map(), self._surroundings)
 
@@ -208,23 +210,23 @@ class Settling:
         """
         waiting = sorted(planned, key=lambda e: bool(_topology_keys(e[0].pod_class.rules)))
         for pod, node in waiting:
-            self._want(pod, node)
+            self._count_wanted(pod, node)
         try:
             while waiting := self._as_planned(waiting):
                 for index, (pod, node) in enumerate(waiting):
-                    self._want(pod, node, -1)
+                    self._count_wanted(pod, node, -1)
                     best = self._best_node(pod)
                     if best is not None:
                         self.put(pod, best)
                         del waiting[index]
                         break
-                    self._want(pod, node)
+                    self._count_wanted(pod, node)
                 else:
                     return
         finally:
             self.wanted.clear()
 
-    def _want(self, pod: Pod, node: NodeName, times: int = 1) -> None:
+    def _count_wanted(self, pod: Pod, node: NodeName, times: int = 1) -> None:
         for resource, amount in pod.requests.items():
             if resource not in self.wanted:
                 self.wanted[resource] = np.zeros(len(self.nodes), dtype=np.int64)
@@ -238,9 +240,9 @@ class Settling:
             left = []
             for pod, node in waiting:
                 self.deadline.check()
-                if self._allows(pod, node):
+                if self._is_allowed(pod, node):
                     if self.wanted:
-                        self._want(pod, node, -1)
+                        self._count_wanted(pod, node, -1)
                     self.put(pod, node)
                     progress = True
                 else:
@@ -248,7 +250,7 @@ class Settling:
             waiting = left
         return waiting
 
-    def _allows(self, pod: Pod, node: NodeName) -> bool:
+    def _is_allowed(self, pod: Pod, node: NodeName) -> bool:
         """Return whether the rules allow the pod there, its own and, if required, those of
         others.
         """
@@ -278,14 +280,16 @@ class Settling:
 
     def promote(self) -> None:
         """Bring cloud pods to free edge capacity if that gains QoS and no rule depends on them."""
-        looks = {look for pod, _ in self.placed.values() for look in _looks(pod.pod_class.rules)}
+        looks = {
+            look for pod, _ in self.placed.values() for look in _selections_of(pod.pod_class.rules)
+        }
         for pod, node in tuple(self.placed.values()):
             gain = self.gain(pod.workload, self.edge[pod.workload])
             if self.on_edge[self.nodes.positions[node]] or gain <= 0:
                 continue
             if any(s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks):
                 continue
-            self._take(pod)
+            self._take_out(pod)
             best = self._best_node(pod)
             better = best is not None and self.on_edge[self.nodes.positions[best]]
             self.put(pod, best if best is not None and better else node)
@@ -295,23 +299,23 @@ class Settling:
         wanted = {**wanted, **self.homes}
         if self.disordered:
             for pod, _ in tuple(self.placed.values()):
-                self._take(pod)
+                self._take_out(pod)
         self.deadline = NO_DEADLINE
         for pod in pods:
             if pod.uid not in self.placed:
-                self._place(pod, wanted)
+                self._place_pod(pod, wanted)
 
     def place_in_line(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
         """Place each pod as it comes, and retry unplaced ones after each arrival."""
         waiting: list[Pod] = []
         for pod in pods:
-            self._place(pod, wanted)
+            self._place_pod(pod, wanted)
             waiting = [p for p in (*waiting, pod) if p.uid not in self.placed]
             self.retry(waiting)
 
-    def _place(self, pod: Pod, wanted: Mapping[Uid, NodeName]) -> None:
+    def _place_pod(self, pod: Pod, wanted: Mapping[Uid, NodeName]) -> None:
         node = wanted.get(pod.uid)
-        if node is None or not self._allows(pod, node):
+        if node is None or not self._is_allowed(pod, node):
             node = self._best_node(pod)
         if node is not None:
             self.put(pod, node)
@@ -333,15 +337,15 @@ class Settling:
         if not self.doubtful:
             return False
         moved = took = False
-        while broken := self._broken():
+        while broken := self._find_broken():
             moved = True
-            culprit = self._culprit(broken)
+            culprit = self._find_culprit(broken)
             pod = culprit or broken
             if culprit:
                 spread = broken.pod_class.rules.spread
                 self.upset[pod.uid] = _SPREAD if spread else "InterPodAffinity"
-            self._avoid(pod, broken)
-            self._take(pod)
+            self._avoid_domain(pod, broken)
+            self._take_out(pod)
             node = self._best_node(pod)
             if node is None:
                 took = True
@@ -353,9 +357,9 @@ class Settling:
     @property
     def sound(self) -> bool:
         """True if all pods keep their rules."""
-        return self._broken() is None
+        return self._find_broken() is None
 
-    def _avoid(self, pod: Pod, broken: Pod) -> None:
+    def _avoid_domain(self, pod: Pod, broken: Pod) -> None:
         """Exclude the pod from the domain of its node, for the sake of the other pod."""
         at = self.nodes.positions[self.placed[pod.uid][1]]
         near = self.nodes.every()
@@ -367,7 +371,7 @@ class Settling:
         if len(avoided) > _TRIES:
             avoided.append(self.nodes.every())
 
-    def _broken(self) -> Pod | None:
+    def _find_broken(self) -> Pod | None:
         """Return the first pod whose rules others have broken."""
         sound: set[tuple[EquivalenceClass, tuple[str | None, ...]]] = set()
         even = self.skews.all_kept
@@ -387,9 +391,9 @@ class Settling:
                 sound.add(domains)
         return None
 
-    def _culprit(self, broken: Pod) -> Pod | None:
+    def _find_culprit(self, broken: Pod) -> Pod | None:
         """Return the last pod of a lesser turn that the pod's rules concern."""
-        looks = tuple(_looks(broken.pod_class.rules))
+        looks = tuple(_selections_of(broken.pod_class.rules))
         for pod, _ in reversed(self.placed.values()):
             if self.turn(pod) < self.turn(broken) and any(
                 s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks
@@ -401,30 +405,31 @@ class Settling:
         """Place all pods again in an order that the rules allow; return whether any is left out."""
         waiting = list(self.placed.values())
         for pod, _ in waiting:
-            self._take(pod)
+            self._take_out(pod)
         left = self._as_planned(waiting)
         self.disordered = False
         return bool(left)
 
     def put(self, pod: Pod, node: NodeName) -> None:
-        self._count(pod, node, 1)
+        self._count_pod(pod, node, 1)
         self.open.put(pod, node)
         self.placed[pod.uid] = pod, node
         self.doubtful = True
         for like in tuple(self.nowhere):
             if any(
-                s.covers(pod.namespace, pod.labels, self.surroundings) for s in _looks(like.rules)
+                s.covers(pod.namespace, pod.labels, self.surroundings)
+                for s in _selections_of(like.rules)
             ):
                 self.nowhere.discard(like)
 
-    def _take(self, pod: Pod) -> None:
+    def _take_out(self, pod: Pod) -> None:
         _, node = self.placed.pop(pod.uid)
-        self._count(pod, node, -1)
+        self._count_pod(pod, node, -1)
         self.open.take(pod, node)
         self.doubtful = self.disordered = True
         self.nowhere.clear()
 
-    def _count(self, pod: Pod, node: NodeName, by: int) -> None:
+    def _count_pod(self, pod: Pod, node: NodeName, by: int) -> None:
         at, turn = self.nodes.positions[node], self.turn(pod)
         free = self.room.of(at)
         self.room = self.room.changed(at, free - pod.requests if by > 0 else free + pod.requests)
@@ -453,7 +458,7 @@ class Settling:
         for near in self.avoided.get(pod.uid, ()):
             taking &= ~near
         best = np.flatnonzero(taking)
-        return self._first(pod, best) if len(best) else None
+        return self._first_of(pod, best) if len(best) else None
 
     def open_to(self, pod: Pod) -> Mask | None:
         """Return the nodes that take the pod next to those placed so far; None without any."""
@@ -466,24 +471,24 @@ class Settling:
             return None
         return taking
 
-    def _first(self, pod: Pod, nodes: Positions) -> NodeName:
+    def _first_of(self, pod: Pod, nodes: Positions) -> NodeName:
         penalties = self.open.penalties(pod, nodes)
         if pod.uid in self.drawn:
-            nodes = _least(nodes, ~self.drawn[pod.uid][nodes])
-        nodes = _least(nodes, self._needed(pod, nodes))
+            nodes = _keep_cheapest(nodes, ~self.drawn[pod.uid][nodes])
+        nodes = _keep_cheapest(nodes, self._lacks_capacity(pod, nodes))
         if gain := self.gain(pod.workload, self.edge[pod.workload]):
-            nodes = _least(nodes, self.on_edge[nodes] ^ (gain > 0))
+            nodes = _keep_cheapest(nodes, self.on_edge[nodes] ^ (gain > 0))
         if penalties is not None:
-            nodes = _least(nodes, penalties[nodes])
+            nodes = _keep_cheapest(nodes, penalties[nodes])
         if self.spread is not None and spreads(pod):
-            nodes = _least(nodes, self.spread.by_node(pod.workload, self.nodes)[nodes])
-        nodes = _least(nodes, self.on_edge[nodes])
+            nodes = _keep_cheapest(nodes, self.spread.by_node(pod.workload, self.nodes)[nodes])
+        nodes = _keep_cheapest(nodes, self.on_edge[nodes])
         sign = 1 if self.on_edge[nodes[0]] else -1
         for resource in ("cpu", "memory"):
-            nodes = _least(nodes, sign * self.room.column(resource)[nodes])
+            nodes = _keep_cheapest(nodes, sign * self.room.column(resource)[nodes])
         return self.nodes.names[int(nodes[0])]
 
-    def _needed(self, pod: Pod, nodes: Positions) -> Mask:
+    def _lacks_capacity(self, pod: Pod, nodes: Positions) -> Mask:
         """Return which nodes would lack capacity for planned pods."""
         needed = np.zeros(len(nodes), dtype=np.bool_)
         for resource, amount in pod.requests.items():
@@ -493,13 +498,13 @@ class Settling:
         return needed
 
 
-def _least(nodes: Positions, costs: NDArray[Any]) -> Positions:
+def _keep_cheapest(nodes: Positions, costs: NDArray[Any]) -> Positions:
     """Those of the nodes that cost least."""
     least: Positions = nodes[costs == costs.min()]
     return least
 
 
-def _looks(rules: SchedulingRules) -> Iterator[Selection]:
+def _selections_of(rules: SchedulingRules) -> Iterator[Selection]:
     """Yield selections of affinity and spread constraints."""
     for term in rules.affinity:
         yield Selection.of(term)

@@ -63,7 +63,7 @@ class Demand:
         return [int(kind) for kind in np.flatnonzero(self.counts)]
 
 
-def demands(
+def list_demands(
     packing: Packing,
     shares: Mapping[Workload, Share],
     promises: Promises,
@@ -115,7 +115,7 @@ class _Component:
         for index in range(len(self.members) - 1, -1, -1):
             member = self.members[index]
             before, here = self.layers[index], self.layers[index + 1]
-            for taken in _takes(member, self.kinds, left):
+            for taken in _list_takes(member, self.kinds, left):
                 source = tuple(n - t for n, t in zip(left, taken, strict=True))
                 if before[source] + member.values[sum(taken)] == here[left]:
                     left = source
@@ -125,7 +125,9 @@ class _Component:
                     yield (member.workload, kind), number
 
 
-def _takes(member: Demand, kinds: Sequence[int], most: Iterable[int]) -> Iterable[tuple[int, ...]]:
+def _list_takes(
+    member: Demand, kinds: Sequence[int], most: Iterable[int]
+) -> Iterable[tuple[int, ...]]:
     """Return vectors of pods of a member within a limit a kind, fewest first."""
     greatest = (min(int(member.counts[k]), n) for k, n in zip(kinds, most, strict=True))
     return product(*(range(n + 1) for n in greatest))
@@ -133,7 +135,7 @@ def _takes(member: Demand, kinds: Sequence[int], most: Iterable[int]) -> Iterabl
 
 @attrs.frozen(eq=False)
 class Split:
-    """Components of a batch, made by `best_split`."""
+    """Components of a batch, made by `split_vectors`."""
 
     components: tuple[_Component, ...]
     #: S
@@ -169,28 +171,28 @@ class Split:
         }
 
 
-def best_split(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Split | None:
+def split_vectors(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Split | None:
     """Return the best sharing of every vector up to the limits.
 
     None above the exact-search limit.
     """
     greatest = tuple(limits.tolist())
     components = []
-    for kinds in linked([member.kinds() for member in members], len(greatest)):
+    for kinds in connect_kinds([member.kinds() for member in members], len(greatest)):
         involved = tuple(m for m in members if m.kinds() and m.kinds()[0] in kinds)
         shape = tuple(greatest[kind] + 1 for kind in kinds)
         cells = int(np.prod(shape))
         ways = sum(int(np.prod(member.counts + 1)) for member in involved)
         if cells * ways > bounds.steps or cells * len(involved) > bounds.states:
             return None
-        layers = _convolved(involved, kinds, shape, bounds.deadline)
+        layers = _convolve(involved, kinds, shape, bounds.deadline)
         if layers is None:
             return None
         components.append(_Component(kinds, involved, layers))
     return Split(tuple(components), greatest)
 
 
-def _convolved(
+def _convolve(
     members: Sequence[Demand],
     kinds: Sequence[int],
     shape: tuple[int, ...],
@@ -204,7 +206,7 @@ def _convolved(
         if deadline.passed:
             return None
         following = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
-        for taken in _takes(member, kinds, (size - 1 for size in shape)):
+        for taken in _list_takes(member, kinds, (size - 1 for size in shape)):
             target = following[tuple(slice(n, None) for n in taken)]
             source = layer[tuple(slice(size - n) for n, size in zip(taken, shape, strict=True))]
             np.maximum(target, source + member.values[sum(taken)], out=target)
@@ -213,7 +215,7 @@ def _convolved(
     return tuple(layers)
 
 
-def linked(together: Iterable[Sequence[int]], number: int) -> list[tuple[int, ...]]:
+def connect_kinds(together: Iterable[Sequence[int]], number: int) -> list[tuple[int, ...]]:
     """Return connected components of kinds, given lists of linked kinds."""
     group = list(range(number))
     for kinds in together:

@@ -18,9 +18,9 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import Suggestion, SuggestLimits
-from kubedsm.optimizer.packing.pack import Packed, pack
+from kubedsm.optimizer.packing.pack import Packed, pack_cluster
 from kubedsm.optimizer.placing.batch_kinds import is_plain
-from kubedsm.optimizer.placing.by_load import dealt_by_load
+from kubedsm.optimizer.placing.by_load import balance_by_load
 from kubedsm.optimizer.placing.cloud_window import Sampling
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
@@ -108,7 +108,7 @@ class KubeDSM:
             default_spread=self.default_spread,
             sampling=Sampling(self.cloud_percentage, start),
         )
-        return dealt_by_load(
+        return balance_by_load(
             decision,
             snapshot,
             self.load,
@@ -162,7 +162,7 @@ class KubeDSM:
         None if that may be late, or if solving longer could gain.
         """
         classes = {pod.pod_class for pod in pods}
-        if len(classes) * self._looked_at(snapshot, pods) > _AT_ONCE:
+        if len(classes) * self._count_examined(snapshot, pods) > _AT_ONCE:
             return None
         hasty, strictly = attrs.evolve(self, solver=None), attrs.evolve(deadline, strict=True)
         try:
@@ -174,7 +174,7 @@ class KubeDSM:
         enough = self.solver is None or len(pods) <= 1 or (proof.placed and proof.qos)
         return (decision, held) if enough else None
 
-    def _looked_at(self, snapshot: Snapshot, pods: Sequence[Pod]) -> int:
+    def _count_examined(self, snapshot: Snapshot, pods: Sequence[Pod]) -> int:
         """Return about how many nodes are examined; each of the others is half as much work."""
         cloud, nodes = len(snapshot.index.of_tier(Tier.CLOUD)), len(snapshot.nodes)
         others = cloud - nodes_to_find(cloud, self.cloud_percentage)
@@ -210,7 +210,7 @@ class KubeDSM:
         allow_evictions: bool = False,
     ) -> Packed:
         """Return the plan that places more pending pods."""
-        return pack(
+        return pack_cluster(
             snapshot,
             self.promises_in(snapshot),
             self.objective,

@@ -95,26 +95,26 @@ class Certificate:
         if self.value is None:
             return f"{goal}: nothing found"
         if self.bound is None or self.gap is None:
-            return f"{goal}: {self._told(self.value):g}, and no bound is known"
-        most = f"{self._told(self.value):g} of at most {self._told(self.bound):g}"
+            return f"{goal}: {self._displayed(self.value):g}, and no bound is known"
+        most = f"{self._displayed(self.value):g} of at most {self._displayed(self.bound):g}"
         return f"{goal}: {most} (gap {100 * self.gap:.1f} %)"
 
     def as_json(self) -> dict[str, Any]:
         return {
             "goal": self.goal,
             "of": self.of or None,
-            "value": self._told(self.value),
-            "bound": self._told(self.bound),
+            "value": self._displayed(self.value),
+            "bound": self._displayed(self.bound),
             "gap": None if self.gap is None else round(self.gap, 6),
             "proven": self.proven,
             **({"note": self.note} if self.note else {}),
         }
 
-    def _told(self, amount: int | None) -> float | None:
+    def _displayed(self, amount: int | None) -> float | None:
         return amount if amount is None or self.unit == 1 else amount / self.unit
 
 
-def unproven(certificates: Iterable[Certificate]) -> str:
+def describe_unproven(certificates: Iterable[Certificate]) -> str:
     """Return one line about the goals that are not proven; empty if all are."""
     return "; ".join(each.words for each in certificates if not each.proven)
 
@@ -133,7 +133,7 @@ class Found:
         return all(certificate.proven for certificate in self.certificates)
 
 
-def maximised_in_order(
+def maximise_in_order(
     programme: Programme,
     goals: Sequence[Goal],
     solver: Solver | None,
@@ -163,7 +163,7 @@ def maximised_in_order(
         least = value - goal.slack
         programme = programme.with_row(columns, goal.weights[columns], least, UNBOUNDED)
     if best is not None:
-        certificates = [_revalued(*of, best) for of in zip(certificates, goals, strict=True)]
+        certificates = [_revalue(*of, best) for of in zip(certificates, goals, strict=True)]
     return Found(best, tuple(certificates))
 
 
@@ -185,18 +185,18 @@ class _Level:
         self._status = Status.UNKNOWN
         self._note = ""
         #: difference that counts as rounding
-        self._margin = _rounding(goal)
+        self._margin = _rounding_error(goal)
 
     @property
     def _value(self) -> int | None:
         return None if self.best is None else int(self._goal.weights @ self.best)
 
-    def _reaches(self, bound: int) -> bool:
+    def _reaches_bound(self, bound: int) -> bool:
         return self._value is not None and self._value >= bound - self._margin
 
     def solve(self, solver: Solver | None, hint: Ints | None) -> None:
         weights, size = self._goal.weights, len(self._programme.upper)
-        if solver is None or self._reaches(self._bound):
+        if solver is None or self._reaches_bound(self._bound):
             return
         if size > MOST_VARIABLES:
             self._note = f"too large for a solver: {size} variables, {MOST_VARIABLES} at most"
@@ -211,10 +211,10 @@ class _Level:
             self._note = REFUTED
         elif self._value is None:
             self._status = solved.status
-        elif self._reaches(self._bound):
+        elif self._reaches_bound(self._bound):
             return
-        elif solved.bound is not None and self._reaches(solved.bound):
-            self._confirm(solver)
+        elif solved.bound is not None and self._reaches_bound(solved.bound):
+            self._confirm_optimum(solver)
         else:
             self._claimed = solved.bound
 
@@ -237,7 +237,7 @@ class _Level:
             return refuted
         return refuted or self._value > solved.bound + self._margin
 
-    def _confirm(self, solver: Solver) -> None:
+    def _confirm_optimum(self, solver: Solver) -> None:
         """Ask for a better solution, without the shortcuts in which solvers have had faults."""
         columns = np.flatnonzero(self._goal.weights)
         weights, value = self._goal.weights, self._value or 0
@@ -263,16 +263,16 @@ class _Level:
         return Certificate(goal.name, status, value, bound, seconds, goal.of, goal.unit, note)
 
 
-def _rounding(goal: Goal) -> int:
+def _rounding_error(goal: Goal) -> int:
     greatest = int(np.abs(goal.weights).max(initial=0))
     return max(goal.slack, int(_ROUNDING * greatest))
 
 
-def _revalued(certificate: Certificate, goal: Goal, values: Ints) -> Certificate:
+def _revalue(certificate: Certificate, goal: Goal, values: Ints) -> Certificate:
     """Evaluate a goal for the final values: a level kept at least may have grown since."""
     value, bound = int(goal.weights @ values), certificate.bound
     status, note = certificate.status, certificate.note
-    if bound is not None and value > bound + _rounding(goal):
+    if bound is not None and value > bound + _rounding_error(goal):
         status, bound, note = Status.FEASIBLE, None, REFUTED
     elif not certificate.proven:
         status = Status.FEASIBLE

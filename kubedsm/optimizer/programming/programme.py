@@ -39,10 +39,10 @@ class Programme:
         """Return whether the values, V, satisfy all rows exactly."""
         if bool((values < 0).any() or (values > self.upper).any()):
             return False
-        sums = self._sums(values)
+        sums = self._row_sums(values)
         return bool((sums >= self.least).all() and (sums <= self.most).all())
 
-    def _sums(self, values: Ints) -> Ints:
+    def _row_sums(self, values: Ints) -> Ints:
         parts = np.concatenate((np.zeros(1, np.int64), self.coefficients * values[self.columns]))
         total = parts.cumsum()
         sums: Ints = total[self.starts[1:]] - total[self.starts[:-1]]
@@ -131,16 +131,16 @@ class Rows:
 
     def programme(self) -> Programme:
         return Programme(
-            _joined(self._upper),
+            _concatenate(self._upper),
             np.concatenate(([0], np.cumsum(self._lengths, dtype=np.int64))).astype(np.int64),
-            _joined(self._columns),
-            _joined(self._coefficients),
+            _concatenate(self._columns),
+            _concatenate(self._coefficients),
             np.array(self._least, dtype=np.int64),
             np.array(self._most, dtype=np.int64),
         )
 
 
-def _joined(parts: Iterable[Ints]) -> Ints:
+def _concatenate(parts: Iterable[Ints]) -> Ints:
     return np.concatenate((np.zeros(0, dtype=np.int64), *parts))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from kubedsm.model.model import Node, NodeName, Pod, Tier
 from kubedsm.model.node_index import NodeIndex, nodes_to_find, window
-from kubedsm.optimizer.placing.cloud import least_allocated_score
+from kubedsm.optimizer.placing.cloud import allocation_score
 from kubedsm.plugins.node_affinity import liking
 from kubedsm.plugins.node_scores import (
     MAX_NODE_SCORE,
@@ -149,7 +149,7 @@ def _least_allocated(pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
     """What a pod does not request counts as a little all the same."""
     requested = [or_default(other.requests) for other in (*pods, pod)]
     size = node.allocatable
-    return least_allocated_score(
+    return allocation_score(
         [size.cpu, size.memory], [sum(amounts) for amounts in zip(*requested, strict=True)]
     )
 

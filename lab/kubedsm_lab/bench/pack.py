@@ -13,7 +13,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.packing.pack import Packed, pack
+from kubedsm.optimizer.packing.pack import Packed, pack_cluster
 from kubedsm.optimizer.programming.programme import Solver
 from kubedsm.solvers.available import SolverKind, installed, solver_of
 from kubedsm_lab.baselines.arrivals import served
@@ -85,7 +85,7 @@ def _packed(
 ) -> tuple[Packed, float]:
     begun = time.monotonic()
     deadline = Deadline(lambda: (time.monotonic() - begun) / seconds, seconds)
-    found = pack(
+    found = pack_cluster(
         start,
         lambda _: _PROMISE,
         Objective(),

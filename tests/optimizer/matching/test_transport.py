@@ -62,7 +62,7 @@ def test_no_other_way_of_dealing_is_cheaper(zones):
         least = min(literal_cost(s, crowds, zone, indifferent) for s in every_deal(sizes, slots))
         assert cost == least or zones > 1, seed
         worse += cost > least
-        first = transport._in_turn(np.array(sizes), np.array(slots))
+        first = transport._fill_greedily(np.array(sizes), np.array(slots))
         exchanged += literal_cost(first.tolist(), crowds, zone, indifferent) > cost
     assert worse <= 3
     assert exchanged >= 10

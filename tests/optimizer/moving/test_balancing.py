@@ -14,7 +14,7 @@ from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
-from kubedsm.optimizer.moving.within_tier import still_pays
+from kubedsm.optimizer.moving.within_tier import is_still_worthwhile
 from kubedsm.plugins.feasibility import Feasibility
 from support.measured_loads import busy, cloud, drawn_load, edge, twice
 from support.placement_instances import node, resources, snapshot
@@ -244,16 +244,16 @@ def test_who_has_no_time_moves_nothing():
 def test_it_is_looked_at_again_when_it_begins():
     shot = crossed()
     [move] = suggested(shot).moves
-    assert still_pays(shot, GOAL, move)
-    assert not still_pays(shot, None, move)
-    assert not still_pays(shot, attrs.evolve(GOAL, move=False), move)
-    assert not still_pays(shot, attrs.evolve(GOAL, min_gain=50.0), move)
+    assert is_still_worthwhile(shot, GOAL, move)
+    assert not is_still_worthwhile(shot, None, move)
+    assert not is_still_worthwhile(shot, attrs.evolve(GOAL, move=False), move)
+    assert not is_still_worthwhile(shot, attrs.evolve(GOAL, min_gain=50.0), move)
     level = {name: Usage(1000.0, float(GIB)) for name in shot.nodes}
-    assert not still_pays(
+    assert not is_still_worthwhile(
         attrs.evolve(shot, measured=attrs.evolve(shot.measured, nodes=level)), GOAL, move
     )
-    assert not still_pays(shot.without([move.pod.uid]), GOAL, move)
-    assert not still_pays(shot, GOAL, attrs.evolve(move, target="gone"))
+    assert not is_still_worthwhile(shot.without([move.pod.uid]), GOAL, move)
+    assert not is_still_worthwhile(shot, GOAL, attrs.evolve(move, target="gone"))
 
 
 def test_against_trying_every_pod_on_every_node():

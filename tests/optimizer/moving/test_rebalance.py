@@ -12,7 +12,7 @@ from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import MoveKind, SuggestLimits, suggest
-from kubedsm.optimizer.moving.within_tier import on_one_node
+from kubedsm.optimizer.moving.within_tier import find_concentrated
 from kubedsm.plugins.fit import shortages
 from kubedsm_lab.bench.literal.fit import reasons
 from support.placement_instances import Instance, node, resources, snapshot
@@ -56,7 +56,7 @@ def suggested(nodes, pods, limits=LIMITS, promised=None, **more):
         assert found.after.qos == found.before.qos
         assert found.after.shares == found.before.shares
     rebalanced = {move.pod.workload for move in found.moves if move.rebalances}
-    assert not rebalanced & on_one_node(after).keys()
+    assert not rebalanced & find_concentrated(after).keys()
     return found
 
 
@@ -314,7 +314,7 @@ def possible(shot, found):
             free[name] -= move.pod.requests
     busy = {move.pod.workload for move in others}
     movable = default_movable(shot)
-    for workload, pods in on_one_node(shot).items():
+    for workload, pods in find_concentrated(shot).items():
         for pod in pods:
             source = shot.nodes[pod.node_name]
             for target in shot.nodes.values():
@@ -353,7 +353,7 @@ def test_one_is_made_if_and_only_if_one_can_be(draw):
             pods = Counter(pod.workload for pod in shot.pods.values())
             worth = {of: (case.promises(of).weight, pods[of]) for of, *_ in could}
             assert worth[workload] == max(worth.values())
-            assert workload not in on_one_node(carried_out(shot, found))
+            assert workload not in find_concentrated(carried_out(shot, found))
             assert not any(leg.needs for leg in found.legs if leg.move.rebalances)
             without = suggest(shot, case.promises, case.objective, case.limits)
             if not case.limits.spread:
@@ -389,7 +389,11 @@ def test_suggesting_again_and_again_comes_to_its_end(defragment):
         ranks = []
         for _ in range(40):
             found = suggest(shot, case.promises, case.objective, limits)
-            rank = found.before.qos, -len(on_one_node(shot)), -found.before.fragmentation
+            rank = (
+                found.before.qos,
+                -len(find_concentrated(shot)),
+                -found.before.fragmentation,
+            )
             assert not ranks or rank > ranks[-1], seed
             ranks.append(rank)
             if not found.moves:

@@ -9,7 +9,7 @@ from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.gains import Gains, Worths, leading
 from kubedsm.objective.lasting import assumed
 from kubedsm.optimizer.moving import exact
-from kubedsm.optimizer.moving.best_changes import most_gained
+from kubedsm.optimizer.moving.best_changes import bound_gain
 from kubedsm.optimizer.moving.exact import suggest_exact
 from kubedsm.optimizer.moving.proposal import Question
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
@@ -64,7 +64,7 @@ def test_the_moves_are_worth_what_those_of_the_dp_are(draw, seeds, levels, limit
             if found.certificate is not None:
                 assert found.certificate.proven
                 assert found.certificate.value == max(leading(worth), 0), seed
-        level, bound = most_gained(question)
+        level, bound = bound_gain(question)
         assert not any(most[:level]), seed
         assert most[level] <= bound, seed
         seen["proven"] += found.proven
@@ -95,4 +95,4 @@ def test_beyond_what_a_solver_can_cope_with_it_is_asked_about_a_part(monkeypatch
     found = suggest_exact(question_of(many_case(), bounds))
     assert found.moves
     assert not found.proven
-    assert found.certificate.bound == most_gained(question_of(many_case()))[1]
+    assert found.certificate.bound == bound_gain(question_of(many_case()))[1]

@@ -10,7 +10,7 @@ import pytest
 from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.moving.migration_graph import Order
-from kubedsm.optimizer.moving.move_order import Impasse, order_of
+from kubedsm.optimizer.moving.move_order import Impasse, order_migrations
 from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.plugins.feasibility import Feasibility
@@ -126,7 +126,7 @@ def test_the_cloud_has_room_for_a_second_stopover_beside_the_first(cores, kind):
     ]
     edge = [node(f"e{at}", Tier.EDGE, 2 if at == 4 else 1, 64) for at in range(5)]
     shot = snapshot([*edge, node("c0", Tier.CLOUD, cores, 64)], [move.pod for move in moves])
-    found = order_of(Feasibility.of(shot), moves, shot.free)
+    found = order_migrations(Feasibility.of(shot), moves, shot.free)
     assert isinstance(found, kind)
     if isinstance(found, Order):
         assert [move.stopover for move in found.moves].count("c0") == 2

@@ -9,11 +9,11 @@ from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Packing, kinds
-from kubedsm.optimizer.placing.cloud import CloudRoom, least_allocated, least_allocated_score
+from kubedsm.optimizer.matching.problem import Packing, group_kinds
+from kubedsm.optimizer.placing.cloud import CloudRoom, allocation_score, place_least_allocated
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.placing.split import best_split, demands
+from kubedsm.optimizer.placing.split import list_demands, split_vectors
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.placement_literal import brute_force, literal_decision, worth
 
@@ -124,14 +124,14 @@ def test_what_the_cloud_takes_is_packed_when_spreading_would_leave_pods_out():
     ones, threes = pods_of("a", 2, 1), pods_of("b", 2, 3)
     shot = snapshot(nodes, ones + threes)
     rows = NodeRows.of(nodes, shot.free)
-    cloud = CloudRoom.of(Packing.of(kinds(ones + threes, rows), rows), Bounds())
+    cloud = CloudRoom.of(Packing.of(group_kinds(ones + threes, rows), rows), Bounds())
     assert cloud.exact
     assert int(cloud.place(cloud.packing.counts).sum()) == 4
     nodes = [node("cloud-1", Tier.CLOUD, cpu=4, memory=4), node("cloud-2", Tier.CLOUD, 6, 6)]
     twos, threes = pods_of("a", 2, 2, 2), pods_of("b", 2, 3, 3)
     shot = snapshot(nodes, twos + threes)
     rows = NodeRows.of(nodes, shot.free)
-    cloud = CloudRoom.of(Packing.of(kinds(twos + threes, rows), rows), Bounds())
+    cloud = CloudRoom.of(Packing.of(group_kinds(twos + threes, rows), rows), Bounds())
     assert int(cloud.whole.sum()) == 3
     assert int(cloud.place(cloud.packing.counts).sum()) == 4
 
@@ -140,7 +140,7 @@ def test_the_capacity_of_the_cloud_is_what_can_be_packed_of_every_rest():
     for seed in range(3000, 3100):
         case = drawn(seed)
         rows = NodeRows.of(case.tier(Tier.CLOUD), case.snapshot.free)
-        room = CloudRoom.of(Packing.of(kinds(case.batch, rows), rows), Bounds())
+        room = CloudRoom.of(Packing.of(group_kinds(case.batch, rows), rows), Bounds())
         limits = room.packing.counts
         capacity = room.capacity(limits)
         surely = CloudRoom(room.packing, room.whole, None).capacity(limits)
@@ -155,29 +155,29 @@ def test_the_capacity_of_the_cloud_is_what_can_be_packed_of_every_rest():
 
 def test_least_allocated_scores_as_kube_scheduler_does():
     # (4000-3000)*100/4000 = 25, (8-1)*100/8 = 87; their mean, rounded down.
-    assert least_allocated_score([4000, 8], [3000, 1]) == 56
-    assert least_allocated_score([4000, 8], [5000, 1]) == 43
-    assert least_allocated_score([0, 8], [0, 4]) == 50
-    assert least_allocated_score([0, 0], [0, 0]) == 0
+    assert allocation_score([4000, 8], [3000, 1]) == 56
+    assert allocation_score([4000, 8], [5000, 1]) == 43
+    assert allocation_score([0, 8], [0, 4]) == 50
+    assert allocation_score([0, 0], [0, 0]) == 0
 
 
 def test_least_allocated_spreads_and_takes_names_in_order():
     nodes = [node(f"cloud-{i}", Tier.CLOUD, cpu=4, memory=8) for i in (2, 1, 3)]
     pods = pods_of("a", 4)
     rows = NodeRows.of(nodes, {n.name: n.allocatable for n in nodes})
-    packing = Packing.of(kinds(pods, rows), rows)
-    assert least_allocated(packing, packing.counts).ravel().tolist() == [2, 1, 1]
+    packing = Packing.of(group_kinds(pods, rows), rows)
+    assert place_least_allocated(packing, packing.counts).ravel().tolist() == [2, 1, 1]
 
 
 def test_the_split_over_workloads_is_the_best_of_all_splits():
     for seed in range(4000, 4100):
         case = drawn(seed)
         rows = NodeRows.of(case.snapshot.nodes.values(), case.snapshot.free)
-        batch = kinds(case.batch, rows)
+        batch = group_kinds(case.batch, rows)
         packing = Packing.of(batch, rows)
         shares = case.snapshot.shares()
-        members = demands(packing, shares, case.promises, DEFAULT)
-        split = best_split(members, packing.counts, Bounds())
+        members = list_demands(packing, shares, case.promises, DEFAULT)
+        split = split_vectors(members, packing.counts, Bounds())
         assert split is not None
         kind_of = {p.uid: k for k, kind in enumerate(batch) for p in kind.pods}
         best = {}
@@ -226,7 +226,7 @@ def test_one_tier_too_large_to_tabulate_leaves_the_other_exact():
     nodes = [node("edge", Tier.EDGE, 2, 64), node("cloud", Tier.CLOUD, 30, 64)]
     shot = snapshot(nodes, pods)
     rows = NodeRows.of(nodes, shot.free)
-    batch = kinds(pods, rows)
+    batch = group_kinds(pods, rows)
     measured = Fragmentation(Measure.UNUSABLE, request_mix(shot))
     edge = Packing.of(batch, attrs.evolve(rows, positions=rows.positions[:1]))
     cloud = Packing.of(batch, attrs.evolve(rows, positions=rows.positions[1:]))

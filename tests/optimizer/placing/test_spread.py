@@ -20,8 +20,8 @@ from kubedsm.model.node_index import NodeRows, zone_of
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Ladders, Packing, kinds
-from kubedsm.optimizer.placing.cloud import least_allocated
+from kubedsm.optimizer.matching.problem import Ladders, Packing, group_kinds
+from kubedsm.optimizer.placing.cloud import place_least_allocated
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from support.placement_instances import Instance, node, pod, resources, snapshot
@@ -218,10 +218,10 @@ def test_the_cloud_takes_what_is_charged_before_what_is_allocated():
     batch, free = replicas("web", 3), {"c0": resources(4, 8, 9), "c1": resources(1, 1, 9)}
     ladders = Ladders(np.array([[0], [0]]), np.array([[0, 1, 2]]))
     rows = NodeRows.of(nodes, free)
-    of_batch = kinds(batch, rows)
+    of_batch = group_kinds(batch, rows)
     for charged, loads in ((ladders, [2, 1]), (None, [3, 0])):
         packing = Packing.of(of_batch, rows, ladders=charged)
-        assert least_allocated(packing, packing.counts).ravel().tolist() == loads
+        assert place_least_allocated(packing, packing.counts).ravel().tolist() == loads
 
 
 def test_without_it_names_and_fragmentation_decide():

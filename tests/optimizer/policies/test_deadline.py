@@ -265,7 +265,7 @@ def test_who_came_only_beside_one_that_had_to_go_is_not_left_there():
         Deadline(),
     )
     batch.settle([(friend, NodeName("e1")), (follower, NodeName("e1"))])
-    batch._take(friend)
+    batch._take_out(friend)
     batch.avoided[friend.uid] = [feasibility.index.every()]
     batch.deadline = NO_TIME
     batch.place_in_turn(both, {})

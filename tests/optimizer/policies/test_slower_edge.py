@@ -10,14 +10,14 @@ from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.fragmentation import Fragmentation, Measure
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Packing, kinds
+from kubedsm.optimizer.matching.problem import Packing, group_kinds
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import Cause, MoveKind, SuggestLimits
 from kubedsm.optimizer.placing.batch_mip import QOS, upper_bounds
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.placing.split import demands
+from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.highs import Highs
 from support.drawn_batches import OBJECTIVES
@@ -52,16 +52,16 @@ def test_a_batch_is_placed_as_trying_every_node_for_every_pod_has_it():
 
 def chosen(case, objective, bounds):
     rows = [case.snapshot.in_turn(tier) for tier in (Tier.EDGE, Tier.CLOUD)]
-    of_batch = kinds(case.batch, rows[0] + rows[1])
+    of_batch = group_kinds(case.batch, rows[0] + rows[1])
     edge, cloud = (Packing.of(of_batch, of_tier) for of_tier in rows)
     args = case.snapshot.shares(), case.promises, objective
     choice = make_decision(edge, CloudRoom.of(cloud, bounds), *args, Fragmentation(), bounds)
     gained = 0
-    for member in demands(edge, *args):
+    for member in list_demands(edge, *args):
         scores = member.scores(objective)
         number = sum(p.workload == member.workload for p, _ in choice.edge)
         gained += int(scores[number] - scores[0])
-    limit = upper_bounds(edge, cloud, demands(edge, *args), objective)[QOS, "priority 0"]
+    limit = upper_bounds(edge, cloud, list_demands(edge, *args), objective)[QOS, "priority 0"]
     return choice, (len(choice.edge) + len(choice.cloud), gained), limit
 
 

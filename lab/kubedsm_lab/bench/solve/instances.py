@@ -21,15 +21,15 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import Objective, Promise
-from kubedsm.optimizer.matching.match import Bounds, tabulate
-from kubedsm.optimizer.matching.problem import Packing, kinds
-from kubedsm.optimizer.moving.best_changes import TooManyError, best_changes
+from kubedsm.optimizer.matching.match import Bounds, build_table
+from kubedsm.optimizer.matching.problem import Packing, group_kinds
+from kubedsm.optimizer.moving.best_changes import TooManyError, iterate_best_changes
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.proposal import Question
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
-from kubedsm.optimizer.placing.immediate import ranks_of
+from kubedsm.optimizer.placing.immediate import rank_pods
 from kubedsm.plugins.fit import shortages
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.instances import MI
@@ -96,10 +96,10 @@ def _too_many_places(instance: Instance) -> bool:
     snapshot = instance.snapshot
     edge, cloud = snapshot.in_turn(Tier.EDGE), snapshot.in_turn(Tier.CLOUD)
     fragmentation = Fragmentation(mix=request_mix(snapshot))
-    ranks = ranks_of(instance.batch, snapshot.at, 60.0)
-    batch = kinds(instance.batch, edge + cloud, ranks)
+    ranks = rank_pods(instance.batch, snapshot.at, 60.0)
+    batch = group_kinds(instance.batch, edge + cloud, ranks)
     packing = Packing.of(batch, edge, [vector for vector, _ in fragmentation.mix])
-    return packing.weights is None or tabulate(packing, fragmentation, Bounds()) is None
+    return packing.weights is None or build_table(packing, fragmentation, Bounds()) is None
 
 
 def _too_many_moves(instance: Instance) -> bool:
@@ -109,7 +109,7 @@ def _too_many_moves(instance: Instance) -> bool:
     problem = EdgeProblem.of(snapshot, default_movable(snapshot), fragmentation, bounds)
     gains = Gains.of(snapshot, instance.promises, instance.objective)
     try:
-        next(best_changes(Question(problem, gains, gains, SuggestLimits(), bounds)), None)
+        next(iterate_best_changes(Question(problem, gains, gains, SuggestLimits(), bounds)), None)
     except TooManyError:
         return True
     return False

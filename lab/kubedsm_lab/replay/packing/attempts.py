@@ -16,7 +16,7 @@ from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.packing.pack import Packed, pack
+from kubedsm.optimizer.packing.pack import Packed, pack_cluster
 from kubedsm.optimizer.packing.phases import Form, Phases
 from kubedsm.optimizer.packing.problem import Problem
 from kubedsm.optimizer.programming.programme import Solver
@@ -181,7 +181,7 @@ class _Between:
     def within(self, seconds: float, *, gaps: bool) -> Call:
         start, begun = self.start, time.monotonic()
         deadline = Deadline(lambda: (time.monotonic() - begun) / seconds, seconds)
-        packed = pack(
+        packed = pack_cluster(
             start,
             lambda _: _PROMISE,
             _OBJECTIVE,
