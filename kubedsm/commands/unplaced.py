@@ -9,7 +9,7 @@ from rich.text import Text
 
 from kubedsm.commands.offline import OfflinePlacement
 from kubedsm.model.model import NodeName, Pod, Resources
-from kubedsm.model.quantities import shown
+from kubedsm.model.quantities import format_amount
 from kubedsm.planner.plurals import named
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, why_unschedulable
 from kubedsm.plugins.scene import Rejection
@@ -66,4 +66,4 @@ def _left(name: str, amount: int) -> str:
 
 
 def _amount(name: str, amount: int) -> str:
-    return shown(name, amount).removesuffix(f" {name}").removesuffix(" of")
+    return format_amount(name, amount).removesuffix(f" {name}").removesuffix(" of")

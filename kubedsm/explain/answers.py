@@ -27,7 +27,7 @@ from kubedsm.model.model import (
     Tier,
     Uid,
 )
-from kubedsm.model.quantities import shown
+from kubedsm.model.quantities import format_amount
 from kubedsm.model.sites import AWAY_TAINT
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
@@ -291,7 +291,7 @@ def _change(
     ):
         return f"use a larger node, or request at most {' and '.join(little)}"
     lacking = [
-        shown(name, amount - max(0, free.amount(name)))
+        format_amount(name, amount - max(0, free.amount(name)))
         for name, amount in pod.requests.items()
         if amount > max(0, free.amount(name))
     ]

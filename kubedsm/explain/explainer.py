@@ -23,7 +23,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.moving.suggestion import Cause
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.programming.in_order import describe_unproven
-from kubedsm.plugins.fit import counted_reasons
+from kubedsm.plugins.fit import count_reasons
 
 
 @attrs.frozen(slots=True)
@@ -162,7 +162,7 @@ class Decisions:
         rejections = explainer.rejections(chosen.uid, plain=basis.plain)
         count = len(basis.snapshot.nodes)
         fitted = f"{count - len(rejections)} of {count} nodes fitted"
-        parts.append(f"{fitted}, {counted_reasons(rejections)}" if rejections else fitted)
+        parts.append(f"{fitted}, {count_reasons(rejections)}" if rejections else fitted)
         if basis.looked_at is not None:
             parts.append(str(basis.looked_at))
         return parts

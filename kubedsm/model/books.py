@@ -14,24 +14,24 @@ from kubedsm.model.events import Freed
 from kubedsm.model.measured import NOTHING_MEASURED, Measured
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Uid
 from kubedsm.model.node_index import NodeIndex, Room
-from kubedsm.model.residents import Residents, Step, ordered, seen_alike, standing
+from kubedsm.model.residents import Residents, Step, is_seen_alike, sort_keys, standing
 from kubedsm.model.snapshot import Counted, Snapshot
 from kubedsm.model.surroundings import Surroundings
 
 _NOTHING = Resources()
 #: pod changes without a snapshot after which residents are recounted
 _MANY = 1000
-#: a pod, and where it counts
+#: pod and node
 _Place = tuple[Pod | None, NodeName | None]
 
 
 @attrs.define(eq=False)
 class Books:
     scheduler_name: str
-    # What is lent out is never changed: another takes its place, which shares what is the same.
+    # Published values are immutable: updates replace them.
     nodes: Mapping[NodeName, Node] = attrs.field(factory=dict, init=False)
     pods: Map[Uid, Pod] = attrs.field(factory=Map, init=False)
-    #: the room that no pod holds; below zero on a node that is over-committed
+    #: free capacity; negative on an over-committed node
     free: Map[NodeName, Resources] = attrs.field(factory=Map, init=False)
     #: node of each pod, and pods of each node; unknown nodes included
     _placed: Map[Uid, NodeName] = attrs.field(factory=Map, init=False)
@@ -40,11 +40,11 @@ class Books:
     _used: dict[NodeName, Resources] = attrs.field(factory=dict, init=False)
     _reserved: dict[NodeName, Resources] = attrs.field(factory=dict, init=False)
     _tally: Tally = attrs.field(init=False)
-    #: None once a node has changed; the room as it was last lent out, and what changed since
+    #: index, None after a node changed; published capacity, and nodes changed since
     _index: NodeIndex | None = attrs.field(default=None, init=False)
     _room: Room | None = attrs.field(default=None, init=False)
     _refilled: set[NodeName] = attrs.field(factory=set, init=False)
-    #: as they were last lent out, and what was true then of those that changed since
+    #: published residents, and former states of pods changed since
     _residents: Residents | None = attrs.field(default=None, init=False)
     _touched: dict[Uid, _Place] = attrs.field(factory=dict, init=False)
 
@@ -180,7 +180,7 @@ class Books:
         self, keys: frozenset[str] | None, index: NodeIndex, surroundings: Surroundings
     ) -> Residents:
         known = self._residents
-        if known is None or known.keys != ordered(keys):
+        if known is None or known.keys != sort_keys(keys):
             placed = standing(self.pods, self._placed)
             known = Residents.of(index, surroundings, keys, placed)
         else:
@@ -194,7 +194,7 @@ class Books:
     def _list_steps(self) -> Iterator[Step]:
         for uid, (was, source) in self._touched.items():
             pod, node = self._place_of(uid)
-            if source == node and was is not None and pod is not None and seen_alike(was, pod):
+            if source == node and was is not None and pod is not None and is_seen_alike(was, pod):
                 continue
             if was is not None and source is not None and not was.finished:
                 yield was, source, -1

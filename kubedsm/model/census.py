@@ -16,19 +16,19 @@ K = TypeVar("K", bound=Hashable)
 class Census:
     """Aggregates over our pods that count for QoS, unless noted."""
 
-    #: by name; workloads with such a pod
+    #: workloads with a counted pod, by name
     shares: Mapping[Workload, Share]
-    #: how many pods request what
+    #: number of pods by requests
     requests: Mapping[Resources, int]
     #: how many pods a workload has of each priority
     priorities: Mapping[tuple[Workload, int], int]
     #: of all pods, of other schedulers, too
     classes: Mapping[PodClass, int]
-    #: the labels of pods that rules of these about pods look at; None if they have no such rule
+    #: pod labels that rules between pods select on; None without such rules
     looked_at: frozenset[str] | None
     #: of all pods of our scheduler: how many of each workload have wishes of their tenant's
     wishing: Mapping[Workload, int]
-    #: of every scheduler's pods that count: how many of a workload are where
+    #: pods of each workload by node, for all schedulers
     standing: Mapping[Workload, Mapping[NodeName, int]]
 
     @property
@@ -52,11 +52,11 @@ class Tally:
     _requests: Counter[Resources] = attrs.field(factory=Counter, init=False)
     _priorities: Counter[tuple[Workload, int]] = attrs.field(factory=Counter, init=False)
     _classes: Counter[PodClass] = attrs.field(factory=Counter, init=False)
-    #: how many of the classes look at pods, and at that label of theirs
+    #: number of classes with rules between pods, and by label
     _looking: int = attrs.field(default=0, init=False)
     _looked_at: Counter[str] = attrs.field(factory=Counter, init=False)
     _wishing: Counter[Workload] = attrs.field(factory=Counter, init=False)
-    #: what is inside is lent out, and replaced
+    #: inner mappings are published: replaced, never changed
     _standing: dict[Workload, Mapping[NodeName, int]] = attrs.field(factory=dict, init=False)
 
     def count(self, pod: Pod, node: NodeName | None, *, on_edge: bool, times: int = 1) -> None:

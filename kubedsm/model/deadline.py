@@ -21,11 +21,11 @@ def _no_time_spent() -> float:
 class Deadline:
     """Deadline of a decision; none by default."""
 
-    #: how much of the time for the decision has been spent; 1 is all of it
+    #: part of the time budget that is spent, up to 1
     spent: Callable[[], float] = _no_time_spent
-    #: how long all of it is
+    #: length of the time budget
     seconds: float = math.inf
-    #: what is not decided by then is not wanted: whoever looks gets an OutOfTimeError
+    #: a late result is useless: checks raise OutOfTimeError
     strict: bool = False
 
     @property

@@ -79,7 +79,7 @@ ClusterEvent = (
 )
 
 
-#: what there is to know of a change before one looks closer
+#: kinds of change
 Matter = Literal["room", "node", "pod", "surrounding"]
 
 
@@ -104,7 +104,7 @@ class Change:
     #: from now on we are told of everything of this kind
     known: type[Surrounding] | None = None
     freed: Freed | None = None
-    #: of a sample that was taken, or lost
+    #: measurements before and after
     measured_before: Measured | None = None
     measured_after: Measured | None = None
 

@@ -103,7 +103,7 @@ class ClusterMirror:
         self._scheduler_name = scheduler_name
         self._followed = followed
         self._on_released = on_released
-        #: of nodes that are applied from now on
+        #: tier labels for nodes that are applied from now on
         self.tiers = tiers or Tiers()
         self._books = Books(scheduler_name)
         self._uids: dict[tuple[str, str], Uid] = {}
@@ -112,7 +112,7 @@ class ClusterMirror:
         self._claimed: dict[Uid, str] = {}
         self._surroundings = Surroundings()
         self._measured = NOTHING_MEASURED
-        #: the pods that carry the mark of a migration
+        #: pods with the migration label
         self._marked: set[Uid] = set()
         #: how often anything may have become different
         self.changes = 0
@@ -162,15 +162,15 @@ class ClusterMirror:
         key = (pod.namespace, pod.name)
         known = self._uids.get(key)
         if known is not None and known != pod.uid:
-            # Deletion and creation under one name can reach us as a single change.
+            # Deletion and creation under one name can arrive as a single change.
             self._forget_pod(known)
         if pod.detached and pod.scheduler_name != self._scheduler_name:
-            pod = attrs.evolve(pod, detached=False)  # no move of ours touches it
+            pod = attrs.evolve(pod, detached=False)  # our migrations never touch the pod
         before = self._books.pods.get(pod.uid)
         if before is not None and is_older(pod.resource_version, before.resource_version):
             return Change(pod_before=before, pod_after=before)
         if before is not None:
-            # No API server gives two pods one uid; of one that does, the last shown counts.
+            # If an API server gives two pods one uid, the latest counts.
             del self._uids[before.namespace, before.name]
         self._uids[key] = pod.uid
         (self._marked.add if pod.detached else self._marked.discard)(pod.uid)
@@ -248,7 +248,7 @@ class ClusterMirror:
         if pod is not None:
             there = attrs.evolve(pod, node_name=node, phase="Pending")
             if pod.node_name != node:
-                # Of a pod that was bound elsewhere, its own event says so: here it is gone.
+                # A pod bound elsewhere has an event of its own: here the pod is gone.
                 pod = attrs.evolve(pod, node_name=None)
         room = Freed(node, reservation.requests - left)
         self._on_released(Change(pod_before=there, pod_after=pod, freed=room), self)

@@ -21,7 +21,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement, is_name_field
 
-#: of fewer nodes all are looked at, and of more at least so many
+#: fewest nodes to examine
 _FEWEST_NODES = 100
 _REGION_LABEL = "topology.kubernetes.io/region"
 _ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -75,15 +75,15 @@ def window(
 
 Codes = NDArray[np.intp]
 Ints = NDArray[np.int64]
-#: one truth value a node
+#: boolean by node
 Mask = NDArray[np.bool_]
 #: positions of nodes
 Positions = NDArray[np.intp]
-#: the code of nodes that have no value
+#: code of nodes without a value
 MISSING = 0
 #: 64 bits hold no amount beyond this.
 _LARGEST = 2**63 - 1
-#: pod classes of which it is remembered where they may run
+#: cached pod classes
 _CLASSES = 1024
 
 
@@ -121,7 +121,7 @@ class Column:
         return sums
 
 
-def clipped(amount: int) -> int:
+def clip_amount(amount: int) -> int:
     return min(max(amount, -_LARGEST), _LARGEST)
 
 
@@ -137,7 +137,7 @@ def column_of(amounts: Iterable[Resources], resource: str) -> Ints:
         case _:
             column = [each.amount(resource) for each in amounts]
     if column and not (-_LARGEST <= min(column) <= max(column) <= _LARGEST):
-        column = [clipped(amount) for amount in column]
+        column = [clip_amount(amount) for amount in column]
     return np.array(column, dtype=np.int64)
 
 
@@ -289,7 +289,7 @@ class NodeIndex:
         return known
 
 
-#: By identity of the node, which the index keeps alive.
+#: Cache by identity of the node; the index keeps the node alive.
 _SINGLE: dict[int, NodeIndex] = {}
 
 
@@ -346,7 +346,7 @@ class Room:
         for position, of_node in free.items():
             amounts = dict(of_node.items())
             for resource, column in columns.items():
-                column[position] = clipped(amounts.get(resource, 0))
+                column[position] = clip_amount(amounts.get(resource, 0))
         return columns
 
 

@@ -14,9 +14,9 @@ _SYNTAX = re.compile(
     r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]{1,3}))?",
     re.ASCII,
 )
-#: The API server caps every quantity here, and so do we.
+#: Cap of quantities, as in the API server.
 LARGEST = 2**63 - 1
-#: Nothing sensible has more digits, and the cost of exact arithmetic grows with them.
+#: Longest quantity: the cost of exact arithmetic grows with digits.
 _LONGEST_TEXT = 128
 
 
@@ -58,7 +58,7 @@ def _round_up(quantity: object, scale: int) -> int:
     return min(LARGEST, -(-scaled.numerator // scaled.denominator))
 
 
-def shown(name: str, amount: int) -> str:
+def format_amount(name: str, amount: int) -> str:
     """Return the amount of the resource in words: 1500m cpu, 8Gi memory, 2 pods."""
     if name == "cpu":
         return f"{amount}m cpu" if amount % 1000 else f"{amount // 1000} cpu"
@@ -70,11 +70,11 @@ def shown(name: str, amount: int) -> str:
     return f"{amount} bytes of {name}"
 
 
-def units(quantity: object) -> int:
+def parse_units(quantity: object) -> int:
     """Return the quantity in whole units, rounded up as Kubernetes does. Raise QuantityError."""
     return _round_up(quantity, 1)
 
 
-def millis(quantity: object) -> int:
+def parse_millis(quantity: object) -> int:
     """Return the quantity in thousandths (millicores), rounded up. Raise QuantityError."""
     return _round_up(quantity, 1000)

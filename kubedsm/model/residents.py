@@ -29,7 +29,7 @@ K = TypeVar("K", bound=Hashable)
 Counts = Mapping[NodeName, int]
 #: a pod that came to a node (1), or left it (-1)
 Step = tuple[Pod, NodeName, int]
-#: of how many selections it is remembered what they select, from one decision to the next
+#: cached selections
 _REMEMBERED = 64
 #: kube-scheduler's default
 HARD_POD_AFFINITY_WEIGHT = 1
@@ -101,11 +101,11 @@ def keys_looked_at(classes: Iterable[PodClass]) -> frozenset[str] | None:
     return frozenset(keys) if found else None
 
 
-def ordered(keys: frozenset[str] | None) -> tuple[str, ...] | None:
+def sort_keys(keys: frozenset[str] | None) -> tuple[str, ...] | None:
     return None if keys is None else tuple(sorted(keys))
 
 
-def seen_alike(one: Pod, other: Pod) -> bool:
+def is_seen_alike(one: Pod, other: Pod) -> bool:
     """Return whether rules see two states of a pod as equal."""
     return (
         one.terminating is other.terminating
@@ -131,27 +131,27 @@ class Residents:
 
     nodes: NodeIndex
     surroundings: Surroundings
-    #: the labels that are told apart, in order; None if no rule looks at pods
+    #: labels that distinguish pods, sorted; None without rules between pods
     keys: tuple[str, ...] | None
     peers: Mapping[Peer, Counts] = attrs.field(factory=dict)
-    #: pods with that anti-affinity term
+    #: pods by anti-affinity term
     holders: Mapping[PodAffinityTerm, Counts] = attrs.field(factory=dict)
-    #: pods that stay, and require affinity or an even spread
+    #: pods by required affinity or spread
     keepers: Mapping[Keeper, Counts] = attrs.field(factory=dict)
-    #: pods with that wish
+    #: pods by preferred term
     wishes: Mapping[tuple[int, PodAffinityTerm], Counts] = attrs.field(factory=dict)
-    #: pods that occupy that port
+    #: pods by occupied port
     ports: Mapping[HostPort, Counts] = attrs.field(factory=dict)
-    #: pods that mount a claim, by its namespace and name
+    #: pods by mounted claim (namespace and name)
     claims: Mapping[tuple[str, str], Counts] = attrs.field(factory=dict)
-    #: pods that use that disk
+    #: pods by disk
     disks: Mapping[Disk, Counts] = attrs.field(factory=dict)
-    #: claims of pods, each as often as it is mounted, that are bound to that volume
+    #: mounted claims by bound volume
     volumes: Mapping[CSIVolume, Counts] = attrs.field(factory=dict)
     #: how many volumes a CSI driver has attached, each once a node
     attached: Mapping[str, Counts] = attrs.field(factory=dict)
     _known: dict[tuple[Selection, ...], Ints] = attrs.field(factory=dict)
-    #: what covers which is the same for all that are made of each other
+    #: shared cache of selection results
     _covering: dict[Peer, dict[tuple[Selection, ...], bool]] = attrs.field(factory=dict)
 
     @classmethod
@@ -162,7 +162,7 @@ class Residents:
         keys: frozenset[str] | None,
         placed: Iterable[tuple[Pod, NodeName]],
     ) -> Self:
-        nobody = cls(nodes, surroundings, ordered(keys))
+        nobody = cls(nodes, surroundings, sort_keys(keys))
         return nobody.after((pod, node, 1) for pod, node in placed)
 
     def amid(self, nodes: NodeIndex, surroundings: Surroundings) -> Self:

@@ -3,7 +3,7 @@
 Versions are compared as numbers, and only if both are; of others only equality means anything.
 """
 
-#: it is a 64-bit number, where it is a number
+#: digits of a 64-bit number
 _DIGITS = 20
 
 

@@ -69,17 +69,10 @@ def keys_of(selector: Selector) -> frozenset[str]:
 class NodeSelectorTerm:
     """Conjunction of conditions on a node; an empty term selects no node."""
 
-    #: on its labels
+    #: label requirements
     expressions: tuple[Requirement, ...] = ()
-    #: on its fields; the only one there is is metadata.name
+    #: field requirements; the only field is metadata.name
     fields: tuple[Requirement, ...] = ()
-
-    def selects(self, name: str, labels: Mapping[str, str]) -> bool:
-        return (
-            bool(self.expressions or self.fields)
-            and selects(self.expressions, labels)
-            and all(is_name_field(r) and r.accepts(name) for r in self.fields)
-        )
 
 
 def is_name_field(requirement: Requirement) -> bool:
@@ -89,8 +82,3 @@ def is_name_field(requirement: Requirement) -> bool:
         and requirement.operator in ("In", "NotIn")
         and len(requirement.values) == 1
     )
-
-
-def any_selects(terms: tuple[NodeSelectorTerm, ...], name: str, labels: Mapping[str, str]) -> bool:
-    """Return whether the node satisfies at least one term."""
-    return any(term.selects(name, labels) for term in terms)

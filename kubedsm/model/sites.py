@@ -20,11 +20,11 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.snapshot import Snapshot
 
-#: tried in turn; the first one that an edge node carries names its site
+#: the first label that an edge node carries names the site
 SITE_LABELS = ("kubedsm.io/site", "topology.kubernetes.io/zone")
-#: what Kubernetes puts on a node whose Ready condition has become Unknown
+#: taint of a node whose Ready condition is Unknown
 _UNREACHABLE = "node.kubernetes.io/unreachable"
-#: of a taint that only decisions see: the rule of taints then keeps pods away, and says why
+#: key of a taint in snapshots only, which keeps pods away and explains why
 AWAY_TAINT = "kubedsm.io/site"
 #: a site of fewer nodes cannot be told from a lost node
 _FEWEST = 2
@@ -59,13 +59,13 @@ def _is_unreachable(node: Node) -> bool:
 class Away:
     """Partitioned sites, and sites that are back and stabilising."""
 
-    #: each with its nodes
+    #: nodes by site
     cut: Mapping[str, frozenset[NodeName]] = attrs.field(factory=dict)
     unsteady: Mapping[str, frozenset[NodeName]] = attrs.field(factory=dict)
-    #: those that have pods there, or had when the site was cut off
+    #: workloads with pods there now, or at the time of the partition
     workloads: frozenset[Workload] = frozenset()
-    #: how many pods of each are being deleted at sites that are cut off. They go on serving there,
-    #: for nobody can tell their kubelets to stop them
+    #: terminating pods of each workload at partitioned sites, which go on serving,
+    #: since their kubelets are unreachable
     serving: Mapping[Workload, int] = attrs.field(factory=dict)
 
     @classmethod
@@ -124,7 +124,7 @@ class Away:
     def _close_nodes(self, snapshot: Snapshot, why: Mapping[NodeName, str]) -> Snapshot:
         taints = {name: Taint(AWAY_TAINT, said, "NoSchedule") for name, said in why.items()}
         counted = shares_after(snapshot.shares(), self.serving)
-        return snapshot.tainted(taints).sharing(counted)
+        return snapshot.with_taints(taints).sharing(counted)
 
     def left_alone(self, snapshot: Snapshot) -> Snapshot:
         """As `apart`, and pending pods that wait for these sites get no capacity made."""

@@ -54,10 +54,10 @@ class Snapshot:
     scheduler_name: str = "kubedsm"
     surroundings: Surroundings = attrs.field(factory=Surroundings)
     measured: Measured = NOTHING_MEASURED
-    #: when this was so, in seconds since the epoch; 0 if nobody says
+    #: time in seconds since the epoch; 0 if unknown
     at: float = 0.0
 
-    #: by whoever counts along; a snapshot that is changed is counted anew
+    #: aggregates of the mirror; a derived snapshot is counted from scratch
     counted: Counted | None = attrs.field(default=None, eq=False, repr=False)
 
     @cached_property
@@ -150,19 +150,10 @@ class Snapshot:
         if not here:
             return self
         free = {**self.free, **{name: self.free[name] - amounts[name] for name in here}}
-        known = Counted(
-            self.census,
-            self.index,
-            self.room.now(free, here),
-            self.residents,
-            self.nodes,
-            self.pods,
-            self.placed,
-            free,
-        )
+        known = attrs.evolve(self._aggregates(), room=self.room.now(free, here), free=free)
         return attrs.evolve(self, free=free, counted=known)
 
-    def tainted(self, taints: Mapping[NodeName, Taint]) -> "Snapshot":
+    def with_taints(self, taints: Mapping[NodeName, Taint]) -> "Snapshot":
         """Return the snapshot with a further, first taint on these nodes."""
         nodes = dict(self.nodes)
         for name in taints.keys() & nodes.keys():
@@ -178,6 +169,18 @@ class Snapshot:
         """Return the snapshot with other shares."""
         return self._with_aggregates(census=attrs.evolve(self.census, shares=shares))
 
+    def _aggregates(self) -> Counted:
+        return Counted(
+            self.census,
+            self.index,
+            self.room,
+            self.residents,
+            self.nodes,
+            self.pods,
+            self.placed,
+            self.free,
+        )
+
     def _with_aggregates(
         self,
         nodes: Mapping[NodeName, Node] | None = None,
@@ -190,8 +193,14 @@ class Snapshot:
         if nodes is not self.nodes:
             index = NodeIndex(nodes)
             room, residents = Room(index, self.free), residents.amid(index, self.surroundings)
-        counted = Counted(
-            census or self.census, index, room, residents, nodes, pods, self.placed, self.free
+        counted = attrs.evolve(
+            self._aggregates(),
+            census=census or self.census,
+            index=index,
+            room=room,
+            residents=residents,
+            nodes=nodes,
+            pods=pods,
         )
         return attrs.evolve(self, nodes=nodes, pods=pods, counted=counted)
 
@@ -210,14 +219,11 @@ class Snapshot:
         # Where the others are, nobody counts.
         room = self.room.now(free, free.keys() & gone.values())
         left = ((pod, source, -1) for pod, source in standing(self.pods, gone))
-        counted = Counted(
-            self.census,
-            self.index,
-            room,
-            self.residents.after(left),
-            self.nodes,
-            self.pods,
-            placed,
-            free,
+        counted = attrs.evolve(
+            self._aggregates(),
+            room=room,
+            residents=self.residents.after(left),
+            placed=placed,
+            free=free,
         )
         return attrs.evolve(self, free=free, placed=placed, counted=counted)

@@ -7,9 +7,9 @@ import attrs
 
 from kubedsm.model.selectors import NodeSelectorTerm, Selector, selects
 
-#: Every namespace carries its name under this label; the API server sees to it.
+#: Label with the name of each namespace, set by the API server.
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
-#: volumes of a driver on a node, where nothing limits them
+#: volumes of a driver on a node without a limit
 UNLIMITED = 2**63 - 1
 
 
@@ -17,7 +17,7 @@ UNLIMITED = 2**63 - 1
 class Namespace:
     name: str
     labels: Mapping[str, str] = attrs.field(factory=dict)
-    #: it is being deleted: nothing new may come into it, and everything in it will go
+    #: terminating: no new objects are admitted
     terminating: bool = False
 
 
@@ -27,11 +27,11 @@ class Claim:
 
     namespace: str
     name: str
-    #: spec.volumeName: the volume it is bound to, or is meant for
+    #: spec.volumeName: the bound or intended volume
     volume: str = ""
     #: the binding is complete
     bound: bool = False
-    #: its volume does not exist any more: phase Lost
+    #: phase Lost: the volume is gone
     lost: bool = False
     terminating: bool = False
     #: ReadWriteOncePod: never two pods at once
@@ -51,7 +51,7 @@ class Volume:
     """A PersistentVolume."""
 
     name: str
-    #: spec.nodeAffinity.required: the nodes that reach it; None if all do
+    #: spec.nodeAffinity.required: nodes with access; None: all nodes
     nodes: tuple[NodeSelectorTerm, ...] | None = None
     labels: Mapping[str, str] = attrs.field(factory=dict)
     #: spec.csi; None for a volume of another kind
@@ -63,7 +63,7 @@ class CSINode:
     """What the CSI drivers of the node of that name say of it."""
 
     name: str
-    #: spec.drivers[].allocatable.count, by driver: those that set none are not there
+    #: spec.drivers[].allocatable.count by driver, where set
     limits: Mapping[str, int] = attrs.field(factory=dict)
 
     def limit(self, driver: str) -> int:

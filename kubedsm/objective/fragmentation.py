@@ -69,7 +69,7 @@ class _Asked:
 
     #: of all pods of the mix
     part: float
-    #: what it asks for any of, as columns; and how much, a row each
+    #: columns of the requested resources, and amounts, a row each
     axes: tuple[int, ...]
     amounts: Ints
     #: the same without pods
@@ -149,7 +149,7 @@ class Fragmentation:
             whole, present, number = there[measured]
             fitting = (room.take(asked.axes, axis=0) // asked.amounts).min(axis=0)
             unused = (room.take(measured, axis=0) - fitting * asked.measured_amounts) / whole
-            # Sums run down the rows one by one, so that the literal form gives the same bits.
+            # Sums run row by row: the literal form gives equal bits.
             total += asked.part * ((unused * present).sum(axis=0) / number)
         return total
 

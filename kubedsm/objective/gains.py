@@ -117,8 +117,8 @@ def worthwhile(gains: Ints) -> NDArray[np.bool_]:
     return kept
 
 
-#: By which part of itself a pod is worth less as the last of its workload than as the first. Far
-#: more than what comes of rounding gains, far less than what one pod is to another's workload.
+#: Relative decrease of the benefit from the first to the last pod of a workload. Far
+#: more than rounding errors, far less than the benefit of one pod.
 _EVENNESS = 1e-4
 
 
@@ -147,7 +147,7 @@ class Worths(Gains):
             promised = self.promises(workload).wanted(share.total)
             change = min(change, max(promised - share.edge, self._waiting.get(workload, 0), 0))
         points = float(super().of_workload(workload, change))
-        # The mean share on the way, so that of equal sums the one of more even shares is more.
+        # By the mean share on the way: of equal sums the more even is greater.
         points *= 1 - _EVENNESS * (2 * share.edge + change) / (2 * share.total)
         return round(points * self._pods_a_point * self._lasting(workload))
 

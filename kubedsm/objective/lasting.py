@@ -13,8 +13,8 @@ from kubedsm.model.model import Workload
 #: Return for how many seconds a workload is expected to stay unchanged.
 Lasting = Callable[[Workload], float]
 
-#: Seconds that a workload of which nothing is known is expected to stay as it is; and as long again
-#: as it did already. (A Lomax distribution of shape 2: many short periods, some very long ones.)
+#: Prior expectation in seconds; after a quiet time, that time longer.
+#: (A Lomax distribution of shape 2: many short periods, some very long ones.)
 ASSUMED = 60.0
 #: Longest estimate in seconds.
 FARTHEST = 3600.0
@@ -26,7 +26,7 @@ _REMEMBERED = 16
 _AT_ONCE = 1.0
 
 
-def assumed(_: Workload) -> float:
+def assume_prior(_: Workload) -> float:
     """Return the prior, without observations."""
     return ASSUMED
 

@@ -23,7 +23,7 @@ from kubedsm.model.selectors import Requirement
 from kubedsm.model.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
-#: of a score, that is kept: sums in another order are equal
+#: decimals of a score: rounding makes sums independent of order
 _DECIMALS = 6
 
 
@@ -46,17 +46,17 @@ class Capacity:
 class LoadGoal:
     """Load balancing as configured."""
 
-    #: of the score, beside kube-scheduler's plugins; at 0 it has no say in placing
+    #: weight next to kube-scheduler's scores; 0: no influence on placement
     weight: float = attrs.field(default=1.0, validator=validators.ge(0.0))
-    #: the part of any of its resources beyond which a node is not preferred, nor moved to
+    #: used part of a resource above which a node scores below zero and gets no migrations
     high_usage: float = attrs.field(default=0.85, validator=validators.gt(0.0))
-    #: whether pods that run are moved for it
+    #: whether pods are migrated for load balance
     move: bool = False
-    #: by how many points the score has to be greater where a pod is moved to
+    #: least score gained by a migration
     min_gain: float = attrs.field(default=5.0, validator=validators.gt(0.0))
-    #: whether scores are stretched to 0..100 over the nodes that there are to choose from
+    #: whether scores are scaled to 0..100 over the candidate nodes
     normalise: bool = False
-    #: the first that selects a node, and says it, counts
+    #: the first entry that selects a node and has the amount counts
     capacity: tuple[Capacity, ...] = ()
 
     def sizes(self, nodes: NodeIndex) -> Floats:
@@ -90,12 +90,12 @@ class Loads:
     goal: LoadGoal
     nodes: NodeIndex
     sample: Measured
-    #: N x 4, NaN where it is not known
+    #: N x 4, NaN: unknown
     sizes: Floats
     used: Floats
-    #: the pods that came since, and where they are
+    #: later pods and their nodes
     since: dict[Uid, NodeName] = attrs.field(factory=dict)
-    #: what is known of the nodes as they are, and with one more such pod each
+    #: cached scores of the nodes as they are, and with one more pod
     _own: Floats | None = attrs.field(default=None, init=False)
     _with_one_more: dict[tuple[Workload, Resources], Floats] = attrs.field(factory=dict, init=False)
 
@@ -109,7 +109,7 @@ class Loads:
         used = _amounts_matrix(sample.nodes.get(name, nothing) for name in nodes.names)
         loads = cls(goal, nodes, sample, goal.sizes(nodes), used)
         for uid, at in sorted(sample.came.items()):
-            # A mean over the window has a part of it.
+            # The mean over the window has only a part of the pod.
             loads._add_use(
                 snapshot.pods.get(uid), sample.placed[uid], 1 - (sample.at - at) / sample.window
             )

@@ -28,7 +28,7 @@ from kubedsm.model.model import Share, Workload
 from kubedsm.objective.fragmentation import Ints
 
 NANO = 1e9
-#: As floats, 7 % of 100 pods is a little more than 7, and that must not ask for an eighth.
+#: As floats, 7% of 100 pods is slightly more than 7, and must not require 8.
 _SLACK = 1e-9
 #: Keeps the score of thousands of workloads inside 64 bits.
 GREATEST = 1000.0
@@ -45,20 +45,20 @@ class Promise:
     weight: float = attrs.field(
         default=1.0, validator=[validators.ge(0.0), validators.le(GREATEST)]
     )
-    #: pods on the edge, beyond which each more is a loss; None: more are never one
+    #: cap on edge pods; None: no cap
     most: int | None = attrs.field(default=None, validator=validators.optional(validators.ge(0)))
 
     def wanted(self, total: int) -> int:
         """Return how many of `total` pods are wanted on the edge."""
-        promised = promised_pods(self.qos, total)
+        promised = count_target_pods(self.qos, total)
         return promised if self.most is None else min(promised, self.most)
 
 
-#: Every workload has one: a workload that is not configured has the default.
+#: Return the target of a workload; unconfigured workloads have the default.
 Promises = Callable[[Workload], Promise]
 
 
-def promised_pods(qos: float, total: int) -> int:
+def count_target_pods(qos: float, total: int) -> int:
     """Return how many of `total` pods must be on the edge to meet the target."""
     return math.ceil(qos * total - _SLACK)
 
@@ -143,7 +143,7 @@ class Objective:
             lost = unit * promise.weight * self.most * ((edge - within) / total)
             unlimited = attrs.evolve(promise, most=None)
             return self.scores(within, total, unlimited, unit) - np.rint(lost).astype(np.int64)
-        kept = edge >= promised_pods(promise.qos, total)
+        kept = edge >= count_target_pods(promise.qos, total)
         share = edge / total
         if self.kind == "share":
             excess = share - promise.qos
@@ -157,10 +157,10 @@ class Objective:
 
 @lru_cache(2**13)
 def _score_share(objective: Objective, edge: int, total: int, qos: float, weight: float) -> int:
-    # Of thousands of workloads most have one of a few shares.
+    # Cached: most of thousands of workloads have one of a few shares.
     if not total:
         return 0
-    kept = edge >= promised_pods(qos, total)
+    kept = edge >= count_target_pods(qos, total)
     return round(NANO * weight * objective.value(edge / total, qos, kept=kept))
 
 
@@ -192,7 +192,7 @@ EVENNESS = 2**22
 class Prospect:
     """Possible numbers of edge pods of a workload."""
 
-    #: numbers of pods on the edge, one more each
+    #: consecutive numbers of edge pods
     edge: Ints
     total: int
     promise: Promise

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from kubedsm.model.model import Share, Workload
-from kubedsm.objective.objective import Promises, promised_pods
+from kubedsm.objective.objective import Promises, count_target_pods
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.planner.plurals import counted
 
@@ -36,7 +36,7 @@ def _for_its_promise(
 ) -> str:
     workload = move.pod.workload
     share = shares.get(workload, Share())
-    wanted = promised_pods(promises(workload).qos, share.total)
+    wanted = count_target_pods(promises(workload).qos, share.total)
     missing = wanted - share.edge
     if missing > 0:
         return f"{whose} lacks {counted(missing, 'pod')} of {wanted}"

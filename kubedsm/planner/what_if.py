@@ -14,7 +14,7 @@ from kubedsm.config.settings import Configuration
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Pod, Share, Uid, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import Promises, promised_pods
+from kubedsm.objective.objective import Promises, count_target_pods
 from kubedsm.optimizer.moving.suggestion import Suggestion
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -194,6 +194,6 @@ def _shares(
     shares = {}
     for workload, share in suggestion.after.shares.items():
         qos = promises(workload).qos
-        wanted = promised_pods(qos, share.total)
+        wanted = count_target_pods(qos, share.total)
         shares[workload] = ShareThen(before.get(workload, Share()), share, qos, wanted)
     return shares

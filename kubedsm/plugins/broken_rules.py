@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from kubedsm.model.model import PodAffinityTerm, SpreadConstraint
 from kubedsm.model.node_index import Positions
 from kubedsm.model.residents import Keeper, Selection
-from kubedsm.plugins.pod_affinity import deserted
+from kubedsm.plugins.pod_affinity import find_deserted
 from kubedsm.plugins.scene import EquivalenceClass, Scene
 from kubedsm.plugins.spread import domains_of
 
@@ -19,7 +19,7 @@ _Where = tuple[Keeper, tuple[PodAffinityTerm, ...] | SpreadConstraint, int]
 BrokenRules = Mapping[_Where, int]
 
 
-def worsened(before: BrokenRules, after: BrokenRules) -> bool:
+def is_worse(before: BrokenRules, after: BrokenRules) -> bool:
     """Return whether a rule is broken that was kept, or broken further."""
     return any(amount > before.get(where, 0) for where, amount in after.items())
 
@@ -49,7 +49,7 @@ def _list_broken(
 ) -> Iterator[tuple[_Where, int]]:
     rules = candidate.rules
     if rules.affinity:
-        for position in positions[deserted(candidate, scene, positions)].tolist():
+        for position in positions[find_deserted(candidate, scene, positions)].tolist():
             yield (keeper, rules.affinity, position), 1
     for constraint, domains in domains_of(candidate, scene):
         matching = domains.matching(scene)

@@ -15,7 +15,7 @@ _FILTERS: Filters = (*STATIC_FILTERS, (NODE_RESOURCES_FIT, node_resources_fit))
 _NO_RULES = SchedulingRules()
 
 
-def asked(plugin: Plugin, rules: SchedulingRules) -> bool:
+def applies_to(plugin: Plugin, rules: SchedulingRules) -> bool:
     """Return whether the plugin applies to pods with these rules."""
     return not plugin.demands or any(
         getattr(rules, demand) != getattr(_NO_RULES, demand) for demand in plugin.demands
@@ -24,7 +24,7 @@ def asked(plugin: Plugin, rules: SchedulingRules) -> bool:
 
 def findings(filters: Filters, candidate: EquivalenceClass, scene: Scene) -> Iterator[Finding]:
     for plugin, rejects in filters:
-        for rejected in rejects(candidate, scene) if asked(plugin, candidate.rules) else ():
+        for rejected in rejects(candidate, scene) if applies_to(plugin, candidate.rules) else ():
             if rejected.nodes.any():
                 yield plugin, rejected
 

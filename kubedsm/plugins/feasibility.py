@@ -17,7 +17,7 @@ from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
 from kubedsm.model.residents import Residents, Selection, keys_looked_at
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.plugins.broken_rules import BrokenRules, broken_rules
-from kubedsm.plugins.class_verdicts import Finding, asked, findings, first_rejections
+from kubedsm.plugins.class_verdicts import Finding, applies_to, findings, first_rejections
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, TIER
 from kubedsm.plugins.plugin import Plugin
 from kubedsm.plugins.plugins import (
@@ -27,10 +27,10 @@ from kubedsm.plugins.plugins import (
     SCORES,
     STATIC_FILTERS,
 )
-from kubedsm.plugins.pod_affinity import deserted, spoken_of
+from kubedsm.plugins.pod_affinity import find_deserted, is_spoken_of
 from kubedsm.plugins.scene import EquivalenceClass, Rejection, Scene
 from kubedsm.plugins.spread import POD_TOPOLOGY_SPREAD, Skews
-from kubedsm.plugins.taints import disliked_taints
+from kubedsm.plugins.taints import count_disliked
 
 
 def ratings(
@@ -58,7 +58,7 @@ def indifferent(
     """Return whether all penalties are zero, wherever pods with these preferences come."""
     rules = candidate.rules
     if rules.preferences or any(
-        disliked_taints(rules.tolerations, taints or ()) for taints in scene.nodes.taints.values
+        count_disliked(rules.tolerations, taints or ()) for taints in scene.nodes.taints.values
     ):
         return False
     labels = candidate.label_map()
@@ -68,7 +68,7 @@ def indifferent(
     )
 
 
-#: a pod and the position of its node
+#: pod and position of the node
 Placed = tuple[Pod, int]
 
 
@@ -78,9 +78,9 @@ class Verdict:
 
     everywhere: Rejection | None
     findings: tuple[Finding, ...]
-    #: nodes that kube-scheduler's rules accept
+    #: nodes that kube-scheduler's plugins accept
     accepted: Mask
-    #: those of them that are of a tier
+    #: accepted nodes of a tier
     tiered: Mask
 
     @property
@@ -111,113 +111,6 @@ class Verdict:
         return None
 
 
-@attrs.frozen(slots=True, eq=False)
-class ClusterView:
-    """State of the cluster, immutable; verdicts are cached."""
-
-    scene: Scene
-    #: as the snapshot has them
-    pods: Mapping[Uid, Pod]
-    placed: Mapping[Uid, NodeName]
-    #: where they are otherwise; None is nowhere
-    moved: Mapping[Uid, Placed | None] = attrs.field(factory=dict)
-    _static: dict[PodClass, tuple[Finding, ...]] = attrs.field(factory=dict)
-    _verdicts: dict[EquivalenceClass, Verdict] = attrs.field(factory=dict)
-    #: classes whose pods look at no other labels than are told apart
-    _told_apart: set[PodClass] = attrs.field(factory=set)
-    _widened: dict[frozenset[str], Self] = attrs.field(factory=dict)
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> Self:
-        scene = Scene(snapshot.index, snapshot.room, snapshot.residents, snapshot.surroundings)
-        return cls(scene, snapshot.pods, snapshot.placed)
-
-    def place(self, uid: Uid) -> Placed | None:
-        """Return the pod and the position of its node; None without a node."""
-        if uid in self.moved:
-            return self.moved[uid]
-        pod, node, positions = self.pods.get(uid), self.placed.get(uid), self.scene.nodes.positions
-        if pod is None or pod.finished or node is None or node not in positions:
-            return None
-        return pod, positions[node]
-
-    def changed(self, pod: Pod, position: int, by: int) -> Self:
-        """Return the state with the pod on the node (by = 1) or removed (by = -1)."""
-        room, node = self.scene.room, self.scene.nodes.names[position]
-        free = room.of(position)
-        scene = attrs.evolve(
-            self.scene,
-            room=room.changed(position, free - pod.requests if by > 0 else free + pod.requests),
-            residents=self.scene.residents.after(((pod, node, by),)),
-        )
-        moved = {**self.moved, pod.uid: (pod, position) if by > 0 else None}
-        return attrs.evolve(self, scene=scene, moved=moved, verdicts={}, widened={})
-
-    def telling_apart(self, pod: Pod) -> Self:
-        """Return the state with pods distinguished by all labels that this pod's rules
-        select on.
-        """
-        if pod.pod_class in self._told_apart:
-            return self
-        looked_at = keys_looked_at((pod.pod_class,))
-        known = self.scene.residents.keys
-        if looked_at is None or (known is not None and looked_at.issubset(known)):
-            self._told_apart.add(pod.pod_class)
-            return self
-        keys = looked_at.union(known or ())
-        wide = self._widened.get(keys)
-        if wide is None:
-            nodes, surroundings = self.scene.nodes, self.scene.surroundings
-            residents = Residents.of(nodes, surroundings, keys, self._all_placed())
-            scene = attrs.evolve(self.scene, residents=residents)
-            wide = attrs.evolve(self, scene=scene, verdicts={}, widened={})
-            self._widened[keys] = wide
-        return wide
-
-    def _all_placed(self) -> Iterator[tuple[Pod, NodeName]]:
-        names = self.scene.nodes.names
-        for uid in {**self.placed, **self.moved}:
-            place = self.place(uid)
-            if place is not None:
-                yield place[0], names[place[1]]
-
-    def equivalence(self, pod: Pod) -> EquivalenceClass:
-        namespace, labels = self.scene.residents.visible(pod)
-        return EquivalenceClass(pod.pod_class, namespace, labels)
-
-    def verdict(self, pod: Pod) -> Verdict:
-        candidate = self.equivalence(pod)
-        verdict = self._verdicts.get(candidate)
-        if verdict is None:
-            verdict = self._verdicts[candidate] = self._judge_class(candidate)
-        return verdict
-
-    def _judge_class(self, candidate: EquivalenceClass) -> Verdict:
-        nodes = self.scene.nodes
-        rules = candidate.rules
-        for plugin, pre_filter in PRE_FILTERS:
-            if asked(plugin, rules) and (reason := pre_filter(rules, self.scene.surroundings)):
-                everywhere = Rejection(plugin.name, (reason,), everywhere=True)
-                return Verdict(everywhere, (), nodes.none(), nodes.none())
-        found = (
-            *self._static_findings(candidate),
-            *findings(DYNAMIC_FILTERS, candidate, self.scene),
-        )
-        accepted, tiered = nodes.every(), nodes.every()
-        for plugin, rejected in found:
-            tiered &= ~rejected.nodes
-            if plugin is not TIER:
-                accepted &= ~rejected.nodes
-        return Verdict(None, found, accepted, tiered)
-
-    def _static_findings(self, candidate: EquivalenceClass) -> tuple[Finding, ...]:
-        known = self._static.get(candidate.pod_class)
-        if known is None:
-            known = tuple(findings(STATIC_FILTERS, candidate, self.scene))
-            self._static[candidate.pod_class] = known
-        return known
-
-
 __all__ = ["EquivalenceClass", "Feasibility", "Rejection"]
 
 
@@ -225,46 +118,48 @@ __all__ = ["EquivalenceClass", "Feasibility", "Rejection"]
 class Feasibility:
     """Verdicts over one state of the cluster. `tier=False`: kube-scheduler's plugins alone."""
 
-    _view: ClusterView
+    scene: Scene
+    #: pods and their nodes in the snapshot
+    _pods: Mapping[Uid, Pod]
+    _placed: Mapping[Uid, NodeName]
+    #: pods that were added, or removed (None)
+    _moved: Mapping[Uid, Placed | None] = attrs.field(factory=dict)
+    _static: dict[PodClass, tuple[Finding, ...]] = attrs.field(factory=dict)
+    _verdicts: dict[EquivalenceClass, Verdict] = attrs.field(factory=dict)
+    #: classes whose rules select on no labels but those that distinguish pods here
+    _covered: set[PodClass] = attrs.field(factory=set)
+    _widened: dict[frozenset[str], Self] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> "Feasibility":
-        return cls(ClusterView.of(snapshot))
-
-    @property
-    def scene(self) -> Scene:
-        return self._view.scene
+    def of(cls, snapshot: Snapshot) -> Self:
+        scene = Scene(snapshot.index, snapshot.room, snapshot.residents, snapshot.surroundings)
+        return cls(scene, snapshot.pods, snapshot.placed)
 
     @property
     def index(self) -> NodeIndex:
-        return self._view.scene.nodes
+        return self.scene.nodes
 
     @property
     def room(self) -> Room:
-        return self._view.scene.room
+        return self.scene.room
 
     @property
     def nodes(self) -> tuple[Node, ...]:
         """Nodes in name order."""
-        return self._view.scene.nodes.nodes
+        return self.scene.nodes.nodes
 
     def equivalence(self, pod: Pod) -> EquivalenceClass:
-        """Return the equivalence class: equal for pods that nodes and other pods cannot
-        tell apart.
-        """
-        return self._view.telling_apart(pod).equivalence(pod)
+        """Return the class of pods that nodes and other pods cannot tell apart."""
+        return _class_in(self._widen(pod).scene, pod)
 
     def rejection(self, pod: Pod, node: NodeName, *, tier: bool = True) -> Rejection | None:
-        """Return why the node rejects the pod.
-
-        None if it accepts. Raise KeyError for an unknown node.
-        """
-        position = self._view.scene.nodes.positions[node]
-        return _gated_rejection(pod) or self._verdict_on(pod).rejection(position, tier=tier)
+        """Return why the node rejects the pod; None if it accepts. Raise KeyError if unknown."""
+        position = self.index.positions[node]
+        return _gated_rejection(pod) or self.verdict(pod).rejection(position, tier=tier)
 
     def rejections(self, pod: Pod, *, tier: bool = True) -> dict[NodeName, Rejection]:
         """Return why each rejecting node rejects the pod, in name order."""
-        verdict, nodes = self._verdict_on(pod), self.index
+        verdict, nodes = self.verdict(pod), self.index
         if everywhere := _gated_rejection(pod) or verdict.everywhere:
             return dict.fromkeys(nodes.names, everywhere)
         return first_rejections(
@@ -273,30 +168,28 @@ class Feasibility:
 
     def feasible(self, pod: Pod, *, tier: bool = True) -> list[NodeName]:
         """Return the nodes that accept the pod, in name order."""
-        names = self._view.scene.nodes.names
+        names = self.index.names
         return [names[at] for at in self.taking(pod, tier=tier).nonzero()[0].tolist()]
 
     def taking(self, pod: Pod, *, tier: bool = True) -> Mask:
         """Return the nodes that accept the pod; not to be changed."""
         if _gated_rejection(pod):
             return self.index.none()
-        verdict = self._verdict_on(pod)
+        verdict = self.verdict(pod)
         return verdict.tiered if tier else verdict.accepted
 
     def openable(self, pod: Pod) -> Mask:
         """Return the nodes that accept the pod, or are rejected only by its spread or affinity."""
-        return self.index.none() if _gated_rejection(pod) else self._verdict_on(pod).openable
+        return self.index.none() if _gated_rejection(pod) else self.verdict(pod).openable
 
     def otherwise_open(self, pod: Pod) -> Mask:
         """Return the nodes that accept the pod, capacity and spread aside."""
-        if _gated_rejection(pod):
-            return self.index.none()
-        return self._verdict_on(pod).otherwise_open
+        return self.index.none() if _gated_rejection(pod) else self.verdict(pod).otherwise_open
 
     def indifferent(self, pod: Pod, wishes: Iterable[PodAffinityTerm]) -> bool:
         """Return whether the pod has no penalties, wherever pods with these preferences come."""
-        view = self._view.telling_apart(pod)
-        return indifferent(view.equivalence(pod), view.scene, wishes)
+        scene = self._widen(pod).scene
+        return indifferent(_class_in(scene, pod), scene, wishes)
 
     def penalties(self, pod: Pod, nodes: Sequence[NodeName]) -> list[int]:
         """Return the penalty of each node, relative to the best of these nodes."""
@@ -306,58 +199,130 @@ class Feasibility:
 
     def penalties_at(self, pod: Pod, nodes: Positions) -> Ints:
         """Return the penalties at these positions."""
-        view = self._view.telling_apart(pod)
-        return penalties(view.equivalence(pod), view.scene, nodes)
+        scene = self._widen(pod).scene
+        return penalties(_class_in(scene, pod), scene, nodes)
 
     def ratings(self, pod: Pod, nodes: Positions) -> Mapping[str, list[int]]:
         """Return the scores of each applicable Score plugin, by name."""
-        view = self._view.telling_apart(pod)
-        rated = ratings(view.equivalence(pod), view.scene, nodes)
+        scene = self._widen(pod).scene
+        rated = ratings(_class_in(scene, pod), scene, nodes)
         return {plugin.name: given for plugin, given in rated}
 
     def spoken_of(self, pod: Pod) -> bool:
         """Return whether some running pod has rules or preferences about this pod."""
-        view = self._view.telling_apart(pod)
-        return spoken_of(view.equivalence(pod), view.scene)
+        scene = self._widen(pod).scene
+        return is_spoken_of(_class_in(scene, pod), scene)
 
     def deserted(self, pod: Pod) -> bool:
-        """Return whether the affinity of a running pod is broken. Raise KeyError if it has
-        no node.
-        """
-        place = self._view.place(pod.uid)
-        if place is None:
-            raise KeyError(pod.uid)
-        position = np.array([place[1]], dtype=np.intp)
-        return bool(deserted(self.equivalence(pod), self._view.scene, position)[0])
+        """Return whether the affinity of a running pod is broken; raise KeyError without a node."""
+        _, position = self._place_of(pod.uid)
+        at = np.array([position], dtype=np.intp)
+        return bool(find_deserted(self.equivalence(pod), self.scene, at)[0])
 
     def broken_rules(self, pods: Iterable[Pod]) -> BrokenRules:
         """Return broken rules of these pods, or about them."""
-        return broken_rules(map(self.equivalence, pods), self._view.scene)
+        return broken_rules(map(self.equivalence, pods), self.scene)
 
     def skews(self, pods: Iterable[Pod]) -> Skews:
         """Return the spread constraints of these pending pods."""
-        return Skews(dict.fromkeys(map(self.equivalence, pods)), self._view.scene)
+        return Skews(dict.fromkeys(map(self.equivalence, pods)), self.scene)
 
-    def with_pod(self, pod: Pod, node: NodeName) -> "Feasibility":
+    def with_pod(self, pod: Pod, node: NodeName) -> Self:
         """Return the state with the pod on the node, whether it fits or not.
 
         Raise KeyError for an unknown node, ValueError for a pod with a node.
         """
-        position = self._view.scene.nodes.positions[node]
-        if self._view.place(pod.uid) is not None:
+        position = self.index.positions[node]
+        if self._find_place(pod.uid) is not None:
             raise ValueError(f"{pod} is on a node already")
-        return Feasibility(self._view.telling_apart(pod).changed(pod, position, 1))
+        wide = self._widen(pod)
+        return self._change(pod, position, 1) if wide is self else wide.with_pod(pod, node)
 
-    def without_pod(self, uid: Uid) -> "Feasibility":
+    def without_pod(self, uid: Uid) -> Self:
         """Return the state without the pod. Raise KeyError if it has no node."""
-        place = self._view.place(uid)
+        pod, position = self._place_of(uid)
+        wide = self._widen(pod)
+        return self._change(pod, position, -1) if wide is self else wide.without_pod(uid)
+
+    def _find_place(self, uid: Uid) -> Placed | None:
+        """Return the pod and the position of its node; None without a node."""
+        if uid in self._moved:
+            return self._moved[uid]
+        pod, node, positions = self._pods.get(uid), self._placed.get(uid), self.index.positions
+        if pod is None or pod.finished or node is None or node not in positions:
+            return None
+        return pod, positions[node]
+
+    def _place_of(self, uid: Uid) -> Placed:
+        place = self._find_place(uid)
         if place is None:
             raise KeyError(uid)
-        pod, position = place
-        return Feasibility(self._view.telling_apart(pod).changed(pod, position, -1))
+        return place
 
-    def _verdict_on(self, pod: Pod) -> Verdict:
-        return self._view.telling_apart(pod).verdict(pod)
+    def _change(self, pod: Pod, position: int, by: int) -> Self:
+        """Return the state with the pod on the node (by = 1) or removed (by = -1)."""
+        room, node = self.scene.room, self.index.names[position]
+        free = room.of(position)
+        scene = attrs.evolve(
+            self.scene,
+            room=room.changed(position, free - pod.requests if by > 0 else free + pod.requests),
+            residents=self.scene.residents.after(((pod, node, by),)),
+        )
+        moved = {**self._moved, pod.uid: (pod, position) if by > 0 else None}
+        return attrs.evolve(self, scene=scene, moved=moved, verdicts={}, widened={})
+
+    def _widen(self, pod: Pod) -> Self:
+        """Return the state in which all labels that this pod's rules select on distinguish pods."""
+        if pod.pod_class in self._covered:
+            return self
+        looked_at = keys_looked_at((pod.pod_class,))
+        known = self.scene.residents.keys
+        if looked_at is None or (known is not None and looked_at.issubset(known)):
+            self._covered.add(pod.pod_class)
+            return self
+        keys = looked_at.union(known or ())
+        wide = self._widened.get(keys)
+        if wide is None:
+            places = filter(None, map(self._find_place, {**self._placed, **self._moved}))
+            placed = ((there, self.index.names[position]) for there, position in places)
+            residents = Residents.of(self.index, self.scene.surroundings, keys, placed)
+            scene = attrs.evolve(self.scene, residents=residents)
+            wide = attrs.evolve(self, scene=scene, verdicts={}, widened={})
+            self._widened[keys] = wide
+        return wide
+
+    def verdict(self, pod: Pod) -> Verdict:
+        wide = self._widen(pod)
+        if wide is not self:
+            return wide.verdict(pod)
+        candidate = _class_in(self.scene, pod)
+        verdict = self._verdicts.get(candidate)
+        if verdict is None:
+            verdict = self._verdicts[candidate] = self._judge_class(candidate)
+        return verdict
+
+    def _judge_class(self, candidate: EquivalenceClass) -> Verdict:
+        nodes, rules = self.index, candidate.rules
+        for plugin, pre_filter in PRE_FILTERS:
+            if applies_to(plugin, rules) and (reason := pre_filter(rules, self.scene.surroundings)):
+                everywhere = Rejection(plugin.name, (reason,), everywhere=True)
+                return Verdict(everywhere, (), nodes.none(), nodes.none())
+        static = self._static.get(candidate.pod_class)
+        if static is None:
+            static = tuple(findings(STATIC_FILTERS, candidate, self.scene))
+            self._static[candidate.pod_class] = static
+        found = (*static, *findings(DYNAMIC_FILTERS, candidate, self.scene))
+        accepted, tiered = nodes.every(), nodes.every()
+        for plugin, rejected in found:
+            tiered &= ~rejected.nodes
+            if plugin is not TIER:
+                accepted &= ~rejected.nodes
+        return Verdict(None, found, accepted, tiered)
+
+
+def _class_in(scene: Scene, pod: Pod) -> EquivalenceClass:
+    namespace, labels = scene.residents.visible(pod)
+    return EquivalenceClass(pod.pod_class, namespace, labels)
 
 
 def _gated_rejection(pod: Pod) -> Rejection | None:

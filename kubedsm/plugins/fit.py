@@ -10,12 +10,12 @@ import numpy as np
 
 from kubedsm.model.model import NodeName, Resources
 from kubedsm.model.node_index import NodeIndex
-from kubedsm.model.quantities import shown
+from kubedsm.model.quantities import format_amount
 from kubedsm.plugins.plugin import Plugin
 from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Rejection, Scene
 
 NO_TIER = "node(s) had no label that makes them edge or cloud"
-#: of a number of 64, without its sign
+#: usable bits of a signed 64-bit number
 _BITS = 63
 
 
@@ -41,7 +41,7 @@ def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
 def too_little(requests: Resources, allocatable: Resources) -> tuple[str, ...]:
     """Return the node's amounts of the resources that it has too little of in all."""
     return tuple(
-        shown(name, allocatable.amount(name))
+        format_amount(name, allocatable.amount(name))
         for name, amount in requests.items()
         if amount and amount > allocatable.amount(name)
     )
@@ -57,11 +57,11 @@ def larger_than_any(requests: Resources, nodes: NodeIndex) -> str:
         return ""
     most = {name: int(nodes.size(name).max()) for name, _ in asked}
     beyond = [
-        f"the pod requests {shown(name, amount)}, the largest has {shown(name, most[name])}"
+        f"the pod requests {format_amount(name, amount)}, the largest has {format_amount(name, most[name])}"
         for name, amount in asked
         if amount > most[name]
     ]
-    together = " and ".join(shown(name, amount) for name, amount in asked if name != "pods")
+    together = " and ".join(format_amount(name, amount) for name, amount in asked if name != "pods")
     why = "; ".join(beyond) or f"none has {together} together"
     return f"No node is large enough: {why}."
 
@@ -107,8 +107,8 @@ def unschedulable_message(rejections: Mapping[NodeName, Rejection]) -> str:
     if not rejections:
         return "no nodes available to schedule pods"
     everywhere = next((r for r in rejections.values() if r.everywhere), None)
-    # What is about the pod is not counted.
-    why = ", ".join(everywhere.reasons) if everywhere else counted_reasons(rejections)
+    # Reasons about the pod alone are not counted.
+    why = ", ".join(everywhere.reasons) if everywhere else count_reasons(rejections)
     return f"0/{len(rejections)} nodes are available: {why}."
 
 
@@ -122,7 +122,7 @@ def why_unschedulable(
     return said
 
 
-def counted_reasons(rejections: Mapping[NodeName, Rejection]) -> str:
+def count_reasons(rejections: Mapping[NodeName, Rejection]) -> str:
     """Return the counts of reasons, such as `2 Insufficient cpu, 1 Insufficient memory`."""
     counts = Counter(reason for rejected in rejections.values() for reason in rejected.reasons)
     return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))

@@ -8,12 +8,12 @@ from kubedsm.model.model import SchedulingRules
 from kubedsm.model.node_index import Ints, NodeIndex, Positions
 from kubedsm.model.selectors import NodeSelectorTerm
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.plugins.node_scores import normalized
+from kubedsm.plugins.node_scores import scale_scores
 from kubedsm.plugins.plugin import Plugin
 from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
 
 NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
-#: of nodes that the pod rules out by name: kube-scheduler does not even look at them
+#: reason for nodes excluded by name, which kube-scheduler skips early
 NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 CONFLICT = "pod affinity terms conflict"
 
@@ -22,7 +22,7 @@ def node_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[Rejecte
     yield RejectedNodes(~scene.nodes.affine(candidate.rules), (NO_MATCH,))
 
 
-def named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
+def list_named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
     """Return the only nodes that the terms name; None if some term names none.
 
     An empty set means contradictory terms.
@@ -48,16 +48,16 @@ def _names_of(term: NodeSelectorTerm) -> frozenset[str] | None:
 
 
 def _conflicting_terms(rules: SchedulingRules, _: Surroundings) -> str:
-    return CONFLICT if named_nodes(rules) == frozenset() else ""
+    return CONFLICT if list_named_nodes(rules) == frozenset() else ""
 
 
 def _filter_named(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    names = named_nodes(candidate.rules)
+    names = list_named_nodes(candidate.rules)
     if names is not None:
         yield RejectedNodes(~scene.nodes.named(names), (NOT_NAMED,))
 
 
-def liking(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
+def sum_preferences(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
     """Return the sum of weights of the preferred terms that each node satisfies."""
     total = np.zeros(len(nodes), dtype=np.int64)
     for weight, term in rules.preferences.node_affinity:
@@ -72,7 +72,7 @@ def _score_affinity(
     """By the weights of the preferred terms that each node satisfies."""
     if not candidate.rules.preferences.node_affinity:
         return None
-    return normalized(liking(candidate.rules, scene.nodes)[chosen].tolist())
+    return scale_scores(sum_preferences(candidate.rules, scene.nodes)[chosen].tolist())
 
 
 NODE_AFFINITY = Plugin(

@@ -22,7 +22,7 @@ from kubedsm.plugins.plugin import Filter, Plugin, never
 NOT_ALLOCATED = "pod has ResourceClaims, whose devices KubeDSM does not allocate"
 
 
-def gated(pod: Pod) -> str:
+def gates_reason(pod: Pod) -> str:
     return f"waiting for scheduling gates: [{' '.join(pod.gates)}]" if pod.gated else ""
 
 
@@ -32,7 +32,7 @@ def _resource_claims(_rules: SchedulingRules, _: Surroundings) -> str:
 
 SCHEDULING_GATES = Plugin(
     name="SchedulingGates",
-    pre_enqueue=gated,
+    pre_enqueue=gates_reason,
     hint=never,
     hears=(),
     advice="remove the pod's scheduling gates",
@@ -52,7 +52,7 @@ PLUGINS: tuple[Plugin, ...] = (
     taints.NODE_UNSCHEDULABLE,
     taints.TAINT_TOLERATION,
     node_affinity.NODE_AFFINITY,
-    # After those, so that a control plane is rejected in the words that its taint is known by.
+    # After TaintToleration: a control plane is rejected for its taint.
     fit.TIER,
     ports.NODE_PORTS,
     fit.NODE_RESOURCES_FIT,
@@ -69,12 +69,12 @@ NODE_PLUGINS = (*(plugin for plugin in PLUGINS if plugin.static), fit.NODE_RESOU
 BY_NAME: Mapping[str, Plugin] = {plugin.name: plugin for plugin in PLUGINS}
 
 Filters = tuple[tuple[Plugin, Filter], ...]
-#: what a pod class and a node decide between them; nodes ruled out by name come first of all
+#: filters that depend on class and node alone; exclusion by name comes first
 STATIC_FILTERS: Filters = (
     *((plugin, plugin.first_filter) for plugin in PLUGINS if plugin.first_filter),
     *((plugin, plugin.filter) for plugin in PLUGINS if plugin.filter and plugin.static),
 )
-#: what depends on the other pods, too
+#: filters that depend on other pods or capacity
 DYNAMIC_FILTERS: Filters = tuple(
     (plugin, plugin.filter) for plugin in PLUGINS if plugin.filter and not plugin.static
 )

@@ -12,7 +12,7 @@ from kubedsm.model.model import Pod, PodAffinityTerm
 from kubedsm.model.node_index import MISSING, Mask, Positions
 from kubedsm.model.residents import Selection
 from kubedsm.model.surroundings import Namespace
-from kubedsm.plugins.node_scores import normalized_neighbours
+from kubedsm.plugins.node_scores import scale_neighbours
 from kubedsm.plugins.plugin import Cluster, Plugin
 from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
 
@@ -44,11 +44,11 @@ def _nodes_not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
         near &= there[column.codes] > 0
     if found or not _selects_itself(candidate, selections, scene):
         return ~near
-    # The first of a group that wants to be together may go anywhere: there is none to join.
+    # The first pod of an affinity group may go anywhere.
     return ~labelled
 
 
-def deserted(candidate: EquivalenceClass, scene: Scene, positions: Positions) -> Mask:
+def find_deserted(candidate: EquivalenceClass, scene: Scene, positions: Positions) -> Mask:
     """Return where pods lack the pods that their affinity requires, for nodes that have
     such pods.
     """
@@ -95,7 +95,7 @@ def _repelled_nodes(candidate: EquivalenceClass, scene: Scene) -> Mask:
     return away
 
 
-def spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
+def is_spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
     """Return whether running pods have rules or preferences about the candidate."""
     residents, labels = scene.residents, candidate.label_map()
     terms = (*residents.holders, *(term for _, term in residents.wishes))
@@ -122,7 +122,7 @@ def _score_neighbours(
         if Selection.of(term).covers(candidate.namespace, labels, scene.surroundings):
             column = scene.nodes.label(term.topology_key)
             total += weight * column.sums(residents.column(holders))[column.codes]
-    return normalized_neighbours(total[chosen].tolist()) if total.any() else None
+    return scale_neighbours(total[chosen].tolist()) if total.any() else None
 
 
 def _neighbours_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
@@ -155,7 +155,7 @@ def _neighbours_changed(change: Change, candidate: EquivalenceClass, cluster: Cl
             if Selection.of(term).covers(candidate.namespace, labels, surroundings)
         }
 
-    # One that goes may help as well: the first of a group may be anywhere.
+    # A departure may help too: the first pod of a group may go anywhere.
     if rules.affinity and wanted(before) != wanted(after):
         return True
     return not in_the_way(before) <= in_the_way(after)

@@ -16,7 +16,7 @@ from kubedsm.plugins.scene import EquivalenceClass
 
 #: no number of pods is more
 EVERY = sys.maxsize
-#: several rules may have one hint
+#: plugins may share a hint
 _HEARS: Mapping[Hint, tuple[Matter, ...]] = {plugin.hint: plugin.hears for plugin in PLUGINS}
 
 
@@ -42,7 +42,7 @@ class Unschedulable:
         return {BY_NAME[rule].hint for rule in self.rules}
 
 
-def concerns(hint: Hint, matters: set[Matter]) -> bool:
+def is_concerned(hint: Hint, matters: set[Matter]) -> bool:
     """Return whether the hint applies to changes of these kinds."""
     return not matters.isdisjoint(_HEARS[hint])
 
@@ -64,7 +64,7 @@ def node_now_accepts(change: Change, candidate: EquivalenceClass, cluster: Clust
     return bool(short_before) and accepts(pod_class, node, free)
 
 
-def helped(
+def count_helped(
     hint: Hint, unschedulable: Unschedulable, change: Change, cluster: Cluster, *, more: bool
 ) -> int:
     """Return an upper bound on the pods that a node may accept after the change.

@@ -18,7 +18,7 @@ class Rejection:
 
     rule: str
     reasons: tuple[str, ...]
-    #: it is about the pod, and so no node will do
+    #: about the pod alone: all nodes reject
     everywhere: bool = False
 
 
@@ -28,7 +28,7 @@ class RejectedNodes:
 
     nodes: Mask
     reasons: tuple[str, ...]
-    #: a pod that comes may end it
+    #: arriving pods may remove the reason
     mendable: bool = False
 
 

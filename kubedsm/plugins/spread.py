@@ -16,10 +16,10 @@ from kubedsm.model.model import Pod, SpreadConstraint
 from kubedsm.model.node_index import Column, Ints, Mask, Positions
 from kubedsm.model.residents import Selection
 from kubedsm.model.selectors import selects
-from kubedsm.plugins.node_scores import normalized_spread, spread_score
+from kubedsm.plugins.node_scores import scale_spread, spread_score
 from kubedsm.plugins.plugin import Cluster, Plugin
 from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene, node_labels
-from kubedsm.plugins.taints import tolerable
+from kubedsm.plugins.taints import tolerable_nodes
 
 _HOSTNAME = "kubernetes.io/hostname"
 UNEVEN = "node(s) didn't match pod topology spread constraints"
@@ -31,13 +31,13 @@ class Domains:
     """Topology domains of one constraint."""
 
     column: Column
-    #: the nodes whose pods count
+    #: nodes whose pods count
     counted: Mask
-    #: by code of the column: whether there is such a domain
+    #: existing domains by code
     present: Mask
-    #: there are as many domains as it asks for
+    #: minDomains is met
     enough: bool
-    #: the pods it looks at
+    #: matching pods
     selection: Selection
 
     def matching(self, scene: Scene) -> Ints:
@@ -94,7 +94,7 @@ def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: S
     if constraint.honor_affinity:
         nodes &= scene.nodes.affine(candidate.rules)
     if constraint.honor_taints:
-        nodes &= tolerable(candidate, scene)
+        nodes &= tolerable_nodes(candidate, scene)
     return nodes
 
 
@@ -112,7 +112,7 @@ def _score_evenness(
         for constraint, column in zip(constraints, columns, strict=True)
     ]
     raw = [spread_score(of_node) for of_node in zip(*terms, strict=True)]
-    rated = dict(zip(usable.tolist(), normalized_spread(raw), strict=True))
+    rated = dict(zip(usable.tolist(), scale_spread(raw), strict=True))
     return [rated.get(position, 0) for position in chosen.tolist()]
 
 
@@ -202,7 +202,7 @@ class Skews:
             self._matching[row, : len(of.present)] = of.matching(scene)
         self._least = np.zeros((len(domains), 1), dtype=np.int64)
         self._find_least(np.arange(len(domains)))
-        #: how many pods that came have that constraint
+        #: arrived pods with the constraint
         self._held = np.zeros(shape, dtype=np.int64)
         #: as long as nothing changes
         self._open: dict[EquivalenceClass, Mask] = {}

@@ -36,9 +36,9 @@ NOT_PROVISIONED = (
     "pod has unbound WaitForFirstConsumer PersistentVolumeClaims,"
     " whose volumes KubeDSM does not have provisioned"
 )
-#: two pods of one node never share these, not even to read
+#: never shared on a node, not even read-only
 _NEVER_SHARED = frozenset({"awsElasticBlockStore"})
-#: each with what it may be called on a node besides
+#: alternative node label of each volume label
 _ZONE_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
@@ -103,7 +103,7 @@ def _volumes_missing(rules: SchedulingRules, surroundings: Surroundings) -> str:
     return ""
 
 
-def shared_disk(disk: Disk) -> bool:
+def is_shared_disk(disk: Disk) -> bool:
     """Return whether pods of one node may share the disk read-only."""
     return disk.read_only and disk.kind not in _NEVER_SHARED
 
@@ -113,7 +113,7 @@ def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
     taken: set[int] = set()
     for disk in rules.disks:
         for other, users in residents.disks.items():
-            shared = shared_disk(disk) and other.read_only
+            shared = is_shared_disk(disk) and other.read_only
             if (disk.kind, disk.identity) == (other.kind, other.identity) and not shared:
                 taken.update(residents.where(users).tolist())
     if taken:

@@ -18,8 +18,8 @@ from kubedsm.plugins.plugin import Hint
 from kubedsm.plugins.queueing_hints import (
     EVERY,
     Unschedulable,
-    concerns,
-    helped,
+    count_helped,
+    is_concerned,
     room_for,
     still_unschedulable,
 )
@@ -118,8 +118,8 @@ class UnschedulablePods:
             return self.wake_all()
         matters, woken = change.matters, False
         for hint, kinds in self._by_hint.items() if matters else ():
-            for kind in kinds if concerns(hint, matters) else ():
-                room = helped(hint, kind.why, change, mirror, more=kind.awake > 0)
+            for kind in kinds if is_concerned(hint, matters) else ():
+                room = count_helped(hint, kind.why, change, mirror, more=kind.awake > 0)
                 woken |= self._wake(kind, room)
         if change.node_before is None and change.node_after is not None:
             woken |= self._welcomed(change.node_after, mirror)

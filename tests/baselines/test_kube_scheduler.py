@@ -7,15 +7,11 @@ import pytest
 
 from kubedsm.model.model import Tier
 from kubedsm.optimizer.placing.cloud import allocation_score
-from kubedsm.plugins.node_scores import (
-    balanced_allocation_score,
-    normalized,
-    normalized_spread,
-    spread_score,
-)
+from kubedsm.plugins.node_scores import scale_scores, scale_spread, spread_score
 from kubedsm_lab.baselines.in_turn import InTurn, Room
 from kubedsm_lab.baselines.kube_scheduler import (
     KubeScheduler,
+    balanced_allocation_score,
     kube_scheduler,
     scores,
     total_scores,
@@ -67,11 +63,11 @@ def test_balanced_allocation(allocatable, without, with_pod, expected):
 
 
 def test_normalising():
-    assert normalized([100, 0, 50]) == [100, 0, 50]
-    assert normalized([3, 2, 1]) == [100, 66, 33]
-    assert normalized([0, 0]) == [0, 0]
-    assert normalized([3, 2, 0], reverse=True) == [0, 34, 100]
-    assert normalized([0, 0], reverse=True) == [100, 100]
+    assert scale_scores([100, 0, 50]) == [100, 0, 50]
+    assert scale_scores([3, 2, 1]) == [100, 66, 33]
+    assert scale_scores([0, 0]) == [0, 0]
+    assert scale_scores([3, 2, 0], reverse=True) == [0, 34, 100]
+    assert scale_scores([0, 0], reverse=True) == [100, 100]
 
 
 def test_spreading_over_hostnames():
@@ -79,11 +75,11 @@ def test_spreading_over_hostnames():
     raw = [spread_score([(count, 3, 4)]) for count in (2, 1, 0, 0)]
     assert raw == [6, 4, 2, 2]
     # 100 (6 + 2 - s) / 6, cut off
-    assert normalized_spread(raw) == [33, 66, 100, 100]
+    assert scale_spread(raw) == [33, 66, 100, 100]
 
 
 def test_spreading_where_nobody_has_the_label():
-    assert normalized_spread([spread_score([]), spread_score([])]) == [100, 100]
+    assert scale_spread([spread_score([]), spread_score([])]) == [100, 100]
 
 
 def room_of(nodes, *pods):

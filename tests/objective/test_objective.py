@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import Share, Workload
-from kubedsm.objective.objective import Objective, Promise, promised_pods, quality
+from kubedsm.objective.objective import Objective, Promise, count_target_pods, quality
 
 #: as the paper has it: promises kept come first
 DEFAULT = Objective(gamma=10)
@@ -54,10 +54,10 @@ def test_scalar_vector_and_exact_forms_agree_and_never_fall(objective):
 
 def test_a_promise_is_kept_by_whole_pods_whatever_floats_say():
     assert 0.07 * 100 > 7
-    assert promised_pods(0.07, 100) == 7
-    assert promised_pods(0.5, 3) == 2
-    assert promised_pods(0.0, 3) == 0
-    assert promised_pods(1.0, 3) == 3
+    assert count_target_pods(0.07, 100) == 7
+    assert count_target_pods(0.5, 3) == 2
+    assert count_target_pods(0.0, 3) == 0
+    assert count_target_pods(1.0, 3) == 3
 
 
 def test_quality_sums_over_workloads():

@@ -9,7 +9,7 @@ import pytest
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import Share, Tier
 from kubedsm.objective.gains import Gains, Worths
-from kubedsm.objective.lasting import assumed
+from kubedsm.objective.lasting import assume_prior
 from kubedsm.objective.objective import NANO, Objective, Promise, Prospect, even_scores, quality
 from kubedsm.objective.qos_targets import cap_slower_edge, without_caps
 from support.drawn_batches import OBJECTIVES
@@ -95,5 +95,5 @@ def test_points_are_counted_by_pods_that_are_wanted():
     """Two of four pods make half a point, and one of one makes one: 3 pods for 1.5 points."""
     shot, _, api = serving(2, 0, cloud=2)
     promises = cap_slower_edge(lambda _: Promise(), shot)
-    worths = Worths(Gains.of(shot, promises, Objective()), assumed)
-    assert worths.of_workload(api, 1) == pytest.approx(2 * NANO * assumed(api), rel=1e-3)
+    worths = Worths(Gains.of(shot, promises, Objective()), assume_prior)
+    assert worths.of_workload(api, 1) == pytest.approx(2 * NANO * assume_prior(api), rel=1e-3)

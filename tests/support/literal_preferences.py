@@ -3,7 +3,7 @@
 import math
 
 from kubedsm.model.selectors import selects
-from kubedsm_lab.bench.literal.fit import node_affinity, taint_toleration
+from kubedsm_lab.bench.literal.fit import node_affinity, taint_toleration, term_selects
 from kubedsm_lab.bench.literal.rules import meant, together
 
 HOST = "kubernetes.io/hostname"
@@ -48,7 +48,7 @@ def _node_affinity(pod, nodes):
         sum(
             weight
             for weight, term in pod.pod_class.rules.preferences.node_affinity
-            if term.selects(node.name, node.labels)
+            if term_selects(term, node.name, node.labels)
         )
         for node in nodes
     ]

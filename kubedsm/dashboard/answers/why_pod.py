@@ -25,11 +25,11 @@ from kubedsm.explain.explainer import Decisions, Recalled
 from kubedsm.explain.explanation import NodeAnswer
 from kubedsm.model.model import NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import promised_pods
+from kubedsm.objective.objective import count_target_pods
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.migration_reasons import made_for
 from kubedsm.planner.plurals import counted
-from kubedsm.plugins.fit import counted_reasons
+from kubedsm.plugins.fit import count_reasons
 from kubedsm.plugins.scene import Rejection
 
 FORGOTTEN = (
@@ -179,7 +179,7 @@ class _About:
         share = basis.shares_before.get(pod.workload, Share())
         total = basis.shares_after[pod.workload].total
         promise = self.policy.promises_in(basis.snapshot)(pod.workload)
-        wanted = promised_pods(promise.qos, total)
+        wanted = count_target_pods(promise.qos, total)
         of = f"{wanted} of its {counted(total, 'pod')} at the edge ({percent(promise.qos)})"
         workload = workload_link(pod.workload)
         if _tier(basis.snapshot, chosen.node) == _EDGE:
@@ -190,7 +190,7 @@ class _About:
         able = [node for node in edge if fits(node)]
         if edge and not able:
             told = {n.node: Rejection(n.rule, n.reasons) for n in edge if n.rule}
-            return (f"no edge node took it ({counted_reasons(told)})",)
+            return (f"no edge node took it ({count_reasons(told)})",)
         if share.edge >= wanted and edge:
             return (workload, f" is promised {of} and had {share.edge}")
         if able:

@@ -36,9 +36,9 @@ from kubedsm.optimizer.programming.programme import Solver
 UNREACHABLE = 2**61
 #: an axis each; numpy 1.26 has no more
 _MOST_KINDS = 32
-#: Cells computed by one numpy call: enough to hide its overhead, few enough to stay in the cache.
+#: Cells of one numpy call: hides call overhead, fits the CPU cache.
 _BLOCK = 2**14
-#: Cells computed in the time that it takes to sort one load in.
+#: Cells computed in the time to sort one load.
 _SORTED = 64
 
 

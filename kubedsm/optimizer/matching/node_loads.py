@@ -25,11 +25,11 @@ _LARGEST_SUM = 2**60
 class Digits:
     """Place values of a cost; all fragmentation together, SCALE a node, is less than one charge."""
 
-    #: what one charge costs
+    #: cost of one charge
     charge: int
-    #: what one point of penalty costs: more than all charges there can be
+    #: cost of one penalty point: more than all charges together
     penalty: int
-    #: bits of each node's fragmentation that are dropped
+    #: dropped bits of each node's fragmentation
     lost: int
 
     @classmethod
@@ -59,15 +59,15 @@ def _cost_unit(packing: Packing, lost: int) -> int:
 class NodeLoads:
     """Loads worth trying on U nodes, in lexicographic order, the empty one first."""
 
-    #: U, in order; on all others no load but the empty one is worth trying
+    #: U, ascending; other nodes stay empty
     nodes: Ints
-    #: U + 1, where the loads of each begin, and where those of the last end
+    #: U + 1, offsets of each node's loads
     begins: Ints
     #: K x S
     loads: Ints
-    #: what the node costs with that load on it; K
+    #: K, cost of the node with the load
     costs: Ints
-    #: what all other nodes cost together
+    #: cost of all other nodes together
     elsewhere: int
 
     @property
@@ -153,7 +153,7 @@ class _Groups(NamedTuple):
     loads: Ints
     #: K
     costs: Ints
-    #: of each group, what one of its nodes costs empty
+    #: cost of an empty node of each group
     empty: Ints
 
 

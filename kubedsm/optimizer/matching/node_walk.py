@@ -13,9 +13,9 @@ import numpy as np
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
 
-#: Cells of the table by which states are found; beyond that they are searched for.
+#: Largest lookup table of states; above, binary search.
 _TABLE = 2**22
-#: Pairs of option and state looked at by one numpy call.
+#: Pairs of option and state in one numpy call.
 _BLOCK = 2**17
 _LARGEST_CODE = 2**62
 
@@ -42,7 +42,7 @@ class _Codes:
         for width in reversed((states.max(axis=0) + high - self._origin + 1).tolist()):
             places.append(total)
             total *= width
-        # Distinct codes are all that is asked for; past 64 bits they would not be.
+        # Codes must be distinct, hence within 64 bits.
         self.fit = total < _LARGEST_CODE
         self.places = np.array(places[::-1] if self.fit else none, dtype=np.int64)
         self.codes = (states - self._origin) @ self.places

@@ -28,9 +28,9 @@ class Ladders:
     Nodes that charge alike share one of the D ladders of P steps.
     """
 
-    #: N x S, which ladder it is
+    #: N x S, index of the ladder
     which: Ints
-    #: D x P, what the next pod costs when so many have come; never less than the one before
+    #: D x P, non-decreasing cost of the next pod by number of pods
     steps: Ints
 
     @cached_property
@@ -89,7 +89,7 @@ def group_equal_rows(*looks: Ints) -> tuple[Ints, Ints]:
 
 #: Any number of pods.
 UNLIMITED = 2**31
-#: far enough from the end of 64 bits to add it up
+#: sums stay within 64 bits
 _MOST_WORTH = 2**61
 #: more than any penalty
 _NOWHERE = 2**20
@@ -103,9 +103,9 @@ class Rank(NamedTuple):
 
     #: of the pods
     priority: int = 0
-    #: of their workload: the greatest priority of its pods in the batch
+    #: level of the workload: greatest priority of its pods in the batch
     level: int = 0
-    #: of the pods, among those of their priority: how far they are beyond all patience
+    #: how often the patience has passed
     overdue: int = 0
 
     @property

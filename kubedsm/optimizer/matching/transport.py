@@ -23,11 +23,11 @@ class Transport:
     One more pod of a group costs its number in the place and in the zone.
     """
 
-    #: G x N, what of each group is there already, in the place and in its zone
+    #: G x N, pods of each group in the place and in the zone before
     crowds: Ints
     #: N, numbers of zones
     zones: NDArray[np.intp]
-    #: G: groups that it costs nothing
+    #: G: groups without spread cost
     indifferent: NDArray[np.bool_]
 
     @cached_property
@@ -42,7 +42,7 @@ class Transport:
         in_zones: Ints = shares @ self._zoned @ self._zoned.T
         return in_zones
 
-    def dealt(self, sizes: Ints, slots: Ints) -> Ints:
+    def assign_places(self, sizes: Ints, slots: Ints) -> Ints:
         """Return G x N: the number of each group at each place, filling the slots."""
         shares = self._fill_greedily(sizes, slots)
         cost = self._total_cost(shares)
@@ -56,7 +56,7 @@ class Transport:
     def _fill_greedily(self, sizes: Ints, slots: Ints) -> Ints:
         shares = np.zeros_like(self.crowds)
         left = slots.copy()
-        # Of places that cost the same one that has the most slots left; the first, for one alone.
+        # Ties go to the place with the most slots left; the first, for single pods.
         unit = int(slots.max()) + 1
         for group in np.lexsort((np.arange(len(sizes)), -sizes, self.indifferent)).tolist():
             rated = self._marginal_costs(shares, group) * unit - left * (sizes[group] > 1)
@@ -97,7 +97,7 @@ class Transport:
             there, company = np.flatnonzero(share), self._marginal_costs(shares, group)
             cost = company - company[there, None]
             if not self.indifferent[group]:
-                # It leaves itself behind in the place, and in the zone if it leaves that.
+                # The pod itself no longer counts in the place it leaves, nor in a zone it leaves.
                 zoned = self._zoned[there]
                 cost = cost + 1 + zoned.sum(axis=1, keepdims=True) - zoned @ self._zoned.T
             who[there] = np.where(cost < cheapest[there], group, who[there])

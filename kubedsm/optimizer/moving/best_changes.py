@@ -37,7 +37,7 @@ from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.proposal import Question
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 
-#: Of the numbers; more than that is unreachable.
+#: Greatest cost.
 _GREATEST = UNREACHABLE // 2
 
 
@@ -47,13 +47,13 @@ class Digits:
 
     touch: int
     spread: int
-    #: so many pairs count as one; more than 1 only where 64 bits would be too few
+    #: pairs that count as one, to stay within 64 bits
     pairs: int
 
     @classmethod
     def of(cls, problem: EdgeProblem, limits: SuggestLimits) -> Self:
         touches = 2 * limits.max_moves
-        # A touch changes one node, by no more than all that its fragmentation can be.
+        # A touch changes the fragmentation of one node, by at most SCALE.
         spread = 4 * SCALE * (min(len(problem.nodes), touches) + 1)
         most, room = problem.spread.most_added(touches), _GREATEST // (touches * spread)
         pairs = 1 + most // max(1, room // 2 - 1)
@@ -66,7 +66,7 @@ class Digits:
 
 
 _FAR = -(2**61)
-#: Parts of the largest node, and the most of them: any weights will do, but they must add up.
+#: Resolution of weights, and their limit: any weights are valid, if sums are exact.
 _UNIT = 10**6
 _MOST_PARTS = 2**45
 
@@ -111,7 +111,7 @@ def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, mos
                 source = total[: most + 1 - come, : most + 1 - leave]
                 np.maximum(target, source + here[come, leave], out=target)
             if (following == total).all():
-                break  # one more node like that adds nothing, and so none does
+                break  # a fixed point: further equal nodes add nothing
             total = np.maximum(following, _FAR)
     for axis in (0, 1):
         np.maximum.accumulate(total, axis=axis, out=total)
@@ -173,7 +173,7 @@ class Solution:
     """One change of the edge."""
 
     changes: Ints
-    #: net worth, moves, spread and fragmentation added: what counts, in this order
+    #: net benefit, migrations, added spread and fragmentation, lexicographically
     net: Gain
     moves: int
     spread: int
@@ -193,7 +193,7 @@ class _Solved:
 
     net: Gain
     moves: int
-    #: its index
+    #: index of the difference
     target: int
     #: touches
     spent: int
@@ -210,11 +210,11 @@ class _Search:
     changes: Changes
     #: X x L
     gains: Ints
-    #: X x L, in what the price is in
+    #: X x L, benefits in the unit of the price
     worths: Ints
     #: nano-units a move
     price: int
-    #: X: pods among those that come which have no node yet
+    #: X: pending pods among the arrivals
     awaited: Ints
 
     def net(self, differences: Ints, moves: Ints) -> Ints:
@@ -238,7 +238,7 @@ class _Search:
         problem = self.problem
         possible = self.changes.possible(problem, problem.changeable, problem.present, problem.free)
         # To keep room free on the edge as a whole a pod may leave any node.
-        return possible if self.limits.headroom else self.changes.needed(possible)
+        return possible if self.limits.headroom else self.changes.drop_needless(possible)
 
     def options(self, states: Ints, most: int) -> list[Options]:
         """Return the options of each node on paths through these states, at a cost in touches.
@@ -249,7 +249,7 @@ class _Search:
         kept &= select_cheapest(np.where(kept, 0, UNREACHABLE), most - touched + 1)
         return split_options(kept, self.changes.vectors[states], touched[kept.nonzero()[1]])
 
-    def measured_options(self, states: Ints, most: int, digits: Digits) -> list[Options]:
+    def options_by_spread(self, states: Ints, most: int, digits: Digits) -> list[Options]:
         """Return the same options at a cost in touches, then spread, then fragmentation."""
         problem, vectors = self.problem, self.changes.vectors[states]
         touched, kept = self.changes.touched[states], self._considered_changes(states)
@@ -297,7 +297,7 @@ def iterate_best_changes(question: Question) -> Iterator[Solution]:
             solved += _solve_batch(search, np.array(held, dtype=np.int64))
             solved.sort(key=lambda each: (each.net, -each.moves), reverse=True)
         start = end
-        # What comes later is worth no more than this.
+        # Later differences have at most this benefit.
         bound = tuple(most[end].tolist()) if end < len(ranked) else None
         while solved and (bound is None or solved[0].net > bound):
             same = [each for each in solved if each.alike(solved[0])]
@@ -336,7 +336,7 @@ def _list_candidates(search: _Search) -> tuple[Ints, Ints]:
     problem, vectors = search.problem, search.changes.vectors
     awaited = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
     fetched = np.maximum(vectors - awaited, 0)
-    # Those that wait are new pods: they may use what is kept free.
+    # Pending pods are new: the headroom is for them.
     brought = np.minimum(vectors, 0) + fetched
     room = np.maximum(problem.free, 0).sum(axis=0)
     to_fill = problem.to_fill(search.limits.headroom)
@@ -382,7 +382,7 @@ def _cloud_may_hold(question: Question, difference: Ints) -> bool:
     packing = problem.cloud.packing
     free = np.maximum(packing.free, 0).sum(axis=0) + vacated.sum(axis=0)
     possible = bool((counts @ packing.requests <= free).all())
-    return possible and problem.cloud.vacated(vacated).holds(counts)
+    return possible and problem.cloud.after_leaving(vacated).holds(counts)
 
 
 def _may_begin(problem: EdgeProblem, difference: Ints, counts: Ints) -> bool:
@@ -447,7 +447,7 @@ def _order_by_spread(search: _Search, alike: list[_Solved]) -> Iterator[Solution
     walked = walk_nodes(
         search.changes.vectors[states],
         ceilings[states] * scale + scale // 2,
-        search.measured_options(states, int(spent.max()), digits),
+        search.options_by_spread(states, int(spent.max()), digits),
         search.bounds,
     )
     if walked is None:

@@ -10,7 +10,7 @@ from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.node_walk import Options
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 
-#: Changes measured by one call: enough to hide what a call costs, few enough for the cache.
+#: Changes of one numpy call: hides call overhead, fits the CPU cache.
 _BLOCK = 2**14
 
 
@@ -39,9 +39,9 @@ class Changes:
     vectors: Ints
     #: the same turned round and narrow, I x X, for quick comparing
     columns: NDArray[np.int16]
-    #: X: pods that come or leave
+    #: X: number of touches
     touched: Ints
-    #: X x I: the index of the vector with one pod less leaving; -1 where none leaves
+    #: X x I: index of the vector with one departure less; -1 without departures
     relieved: Ints
 
     @classmethod
@@ -66,23 +66,23 @@ class Changes:
         """
         present, most = present[nodes], problem.most[nodes]
         demand = self.vectors @ problem.requests
-        # What asks for nothing of a resource fits even where there is less than none of it.
+        # Without a request, negative free capacity suffices.
         asking = np.maximum(self.vectors, 0) @ (problem.requests > 0).astype(np.int64)
         fits = np.ones((len(nodes), len(self.vectors)), dtype=np.bool_)
         for column, there, highest in zip(self.columns, present.T, most.T, strict=True):
-            # No narrower than the vectors are: so that these are compared as they are.
+            # Clipped to the vectors' range, so that narrow types do not overflow.
             fits &= column >= np.maximum(-there, column.min()).astype(column.dtype)[:, None]
             fits &= column <= np.minimum(highest, column.max()).astype(column.dtype)[:, None]
         for needed, room, asked in zip(demand.T, free[nodes].T, asking.T, strict=True):
             fits &= (needed <= room[:, None]) | (asked == 0)
         for on, coming, there in problem.clashes:
-            # None of the one may come while there is any of the other, itself aside.
+            # No pod of one item may come while a pod of the other is there.
             rows = np.flatnonzero(on[nodes])
             left = self.columns[there] + present[rows, there, None] - (coming == there)
             fits[rows] &= (self.columns[coming] <= 0) | (left <= 0)
         return fits
 
-    def needed(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def drop_needless(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Drop changes in which a pod leaves that could as well stay."""
         kept = possible.copy()
         for item in range(self.vectors.shape[1]):

@@ -29,7 +29,7 @@ from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.plugins.class_verdicts import fitting_nodes, open_nodes
 from kubedsm.plugins.feasibility import EquivalenceClass
 
-#: What pods that are alike have in common: their class, and what rules about pods see of them.
+#: Pod class, or equivalence class with rules between pods.
 Alike = PodClass | EquivalenceClass
 
 
@@ -37,10 +37,10 @@ Alike = PodClass | EquivalenceClass
 class Group:
     """Pods of one workload with equal class and equal relevance to rules between pods."""
 
-    #: on the edge, and in the cloud: those that may be moved
+    #: movable pods on the edge, and in the cloud
     here: list[Pod] = attrs.field(factory=list)
     outside: list[Pod] = attrs.field(factory=list)
-    #: those that wait for a node and fit on none now
+    #: stranded pods: pending, and no node has room
     waiting: list[Pod] = attrs.field(factory=list)
 
     @property
@@ -53,7 +53,7 @@ class EdgePods:
     """Movable pods and stranded pods, by workload and equivalence."""
 
     groups: Mapping[tuple[Workload, Alike], Group]
-    #: pods of ours that may not be moved: those that wait for a node among them
+    #: fixed pods of ours, pending ones included
     others: Sequence[Pod]
     #: None if no rule about other pods concerns ours
     rules: EdgeRules | None
@@ -185,9 +185,9 @@ class Item:
 
     workload: Workload
     requests: Resources
-    #: N: the edge nodes that would take such a pod if they had room
+    #: N: edge nodes that accept the pod, capacity aside
     open_to: Mask
-    #: as which kind of `CloudHold` such a pod goes to the cloud; None: no cloud node has room
+    #: kind of `CloudHold`; None: no cloud node has room
     cloud_kind: int | None
     #: all its pods
     groups: tuple[Group, ...]
@@ -196,7 +196,7 @@ class Item:
     away: int = UNLIMITED
     #: pods excluded from migration
     kept: frozenset[Uid] = frozenset()
-    #: pods in the cloud that come to the edge before all others
+    #: cloud pods that come first
     first: tuple[Pod, ...] = ()
 
     @cached_property
@@ -293,7 +293,7 @@ class _Look:
 
     open_to: Mask
     cloud_kind: int | None
-    #: equal for pods that are of one item, if they are of one workload; sorts items
+    #: sort key, equal for pods of one item
     canonical: tuple[object, ...]
 
 

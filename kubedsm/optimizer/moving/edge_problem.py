@@ -34,7 +34,7 @@ from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggestion import Move
 from kubedsm.optimizer.placing.cloud import CloudHold
 
-#: Replicas together beyond which no more are told apart.
+#: Cap on counted replicas.
 _MOST = 255
 
 
@@ -46,11 +46,11 @@ class EdgeSpread:
     items: tuple[Item, ...]
     #: N: codes of their zones
     zones: Ints
-    #: which node is which of the N
+    #: row of each node
     rows: Mapping[NodeName, int]
     #: how many replicas of a workload are where
     standing: Mapping[Workload, Mapping[NodeName, int]]
-    #: otherwise it adds nothing
+    #: if false, the spread cost is zero
     matters: bool
 
     def only(self, items: Sequence[int]) -> "EdgeSpread":
@@ -125,21 +125,21 @@ class EdgeProblem:
     items: tuple[Item, ...]
     #: in filling order
     nodes: tuple[Node, ...]
-    #: which of them each is
+    #: row of each node
     rows: Mapping[NodeName, int]
     axes: tuple[str, ...]
-    #: N x R; below zero on a node that is over-committed
+    #: N x R; negative on an over-committed node
     free: Ints
     #: N x R
     allocatable: Ints
     fragmentation: Fragmentation
     spread: EdgeSpread
     cloud: CloudHold
-    #: what is free now, on nodes of every tier
+    #: free capacity of all nodes
     room: Mapping[NodeName, Resources]
     deadline: Deadline
     pods: EdgePods
-    #: None if no rule about other pods concerns ours
+    #: None without rules between pods
     rules: EdgeRules | None = None
 
     @classmethod

@@ -24,7 +24,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 from kubedsm.plugins.scene import speaks_of_others
 
-#: Nodes, N, on which a pod of the first item and one of the second cannot be together.
+#: Mask of nodes, N, and two items that exclude each other there.
 Clash = tuple[Mask, int, int]
 
 _NO_RULES = SchedulingRules()
@@ -33,9 +33,9 @@ _TOLERANT = (Toleration(operator="Exists"),)
 
 @attrs.frozen(eq=False)
 class EdgeRules:
-    #: with all pods where they are
+    #: with all running pods
     feasibility: Feasibility
-    #: without the pods that may be moved
+    #: without movable pods
     _staying: Feasibility
     #: without any pod
     _empty: Feasibility

@@ -96,7 +96,7 @@ def _certify_value(question: Question, found: Proposal, asked: SolvedChanges | N
         if asked.certificate.bound is not None:
             bounds.append((asked.level, asked.certificate.bound))
             confirmed = asked.certificate.proven
-    # Where nothing is to be gained at a level, it is proven at the next.
+    # Levels without possible gains are proven: the next one counts.
     level = max(level for level, _ in bounds)
     bound = min(most for at, most in bounds if at == level)
     value = question.net(found.moves)[level]

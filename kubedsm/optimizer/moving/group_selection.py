@@ -47,12 +47,12 @@ from kubedsm.plugins.feasibility import Feasibility, Rejection
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, too_little
 from kubedsm.plugins.plugins import NODE_PLUGINS
 
-#: What a group that changes no QoS must take from the fragmentation.
+#: Least reduction of fragmentation by a group without QoS gain.
 _LEAST_DEFRAGMENTED = SCALE // 100
 
-#: What these moves add to the fragmentation of the edge.
+#: Return the fragmentation that migrations add to the edge.
 FragmentationAdded = Callable[[Iterable[Move]], int]
-#: The workloads that one node's death would take whole then.
+#: Return the workloads on a single node after migrations.
 AtRiskAfter = Callable[[Iterable[Move]], frozenset[Workload]]
 
 
@@ -61,10 +61,10 @@ class Taken:
     """Groups to carry out, with gains, and groups left out."""
 
     groups: tuple[Moves, ...] = ()
-    #: of each group: the QoS that would be lost without it, in points a move, at the highest
-    #: priority at which any would
+    #: QoS lost without each group, in points a migration, at the highest
+    #: priority that loses
     gains: tuple[float, ...] = ()
-    #: of all the moves that were proposed
+    #: order of all proposed migrations
     order: Order = attrs.field(factory=Order)
     #: groups not taken, and why
     left: tuple[tuple[Moves, Reason], ...] = ()
@@ -156,7 +156,7 @@ class Outcome:
 
     snapshot: Snapshot
     problem: EdgeProblem
-    #: in what the price of a move is in
+    #: gains in the unit of the price
     worths: Gains
     taken: Taken
     limits: SuggestLimits
@@ -165,7 +165,7 @@ class Outcome:
     proven: bool
     #: free room once the moves are carried out
     free: Mapping[NodeName, Resources]
-    #: moves that rules about other pods forbade
+    #: migrations that rules between pods reject
     refused: tuple[Impasse, ...] = ()
     _rejections: dict[PodClass, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
 

@@ -50,7 +50,7 @@ class ChangesProgramme:
         self._question = question
         self._problem = problem = question.problem
         self._limits = limits = question.limits
-        #: K: which of the N nodes
+        #: K: indices of nodes
         self._nodes = self._list_acting()
         self._away = np.array(
             [
@@ -62,7 +62,7 @@ class ChangesProgramme:
         self._waiting = np.array([len(i.waiting) for i in problem.items], dtype=np.int64)
         #: K x I: how many come, and leave; _NONE where none does
         self._come, self._leave = self._add_touches()
-        #: 4 x I: moved on the edge; of those that wait; from the cloud; to it
+        #: 4 x I: within the edge; pending; from the cloud; to the cloud
         self._moved = self._add_flow_balance()
         self._add_capacity()
         self._add_clashes()
@@ -94,7 +94,7 @@ class ChangesProgramme:
         weights[self._moved.ravel()] = 1
         return weights
 
-    def gained(self, gains: Gains, level: int, price: int = 0) -> tuple[Ints, int]:
+    def gain_weights(self, gains: Gains, level: int, price: int = 0) -> tuple[Ints, int]:
         """Return the weights, V, of the gains at a level less the price of migrations, and the
         constant.
 
@@ -113,7 +113,7 @@ class ChangesProgramme:
     def keep(self, question: Question, level: int) -> None:
         """Fix the gains of that level at zero."""
         for gains in {id(each): each for each in (question.gains, question.worths)}.values():
-            weights, beside = self.gained(gains, level)
+            weights, beside = self.gain_weights(gains, level)
             columns = np.flatnonzero(weights)
             self._rows.add(columns, weights[columns], -beside, -beside)
 
@@ -186,7 +186,7 @@ class ChangesProgramme:
             columns, signs = _existing_columns(self._leave[:, item], 1)
             rows.add([*columns, moved[0, item], moved[3, item]], [*signs, -1, -1], 0, 0)
             if self._away[item] and waited[item] + fetched[item]:
-                # Of one item either some come or some go: otherwise they would be moved instead.
+                # An item has arrivals or departures, not both: else they are moves within the edge.
                 [comes] = rows.variables([1]).tolist()
                 brought = int(waited[item] + fetched[item])
                 rows.add([moved[1, item], moved[2, item], comes], [1, 1, -brought], most=0)
@@ -209,7 +209,7 @@ class ChangesProgramme:
                 columns = [*come[asked], *leave[left]]
                 counts = [*requests[asked], *-requests[left]]
                 if free < 0:
-                    # Only who comes is held to it.
+                    # The capacity row applies only with arrivals.
                     [comes] = rows.variables([1]).tolist()
                     number = int(asked.sum())
                     ones = [1] * number
@@ -236,7 +236,7 @@ class ChangesProgramme:
                 others, minus = _existing_columns([self._leave[at, there]], -1)
                 present = int(problem.present[self._nodes[at], there]) - (comes == there)
                 if columns or present > 0:
-                    # Without the one, as many may be there as there are, and come.
+                    # Without the first item, the row is slack.
                     spare = max(present, 0) + most
                     rows.add(
                         [*columns, *others, coming[one]],
@@ -322,9 +322,9 @@ class SolvedChanges:
 
     def __init__(self, solver: Solver) -> None:
         self._solver = solver
-        #: of the first programme: no moves within the limits are worth more than its bound
+        #: certificate of the first programme, an upper bound for all migrations
         self.certificate: Certificate | None = None
-        #: of which levels it speaks
+        #: level of the certificate
         self.level = 0
         #: whether all were solved to the end
         self.proven = True
@@ -364,13 +364,13 @@ class SolvedChanges:
     ) -> tuple[Found, Certificate]:
         """Maximise the first level, then the others, then minimise migrations."""
         worths, price = question.worths, question.price
-        leading, beside = made.gained(worths, levels[0], price)
-        gained = [leading, *(made.gained(worths, level)[0] for level in levels[1:])]
+        leading, beside = made.gain_weights(worths, levels[0], price)
+        gained = [leading, *(made.gain_weights(worths, level)[0] for level in levels[1:])]
         goals = [Goal("worth", weights, _PART, unit=int(NANO)) for weights in gained]
         goals.append(Goal("moves", -made.moves(), 1.0))
         programme = made.programme()
         if price:
-            columns, least = made.gained(question.gains, levels[0])
+            columns, least = made.gain_weights(question.gains, levels[0])
             programme = programme.with_row(
                 columns.nonzero()[0], columns[columns != 0], -least, UNBOUNDED
             )

@@ -21,7 +21,7 @@ from kubedsm.optimizer.moving.migration_graph import (
     list_startable,
 )
 from kubedsm.optimizer.moving.suggestion import Cause, Move, MoveKind, Moves, Reason
-from kubedsm.plugins.broken_rules import BrokenRules, worsened
+from kubedsm.plugins.broken_rules import BrokenRules, is_worse
 from kubedsm.plugins.feasibility import Feasibility, Rejection
 from kubedsm.plugins.fit import shortages
 
@@ -75,7 +75,7 @@ def order_migrations(
         return Impasse(stuck, _STUCK, (), moves)
     start, parked, room = found
     search = _Search(moves, needs, room, parked)
-    done = search.carried_out(start, tuple(sorted(moves, key=_departure_key)))
+    done = search.find_order(start, tuple(sorted(moves, key=_departure_key)))
     if done is None:
         if search.farthest is None:
             raise AssertionError("the first move of none is refused")
@@ -97,7 +97,7 @@ def order_migrations(
 
 def _is_upset(state: Feasibility, done: Moves, before: BrokenRules) -> bool:
     """Return whether rules are broken that were kept before."""
-    return worsened(before, state.broken_rules(move.pod for move in done))
+    return is_worse(before, state.broken_rules(move.pod for move in done))
 
 
 def _find_breach(
@@ -183,7 +183,7 @@ class _Search:
         self._parked = parked.keys()
         self._failed: set[frozenset[Uid]] = set()
 
-    def carried_out(self, start: Feasibility, moves: Moves) -> Moves | None:
+    def find_order(self, start: Feasibility, moves: Moves) -> Moves | None:
         """Return all migrations in a feasible order; None if none was found."""
         if not moves:
             return ()

@@ -22,7 +22,7 @@ _WAYS = 720
 #: Choices of cloud pods to try where others wait for their capacity.
 _FETCHES = 24
 
-#: Pod and node it leaves or gets.
+#: Pod and node.
 _Place = tuple[Pod, NodeName]
 
 
@@ -101,7 +101,7 @@ def place_in_cloud(
     loads = problem.cloud.loads(counts)
     if loads is None and vacating:
         coming = (move.pod for move in vacating if move.kind is MoveKind.CLOUD_TO_EDGE)
-        loads = problem.cloud.vacated(problem.cloud_room(coming)).loads(counts)
+        loads = problem.cloud.after_leaving(problem.cloud_room(coming)).loads(counts)
     return None if loads is None else dict(packing.targets(loads, chosen))
 
 

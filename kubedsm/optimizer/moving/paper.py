@@ -50,7 +50,7 @@ def suggest_paper(question: Question) -> Proposal:
 class MigrationDecision:
     #: I: how many candidates of each item
     chosen: Ints
-    #: how many of `FreeEdge`'s pods leave for them
+    #: number of pods of `FreeEdge` that leave
     freed: int
     #: nano-units of QoS, of all priorities together
     gain: int
@@ -61,7 +61,7 @@ class MigrationDecision:
 @attrs.frozen(eq=False)
 class PaperPlan:
     decision: MigrationDecision
-    #: N x I: what leaves the edge for the chosen candidates, and moves within it; without them
+    #: N x I: departures and moves within the edge, candidates aside
     changes: Ints
 
     @property
@@ -158,23 +158,23 @@ def item_sizes(problem: EdgeProblem) -> list[float]:
 class FreeEdge:
     """Order in which pods would leave the edge, whatever capacity is needed."""
 
-    #: P: of which item each is
+    #: P: item of each pod
     items: tuple[int, ...]
     #: P: the node each leaves
     nodes: tuple[NodeName, ...]
     #: (P + 1) x I: how many of each item the first 0, 1, 2 ... are
     counts: Ints
-    #: (P + 1) x R: the free room of the edge, in sum, once they are gone
+    #: (P + 1) x R: total free capacity of the edge after each departure
     room: Ints
 
-    def needed(self, needs: Ints) -> Ints:
+    def count_needed(self, needs: Ints) -> Ints:
         """Return how many pods must leave for each of T needs, T x R.
 
         P + 1 if all are not enough.
         """
         most = np.zeros(len(needs), dtype=np.int64)
         for room, need in zip(self.room.T, needs.T, strict=True):
-            # What needs nothing of a resource fits however little of it there is.
+            # Without a request any free capacity suffices.
             enough = np.where(need > 0, np.searchsorted(room, need), 0)
             np.maximum(most, enough, out=most)
         return most
@@ -236,7 +236,7 @@ def make_decision_with_migration(
     """
     choices = np.argwhere(np.ones(tuple((candidates + 1).tolist()), dtype=np.bool_))
     number = len(choices)
-    freed = freeing.needed(choices @ problem.requests)
+    freed = freeing.count_needed(choices @ problem.requests)
     possible = np.flatnonzero(freed < len(freeing.room))
     choices, freed = choices[possible], freed[possible]
     gain = gains.of_vectors(
@@ -264,7 +264,7 @@ def reorder_edge(
     changes = Changes.of(vectors)
     everywhere = np.arange(len(problem.nodes))
     possible = changes.possible(problem, everywhere, present, free) & (changes.touched > 0)
-    # What is missing from the edge must be put back, one touch a pod, before the touches run out.
+    # Every missing pod must be placed again, one touch each, within the touches.
     spans = [
         (at, touches)
         for at, touched in enumerate(changes.touched.tolist())

@@ -29,11 +29,11 @@ class Question:
 
     problem: EdgeProblem
     gains: Gains
-    #: the gains in what the price of a move is in
+    #: gains in the unit of the price
     worths: Gains
     limits: SuggestLimits
     bounds: Bounds
-    #: whether what goes to the cloud may wait there for room that others leave
+    #: whether pods may wait for cloud capacity that other pods leave
     vacating: bool = True
 
     @property
@@ -65,9 +65,9 @@ class Proposal:
     proven: bool = True
     #: how many states were compared
     states: int = 0
-    #: what would have been better, had the rules about other pods allowed it
+    #: better solutions that rules between pods rejected
     refused: tuple[Impasse, ...] = ()
-    #: how much more there might be, where it is not proven
+    #: upper bound, if not proven
     certificate: Certificate | None = None
 
 

@@ -20,7 +20,7 @@ from kubedsm.model.model import (
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, axes_of, request_mix
 from kubedsm.objective.gains import Gains, Worths
-from kubedsm.objective.lasting import Lasting, assumed
+from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, Promises, quality
 from kubedsm.objective.qos_targets import is_capped, without_caps
@@ -83,7 +83,7 @@ def suggest(
     measure: Measure = Measure.UNUSABLE,
     bounds: Bounds = SUGGEST_BOUNDS,
     movable: Movable = _accept_any,
-    lasting: Lasting = assumed,
+    lasting: Lasting = assume_prior,
     load: LoadGoal | None = None,
 ) -> Suggestion:
     """Return the migrations that are worth their disruption.
@@ -146,7 +146,7 @@ def _spread_workloads(
     beside = rebalancing.beside
     price = beside.limits.price
     for move in rebalancing.possible(gains, promises):
-        # It is worth a pod at the edge for as long as the workload stays as it is.
+        # Its benefit: one edge pod while the workload stays unchanged.
         worth = lasting(move.pod.workload)
         if not price or worth > price:
             return _add_migration(found, move, beside.snapshot, rebalancing.fragmentation)
@@ -265,7 +265,7 @@ def _select_groups(snapshot: Snapshot, question: Question, moves: Moves) -> Take
         )
         left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
         if taken.left and taken.groups:
-            # The rules may have allowed some of these only beside what was left out.
+            # Rules may allow some of these only together with dropped migrations.
             taken = take(tuple(taken.moves))
             left += taken.left
         return attrs.evolve(taken, left=left)

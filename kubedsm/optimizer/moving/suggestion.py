@@ -40,8 +40,8 @@ class Move:
     stopover: NodeName | None = None
     #: migrations of one group are selected together
     group: int = 0
-    #: of its group: the QoS, in points, that would be lost without it, a move, at the highest
-    #: priority at which any would
+    #: QoS lost without its group, in points a migration, at the highest
+    #: priority that loses
     gain: float = 0.0
     #: spreads a workload that is all on one node
     rebalances: bool = False
@@ -79,7 +79,7 @@ class Leg:
     move: Move
     source: NodeName
     target: NodeName
-    #: by name: the legs that must be over, the old pod DELETED, before this one may start
+    #: names of legs that must be over, the old pod deleted, before this one starts
     needs: frozenset[str] = frozenset()
 
     @property
@@ -214,7 +214,7 @@ class Cause(enum.StrEnum):
         return Reason(self, told)
 
 
-#: What may be said of moves that do not pay, now.
+#: Reasons that depend on the migration price.
 _AT_A_PRICE = frozenset({Cause.BELOW_ITS_PRICE, Cause.BELOW_PRICE_ALONE, Cause.NO_MOVES})
 
 
@@ -255,7 +255,7 @@ class Suggestion:
     rejected: tuple[NotTaken, ...] = ()
     #: no better suggestion exists within the limits; never set by the paper's form
     proven: bool = True
-    #: of what the moves proposed are worth, and any might be, at the highest priority at which
+    #: value and upper bound of the benefit, at the highest priority at which
     #: anything might be gained; None within the bounds
     certificate: Certificate | None = None
     #: states compared
@@ -286,17 +286,17 @@ class Suggestion:
 class SuggestLimits:
     """Limits of a suggestion. A cap of 0 forbids that kind of migration."""
 
-    #: in all, a pod that stops over counted twice; a pending pod that gets room on the edge counts
-    #: as one. Only `exact` asks: the paper's form has the other two
+    #: legs in all; a pending pod that gets capacity on the edge counts
+    #: as one. `exact` only: the paper's form has the other two limits
     max_moves: int = attrs.field(default=6, validator=validators.ge(0))
     max_cloud_to_edge: int = attrs.field(default=5, validator=validators.ge(0))
     max_edge_reorder: int = attrs.field(default=3, validator=validators.ge(0))
-    #: of a move: the pod-seconds at the edge that must be expected of it, and more, at the highest
-    #: priority that gains. Only `exact` asks; at 0 the greatest QoS counts, however short it lasts
+    #: pod-seconds at the edge that a migration must exceed, at the highest
+    #: priority that gains. `exact` only; at 0 QoS counts, however short it lasts
     price: float = attrs.field(default=0.0, validator=validators.ge(0.0))
     defragment: bool = False
-    #: the part of the edge, of its cpu and of its memory, that pods of the cloud do not fill
+    #: part of the edge's CPU and memory that migrations leave free
     headroom: float = attrs.field(default=0.0, validator=[validators.ge(0.0), validators.le(1.0)])
-    #: whether it counts how the replicas of a workload stand together, and one move more, within
-    #: the others' limits, is made so that no single node holds all of a workload; `exact` only
+    #: whether replica spread counts, and one further migration, within
+    #: the limits, spreads a workload that is on a single node; `exact` only
     spread: bool = False

@@ -61,7 +61,7 @@ class Beside:
         if source.tier is None or not self.one_more(source.tier):
             return []
         if self.others and not is_plain(self.snapshot, [pod]):
-            return []  # where it may go could depend on them
+            return []  # the other migrations could change feasibility
         without = self._feasibility.without_pod(pod.uid)
         taking = set(without.feasible(pod))
         found = [
@@ -147,7 +147,7 @@ class Rebalancing:
 
         moving = {move.pod.workload for move in self.beside.others}
         for workload in sorted(at_risk.keys() - moving, key=turn):
-            # Of those that nodes and rules treat alike the youngest.
+            # Of equal pods the youngest.
             pods = {p.pod_class: p for p in sorted(at_risk[workload], key=leaving_turn)[::-1]}
             for pod in sorted(pods.values(), key=leaving_turn):
                 if self.deadline.passed:

@@ -84,7 +84,7 @@ def _has_total_capacity(snapshot: Snapshot, pod_class: PodClass) -> bool:
     if not large.any():
         return False
     return all(
-        # Not in whole numbers, whose sum may be beyond any.
+        # As floats: integer sums may overflow.
         np.maximum(room.column(name)[~index.tierless], 0).sum(dtype=np.float64) >= amount
         for name, amount in asked
     )
@@ -157,7 +157,7 @@ def pack_cluster(
         return forbidden(pod) or movable(pod)
 
     gains = Gains.of(snapshot, promises, objective)
-    # Where the edge wants no more of a workload, its pods of the cloud stay on their nodes.
+    # Cloud pods of capped workloads stay on their nodes.
     stays = reject_capped(snapshot, promises, reason_to_stay)
     problem = Problem.of(snapshot, stays, gains, allow_evictions=allow_evictions)
     problem = attrs.evolve(problem, evict_rather=weighing == "evict")
@@ -173,7 +173,7 @@ def pack_cluster(
         if not refused:
             break
         limited = limited.without(refused)
-    # What is known of all that there is; later it is not looked at any more.
+    # Certificates of the unrestricted problem.
     found = known[0] if known else None
     plan = choice.trim(bounds.deadline)
     return Packed(
@@ -203,7 +203,7 @@ def _search_loads(
     refused = choice.offer(search.loads)
     if solver is None:
         return refused
-    loads, found = phases.solved(solver, deadline, search.loads)
+    loads, found = phases.solve_goals(solver, deadline, search.loads)
     known.append(found)
     return refused + choice.offer(loads)
 

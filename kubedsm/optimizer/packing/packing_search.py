@@ -32,7 +32,7 @@ _OLD_FIRST, _BY_TIER = 0.4, 0.3
 #: Random numbers drawn at a time.
 _DRAWN = 4096
 
-#: Some of the nodes, by row, and the kinds of the pods on them.
+#: Kinds of the pods by node row.
 _Nodes = dict[int, list[int]]
 
 
@@ -47,7 +47,7 @@ class Search:
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         packing = problem.packing
-        #: the resources of which there may be too little
+        #: scarce resources
         scarce = (packing.requests > 0).any(axis=0) & (
             packing.free.min(axis=0) < packing.counts @ packing.requests
         )
@@ -60,9 +60,9 @@ class Search:
         self._most = packing.most.tolist()
         self._old = problem.old.tolist()
         self._spare = (packing.counts - problem.least).tolist()
-        #: by row, the kinds of the pods there; and of those that have no node
+        #: kinds of the pods by row; unplaced kinds are in `_out`
         self._on: list[list[int]] = []
-        #: how much room that leaves there
+        #: free capacity by row
         self._spare_room: list[float] = []
         self._out: list[int] = []
         self._rounds = _ROUNDS + _ROUNDS_A_NODE * len(problem.names)

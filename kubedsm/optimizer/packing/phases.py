@@ -99,7 +99,7 @@ class Phases:
         self._at[self._open] = self._y
         self._homes = np.nonzero(old)
         self._stay = rows.variables(old[self._homes])
-        #: by kind, how many of those that had a node have one; of those only that may lose it
+        #: kept running pods, for kinds that may be evicted
         self._loose = np.flatnonzero(problem.least < old.sum(axis=0))
         self._kept = rows.variables(old.sum(axis=0)[self._loose])
         self._add_room(rows)
@@ -107,7 +107,7 @@ class Phases:
         self._steps = _Steps(problem, gains, rows, self._at)
         self._programme: Programme = rows.programme()
 
-    def solved(self, solver: Solver, deadline: Deadline, hint: Ints) -> tuple[Ints, Found]:
+    def solve_goals(self, solver: Solver, deadline: Deadline, hint: Ints) -> tuple[Ints, Found]:
         """Return the best loads found, at least the hint, and what is known of each goal."""
         goals, values = self.goals(hint), self.values(hint)
         found = maximise_in_order(self._programme, goals, solver, deadline, values)
@@ -134,7 +134,7 @@ class Phases:
             value, known = int(goal.weights @ values), found.certificates[at] if found else None
             bounds = [goal.most] + ([known.bound] if known and exact else [])
             bound = min((n for n in bounds if n is not None), default=None)
-            # A bound that only the solver claims proves nothing.
+            # An unconfirmed bound proves nothing.
             sure = bound if known is not None and known.proven else goal.most
             status = Status.OPTIMAL if value == bound == sure else Status.FEASIBLE
             seconds = known.seconds if known else 0.0
@@ -260,7 +260,7 @@ class _Steps:
             self._numbers[workload] = numbers
             columns = at[:, kinds][mask]
             signs = [*np.ones_like(columns), *-np.ones_like(numbers)]
-            # Where a pod more is a loss it counts, too.
+            # Equality where further pods are a loss.
             rows.add(
                 [*columns, *numbers], signs, least=0, most=0 if (worth < 0).any() else UNBOUNDED
             )

@@ -126,7 +126,7 @@ def _assign_pods(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod
             for pod in problem.running[kind][row][int(column[row]) :]
         ]
         places = np.repeat(np.arange(len(column)), np.maximum(column, 0)).tolist()
-        # A pod that moves needs its new room beside its old one: it goes where most is free.
+        # A migrating pod needs capacity next to its old one: roomiest nodes first.
         places.sort(key=lambda row: (-int(room[row].min()), row))
         names = [problem.names[row] for row in places]
         for pod, name in zip(leaving[:number], names, strict=False):

@@ -21,7 +21,7 @@ from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.plugins.class_verdicts import open_nodes
 from kubedsm.plugins.feasibility import EquivalenceClass
 
-#: What pods of a kind have in common; the workload only where its edge share is worth anything.
+#: Key of a kind; workload only if its edge share has a benefit.
 _Alike = tuple[PodClass | EquivalenceClass, Workload | None]
 
 
@@ -30,7 +30,7 @@ class Problem:
     """S kinds on N nodes. Loads, N x S: number of pods of each kind on each node."""
 
     snapshot: Snapshot
-    #: all pods of each kind, those that run and those that wait; the room once none of them is
+    #: running and pending pods of each kind; capacity as if none of them were
     #: anywhere
     packing: Packing
     #: N x S, where pods of each kind run
@@ -41,11 +41,11 @@ class Problem:
     tiers: Ints
     #: the priority of each tier
     priorities: tuple[int, ...]
-    #: S, whose pods they are; None where no edge share is worth anything
+    #: S, workload of each kind; None without benefit of edge shares
     workloads: tuple[Workload | None, ...]
-    #: None if no rule about other pods concerns these
+    #: None without rules between pods
     rules: EdgeRules | None
-    #: of a kind those that wait come before any moves, even if such a pod has to go for it
+    #: pending pods are placed before pods of the kind migrate, even by eviction
     evict_rather: bool = False
 
     @classmethod

@@ -41,16 +41,16 @@ class Batch:
     """Batch with the snapshot, the objective and the limits of its decision."""
 
     snapshot: Snapshot
-    #: in the order in which they are served
+    #: in serving order
     pods: Sequence[Pod]
     shares: Mapping[Workload, Share]
     promises: Promises
     objective: Objective
     fragmentation: Fragmentation
     bounds: Bounds
-    #: None if no pod goes before others
+    #: None without different ranks
     ranks: Mapping[Uid, Rank] | None
-    #: of the workloads of the batch, without it; None if it does not matter
+    #: replicas of the batch's workloads before the batch; None if spread does not count
     spread: ReplicaSpread | None
     sampling: Sampling = WHOLE_CLOUD
     edge: NodeRows = attrs.field(init=False)

@@ -17,9 +17,9 @@ from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Rank, sort_kinds
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 from kubedsm.plugins.scene import speaks_of_others
 from kubedsm.plugins.taints import PREFERS_NO_PODS
-from kubedsm.plugins.volumes import shared_disk
+from kubedsm.plugins.volumes import is_shared_disk
 
-#: What a kind has in common: requests, nodes, rank, penalties, and what a node takes only once.
+#: Key of a kind: requests, nodes, rank, penalties, and class of exclusive pods.
 _Key = tuple[
     Resources,
     bytes,
@@ -118,7 +118,7 @@ def _exclusive_nodes(
 ) -> Mask:
     """Return the nodes that reject a second pod like the candidate."""
     rules = candidate.rules
-    if rules.ports or any(not shared_disk(disk) for disk in rules.disks):
+    if rules.ports or any(not is_shared_disk(disk) for disk in rules.disks):
         return index.every()
     labels, once = candidate.label_map(), index.none()
     for term in rules.anti_affinity:

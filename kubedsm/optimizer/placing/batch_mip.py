@@ -26,9 +26,9 @@ from kubedsm.optimizer.programming.programme import Programme, Rows, Status
 
 #: Called with the rows and the N x S variables, to add rows and variables to them.
 Also = Callable[[Rows, Ints], None]
-#: What the goals are called.
+#: Names of the goals.
 PLACED, QOS, EVEN, LIKED = "pods placed", "QoS", "evenness", "preferences"
-#: by how much gains that are equal differ at most for being rounded
+#: rounding error of equal gains
 _ROUNDED = 2
 
 
@@ -39,15 +39,15 @@ class IntegerChoice:
     members: Sequence[Demand]
     programme: Programme
     goals: tuple[Goal, ...]
-    #: N x S, the variables: edge nodes, then those of the cloud, or one that stands for all of it
+    #: N x S, variables: edge nodes, then cloud nodes, or one row for the cloud
     loads: Ints
     #: S, how many are placed of each kind
     placed: Ints
-    #: P, both: of which member the edge may have pods of which kind; and the variables of these
+    #: P: members and kinds that may have edge pods, and their variables
     owners: Ints
     kinds: Ints
     taken: Ints
-    #: of each member, as many steps as it has pods
+    #: step variables of each member, one a pod
     steps: tuple[Ints, ...]
 
     def hint(self, on_edge: Ints, in_cloud: Ints, picks: Picks) -> Ints:
@@ -190,7 +190,7 @@ def _weight_vector(size: int, variables: Ints, weights: Ints | Mask) -> Ints:
     return every
 
 
-#: what a sum of floats may be off by
+#: error of float sums
 _FLOAT_ERROR = 0.01
 
 
@@ -216,7 +216,7 @@ def upper_bounds(
             has = member.counts > 0
             concerned |= has
             number = int(np.minimum(member.counts, takes).sum())
-            # A pod that would be a loss can stay away.
+            # A pod with negative gain stays off the edge.
             ways = np.array(steepest_slopes(member.scores(objective)[: number + 1].tolist()))
             gains.append(np.maximum(ways, 0.0))
             requests.append(np.tile(edge.requests[has].min(axis=0), (number, 1)))
@@ -250,9 +250,9 @@ class Chosen:
 
     placement: Placement
     proof: Proof
-    #: of what is not proven; how even the shares are is in units that would tell nobody anything
+    #: of unproven goals, evenness aside
     certificates: tuple[Certificate, ...] = ()
-    #: what the edge charges for it at least
+    #: lower bound of the edge's charges
     charged: int = 0
 
 
@@ -347,7 +347,7 @@ def choose_by_parts(
     )
 
 
-#: How much, by goal and whose it is, those first that come first.
+#: Amounts by goal and qualifier, in order.
 Amounts = Mapping[tuple[str, str], int]
 
 

@@ -19,7 +19,7 @@ from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
 from kubedsm.objective.replica_spread import ReplicaSpread, spreads
 from kubedsm.optimizer.placing.decision import Binding, Decision, room_after
-from kubedsm.plugins.broken_rules import worsened
+from kubedsm.plugins.broken_rules import is_worse
 from kubedsm.plugins.class_verdicts import fitting_nodes, rejections
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.scene import Rejection
@@ -31,7 +31,7 @@ class _Rules(Protocol):
     def open_to(self, binding: Binding) -> Mask | None:
         """Return the nodes that accept the pod; None if its own no longer does."""
 
-    def disliked(self, pod: Pod, at: Positions) -> Ints:
+    def penalties_at(self, pod: Pod, at: Positions) -> Ints:
         """Return the penalty of each of these nodes."""
 
     def put(self, binding: Binding, node: NodeName) -> bool:
@@ -105,9 +105,9 @@ def balance_by_load(
 class _Dealing:
     loads: Loads
     rules: _Rules
-    #: with all pods of the batch where they are; None if it does not matter
+    #: replicas with the whole batch; None if spread does not count
     spread: ReplicaSpread | None
-    #: the nodes that pods may come to
+    #: open nodes
     tiers: Mapping[Tier, Mask]
 
     @classmethod
@@ -139,8 +139,10 @@ class _Dealing:
         others = open_to & self.tiers[binding.tier] & self._no_less_apart(pod, here)
         others[here] = False
         at = np.concatenate(([here], others.nonzero()[0]))
-        worth = self.loads.goal.weight * self.loads.scores(pod, at) - self.rules.disliked(pod, at)
-        # Where nothing is known of its node it stays there.
+        worth = self.loads.goal.weight * self.loads.scores(pod, at) - self.rules.penalties_at(
+            pod, at
+        )
+        # Without a score of its node the pod stays.
         worth = np.zeros(1) if np.isnan(worth[0]) else np.where(np.isnan(worth), -np.inf, worth)
         node = names[int(at[worth.argmax()])]
         while not self.rules.put(binding, node):
@@ -159,7 +161,7 @@ class _Dealing:
             return index.every()
         zones = index.zone.codes
         company = self.spread.by_node(pod.workload, index) - (zones == zones[here])
-        company[here] -= 1  # it is none to itself
+        company[here] -= 1  # the pod itself does not count
         return np.asarray(company <= company[here])
 
 
@@ -168,7 +170,7 @@ class _Plain:
     """Rules for pods about which a class and a node decide."""
 
     index: NodeIndex
-    #: with all of them where they are
+    #: free capacity with the whole batch
     room: Room
 
     @classmethod
@@ -179,7 +181,7 @@ class _Plain:
     def open_to(self, binding: Binding) -> Mask | None:
         return fitting_nodes(binding.pod.pod_class, self.index, self.room)
 
-    def disliked(self, _pod: Pod, at: Positions) -> Ints:
+    def penalties_at(self, _pod: Pod, at: Positions) -> Ints:
         return np.zeros(len(at), dtype=np.int64)
 
     def put(self, binding: Binding, node: NodeName) -> bool:
@@ -198,7 +200,7 @@ class _Plain:
 class _Ruled:
     """Rules between pods: each pod keeps them as it comes, and all do in the end."""
 
-    #: with those that have had their turn, with all of them, and without the one whose turn it is
+    #: with pods before, with all pods, and with all but the current one
     come: Feasibility
     all: Feasibility
     others: Feasibility
@@ -217,14 +219,14 @@ class _Ruled:
         self.others = self.all.without_pod(pod.uid)
         return self.others.taking(pod) & self.come.taking(pod)
 
-    def disliked(self, pod: Pod, at: Positions) -> Ints:
+    def penalties_at(self, pod: Pod, at: Positions) -> Ints:
         return self.others.penalties_at(pod, at)
 
     def put(self, binding: Binding, node: NodeName) -> bool:
         pod = binding.pod
         if node != binding.node:
             moved = self.others.with_pod(pod, node)
-            if worsened(self.all.broken_rules([pod]), moved.broken_rules([pod])):
+            if is_worse(self.all.broken_rules([pod]), moved.broken_rules([pod])):
                 return False
             self.all = moved
         self.come = self.come.with_pod(pod, node)

@@ -91,7 +91,7 @@ def _spread_kind(
 ) -> None:
     """Place pods of one kind and update capacity, arrivals and loads."""
     requests: list[int] = packing.requests[kind].tolist()
-    # Only the node that was chosen changes, so that a heap stays right.
+    # Only the chosen node changes: the heap stays valid.
     best = _first_choices(packing, kind, number, room, came)
     heapq.heapify(best)
     for _ in range(number):
@@ -145,9 +145,9 @@ class CloudRoom:
     """Capacity of the cloud for pods that the edge leaves over."""
 
     packing: Packing
-    #: a placement of the whole batch, as far as it goes
+    #: placement of the whole batch, possibly incomplete
     whole: Ints
-    #: what the cloud can take, if that placement leaves pods out; None also beyond the bounds
+    #: exact table, if the placement is incomplete; None above the exact-search limit
     table: MatchTable | None
 
     @classmethod
@@ -261,7 +261,7 @@ class CloudHold:
         self.packing = packing
         self._bounds = bounds
         self._known: dict[bytes, Ints | None] = {}
-        #: counts that can be held, and with them all that are no more; and the other way round
+        #: feasible counts, and infeasible counts
         self._enough: list[Ints] = []
         self._too_many: list[Ints] = []
         self._vacated: dict[bytes, CloudHold] = {}
@@ -289,7 +289,7 @@ class CloudHold:
         (self._enough if held else self._too_many).append(counts)
         return held
 
-    def vacated(self, room: Ints) -> "CloudHold":
+    def after_leaving(self, room: Ints) -> "CloudHold":
         """Return the cloud after pods with this capacity, N x R, have left."""
         key = room.tobytes()
         if key not in self._vacated:

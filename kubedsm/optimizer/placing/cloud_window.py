@@ -43,7 +43,7 @@ class LookedAt:
 class Sampling:
     """Sampling percentage and start."""
 
-    #: as `nodes_to_find` takes it
+    #: see `nodes_to_find`
     percentage: int = 100
     start: int = 0
 

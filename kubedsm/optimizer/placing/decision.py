@@ -73,7 +73,7 @@ class Decision:
     """
 
     #: in serving order; with rules between pods, in an order
-    #: in which each pod keeps them as it comes
+    #: in which each pod keeps the rules as it comes
     bindings: tuple[Binding, ...] = ()
     #: rejections by every node of pods that fit nowhere, with the capacity left then
     unplaced: Mapping[Uid, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
@@ -82,16 +82,16 @@ class Decision:
     score_before: int = 0
     score_after: int = 0
     fragmentation: int = 0
-    #: of what nothing better exists
+    #: goals that are proven optimal
     proof: Proof = attrs.field(factory=Proof)
     #: value and upper bound of goals that are not proven: pods placed,
     #: and the QoS that the batch adds, in nano-units
     certificates: tuple[Certificate, ...] = ()
     shares_before: Mapping[Workload, Share] = attrs.field(factory=dict)
     shares_after: Mapping[Workload, Share] = attrs.field(factory=dict)
-    #: of each pod its class and a node, each by itself, say all
+    #: rules between pods do not matter
     plain: bool = False
-    #: some of the cloud; None for all of it
+    #: sampled cloud nodes; None: all
     looked_at: LookedAt | None = None
 
     @property
@@ -109,9 +109,9 @@ class Choice:
     #: of all edge nodes together
     fragmentation: int
     proof: Proof
-    #: of what is not proven
+    #: certificates of unproven goals
     certificates: tuple[Certificate, ...] = ()
-    #: some of the cloud; None for all of it
+    #: sampled cloud nodes; None: all
     looked_at: LookedAt | None = None
 
     @property

@@ -28,8 +28,8 @@ from kubedsm.optimizer.matching.problem import Packing
 from kubedsm.optimizer.placing.cloud import allocation_scores, cap_placement
 from kubedsm.optimizer.placing.split import Demand, Picks
 
-#: less of its priority, of its patience and of its score; whose it is, its kind, and how many of
-#: the workload had been taken when it was looked at
+#: negative priority, patience and score; member, kind, and number of pods
+#: taken at scoring time
 _Candidate = tuple[int, int, float, int, int, int]
 
 
@@ -83,12 +83,12 @@ def pick_greedily(edge: Packing, members: Sequence[Demand], room: BestFit | Draw
             return room.place(kind)
         return isinstance(room, DrawnIn) and room.keep(kind)
 
-    # The best first, of equal ones the first in name order.
+    # Best first, ties by name.
     candidates = [candidate(m, kind) for m, member in enumerate(members) for kind in member.kinds()]
     heapq.heapify(candidates)
     while candidates:
         *_, m, kind, looked_at = heapq.heappop(candidates)
-        # One that has been looked at anew since is in there again; one that finds no room any more
+        # Stale entries have newer copies in the heap; a pod that finds no room
         # never will.
         if looked_at != taken[m] or not put(m, kind):
             continue
@@ -110,7 +110,7 @@ def steepest_slopes(values: Sequence[int]) -> list[float]:
         return (values[end] - values[start]) / (end - start)
 
     found: list[float] = []
-    corners = [len(values) - 1]  # of the least concave curve above what comes later, backwards
+    corners = [len(values) - 1]  # corners of the concave envelope, backwards
     for start in range(len(values) - 2, -1, -1):
         while len(corners) > 1 and slope(start, corners[-1]) <= slope(corners[-1], corners[-2]):
             corners.pop()
@@ -121,13 +121,13 @@ def steepest_slopes(values: Sequence[int]) -> list[float]:
 
 #: of kube-scheduler's sum: a preference for the edge, beside scores of 0..100
 _EDGE_SCORE = 200
-#: How many pods at most change nodes for another, and how often that is tried.
+#: Longest ejection chain, and trial displacements.
 _CHAIN, _TRIES = 3, 1000
 
 
 @attrs.frozen(eq=False)
 class Placement:
-    #: whose pods are on the edge
+    #: edge pods by workload and kind
     """Edge pods by workload and kind, and loads of both tiers."""
 
     picks: Picks
@@ -214,7 +214,7 @@ def place_one_by_one(whole: Packing, number: int) -> Ints:
         node = int(ratings[kind].argmax())
         room[node] -= whole.requests[kind]
         loads[node, kind] += 1
-        # Only the node that was chosen changes.
+        # Only the chosen node changes.
         fits = (room[node] >= whole.requests).all(axis=1) & (loads[node] < whole.most[node])
         rated = _rate_nodes(at_edge[node], size[node], room[node], whole.requests)
         ratings[:, node] = np.where(fits, rated, -np.inf)

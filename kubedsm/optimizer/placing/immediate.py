@@ -51,7 +51,7 @@ def _count_overdue(pod: Pod, now: float, patience: float) -> int:
     return 1 + int(math.log2((now - pod.created) / patience))
 
 
-#: to look at more would take as long as they would wait
+#: most classes: more would take longer than the batch window
 _CLASSES = 8
 
 
@@ -70,7 +70,7 @@ def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
         return True
     axes = axes_of([pod_class.requests for pod_class in classes])
     requests = rows([pod_class.requests for pod_class in classes], axes)
-    # Wherever a pod goes, there is room for so many fewer of each class at most.
+    # Number of pods of each class that one other pod can displace.
     displaced = np.ceil(requests.max(axis=0) / np.maximum(requests, 1))
     needed = batch * np.where(requests > 0, displaced, 1).max(axis=1)
     edge, cloud = (
@@ -88,7 +88,7 @@ def _count_places(pod_class: PodClass, nodes: NodeRows) -> int:
     return int((free // np.array(list(requests.values()), dtype=np.int64)).min(axis=1).sum())
 
 
-#: Pods with rules about other pods that one batch decides on: more take seconds at any deadline.
+#: Most pods with rules between pods in one batch: more take seconds.
 MOST_RULED = 1000
 
 

@@ -20,7 +20,7 @@ from kubedsm.optimizer.placing.batch import Batch
 from kubedsm.optimizer.placing.settling import OpenNodes, Settling
 from kubedsm.plugins.feasibility import Feasibility
 
-#: Pods times request vectors times edge nodes, each with this many added for its overhead.
+#: Overhead in nodes, and limit, of pods times request vectors times edge nodes.
 _OVERHEAD, _MOST_MEASURED = 100, 10_000_000
 
 

@@ -21,11 +21,11 @@ from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.scene import speaks_of_others
 
-#: as kube-scheduler's minCandidateNodesPercentage and minCandidateNodesAbsolute: so many nodes that
-#: would do are compared, and the first of them by tier and name where there are more
+#: kube-scheduler's minCandidateNodesPercentage and minCandidateNodesAbsolute: limit of
+#: compared candidates, the first by tier and name
 CANDIDATES_SHARE = 0.1
 CANDIDATES = 100
-#: makes priorities positive, so that more victims never sum up to less
+#: makes priorities positive, so further victims increase the sum
 _LEAST_PRIORITY = 2**31
 
 
@@ -48,7 +48,7 @@ class Preemption:
     node: NodeName
     #: the least important first
     victims: tuple[Pod, ...]
-    #: how many of them their budgets do not allow
+    #: victims beyond their budgets
     violations: int
 
 
@@ -67,10 +67,10 @@ class PreemptionSearch:
     leaving: Collection[Uid] = ()
     spared: Container[Uid] = ()
     budgets: Sequence[Budget] = ()
-    #: after that no more nodes are looked at
+    #: ends the search over nodes
     deadline: Deadline = NO_DEADLINE
     _on: dict[NodeName, list[Pod]] = attrs.field(init=False)
-    #: of the whole cluster, if rules about other pods ask for it
+    #: of the whole cluster, if there are rules between pods
     _feasibility: Feasibility | None = attrs.field(init=False)
     _gains_at_the_edge: bool = attrs.field(init=False)
 

@@ -17,15 +17,15 @@ _WORDS = {
 class Proof:
     """True if each goal is optimal, given the goals before it."""
 
-    #: no more pods can be placed, those of higher priority first
+    #: pods placed, by priority
     placed: bool = True
-    #: no greater QoS
+    #: QoS
     qos: bool = True
-    #: no edge that is liked better
+    #: penalties
     preferences: bool = True
-    #: no replicas that are farther apart, of those of each workload that a tier has
+    #: replica spread within each tier
     spread: bool = True
-    #: no edge that is less fragmented
+    #: fragmentation of the edge
     fragmentation: bool = True
 
     @property

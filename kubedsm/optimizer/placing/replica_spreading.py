@@ -33,13 +33,13 @@ from kubedsm.optimizer.matching.transport import Transport
 class Crowds:
     """Replicas of each workload of a kind on the nodes and in their zones, before a batch."""
 
-    #: of the kind's workloads that we spread
+    #: column of each spread workload
     columns: Mapping[Workload, int]
-    #: of each node of an index, which crowd there is
+    #: crowd of each node
     group: Ints
     #: a row each, a column for each workload
     crowds: Ints
-    #: for each workload the least of all nodes that the kind can go to
+    #: least crowd of each workload over the kind's nodes
     floor: Ints
 
     @classmethod
@@ -111,7 +111,7 @@ def _ladder_steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int
     counts = np.array(sizes, dtype=np.int64)
     nth = np.arange(int(counts.sum())) - np.repeat(counts.cumsum() - counts, counts)
     steps = np.zeros((len(of_kind.crowds), longest), dtype=np.int64)
-    # A node that the kind cannot go to may have fewer than the floor.
+    # Infeasible nodes may be below the floor.
     beyond = np.maximum(of_kind.crowds - of_kind.floor, 0)
     steps[:, pods - len(nth) : pods] = np.sort(np.repeat(beyond, counts, axis=1) + nth, axis=1)
     steps[:, pods:] = steps[:, pods - 1 : pods]
@@ -148,7 +148,7 @@ def _fill_matrix(columns: Sequence[Counter[Any]], rows: Mapping[Any, int]) -> In
 
 
 _FULL = 2**62
-#: A kind, and a workload; None for the pods that nothing is dealt out by.
+#: Kind and workload; None: pods with spread constraints of their own.
 _Group = tuple[int, Workload | None]
 
 
@@ -165,7 +165,7 @@ class DealtTier:
     codes: Codes = attrs.field(init=False)
     zones: set[Zone] = attrs.field(init=False)
     members: dict[_Group, list[Pod]] = attrs.field(factory=dict)
-    #: how many pods of a group the nodes get that get any
+    #: pods of each group by node
     places: dict[_Group, Counter[int]] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -222,12 +222,12 @@ class DealtTier:
     def _share_places(self, nodes: Ints, sizes: dict[_Group, int], slots: Ints) -> Ints:
         crowds = np.array([self._company_of(workload)[nodes] for _, workload in sizes])
         transport = Transport(
-            # What a pod costs wherever it goes tells nothing apart.
+            # Constant costs do not matter.
             crowds - crowds.min(axis=1, keepdims=True),
             self.codes[nodes],
             np.array([workload is None for _, workload in sizes]),
         )
-        return transport.dealt(np.array(list(sizes.values()), dtype=np.int64), slots)
+        return transport.assign_places(np.array(list(sizes.values()), dtype=np.int64), slots)
 
     def _company_of(self, workload: Workload | None) -> Ints:
         """Return N, the cost of one more pod of the workload on each node."""
@@ -269,7 +269,7 @@ class DealtTier:
         company = self._company_of(workload)
         for node in sorted(+places):
             while places[node]:
-                # It is no company to itself, on its node and in its zone.
+                # The pod itself counts on its node and in its zone.
                 here = company[node] - 2
                 open_to = fits & (penalties <= penalties[node])
                 elsewhere = np.where(open_to, company - (self.codes == self.codes[node]), _FULL)

@@ -26,17 +26,17 @@ from kubedsm.plugins.scene import speaks_of_others
 
 #: Rounds of serving unplaced pods first, and of removing pods that break rules.
 _ROUNDS = 3
-#: Domains that are tried for pods that want to be together.
+#: Domains to try for an affinity group.
 _DOMAINS = 8
 
 
 @attrs.frozen(slots=True)
 class _Start:
-    #: where pods go, if they may
+    #: intended nodes
     """Wanted nodes, and a group drawn to a domain."""
 
     wanted: Mapping[Uid, NodeName]
-    #: these go there, if they may
+    #: group drawn to the domain
     drawn: frozenset[Uid] = frozenset()
     domain: Mask | None = None
 
@@ -144,7 +144,7 @@ def _most_holding(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]
         for name, amount in asked.items():
             free = np.maximum(batch.room.column(name) - taken[name], 0)
             fits = np.minimum(fits, free // amount)
-        # Those before it in its domain take them first.
+        # Earlier nodes of the domain are filled first.
         before = fits[order].cumsum() - fits[order]
         codes = column.codes[order]
         before -= before[np.searchsorted(codes, codes)]
@@ -166,15 +166,15 @@ def _group_alike(pods: Iterable[Pod], batch: Settling) -> list[list[Pod]]:
 
 @attrs.frozen(slots=True)
 class Kept:
-    #: pod and node, in an order in which the rules allow each after those before it
+    #: placements in an order that the rules allow
     """Feasible placements, and the rejections of the others."""
 
     placed: tuple[Placed, ...]
-    #: why not, for every node, of those that no node takes any more
+    #: rejections of unplaced pods by every node
     rejections: Mapping[Uid, Mapping[NodeName, Rejection]]
     #: whether all is as planned, and keeps the rules with all the others in place
     as_planned: bool
-    #: each keeps its rules with all the others in place
+    #: all pods keep their rules in the end
     sound: bool = True
 
 

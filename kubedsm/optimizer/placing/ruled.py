@@ -26,7 +26,7 @@ from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.in_order import MOST_VARIABLES
 from kubedsm.plugins.feasibility import Feasibility
 
-#: Nodes times kinds beyond which a solver is told of some nodes first.
+#: Nodes times kinds above which the solver gets a sample of nodes first.
 _MANY = 2_000
 
 
@@ -47,14 +47,14 @@ def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
                 break
     proof = ruled.proof(best, bounding)
     if not (proof.placed and proof.qos):
-        # Of equals the first stays: the floor is taken only if its value is greater.
+        # Ties go to the first: the floor must be better.
         floor = Attempt(first.choice, ruled.one_at_a_time(), bounding=False)
         best = max(best, floor, key=ruled.merit)
         proof = ruled.proof(best, bounding)
     if best is first and indifferent:
         proof = attrs.evolve(proof, preferences=False, spread=False, fragmentation=False)
     decision = ruled.decision(best.kept, proof, set_aside)
-    # The last one knows of most rules.
+    # The last choice has the most rules.
     bounded = (c for c in reversed(bounding) if all(e.bound is not None for e in c.certificates))
     certificates = batch.certificates(decision.bindings, next(bounded, first.choice), proof)
     return attrs.evolve(decision, certificates=certificates)
@@ -71,17 +71,17 @@ class _Ruled:
         Penalties make more kinds, so the exact-search limit is met sooner. Then the choice is also
         made without: penalties must cost no placement and no QoS.
         """
-        liked = self.judged()
+        liked = self.group_kinds()
         choice = self.batch.choice(liked)
         if choice.proven or not any(kind.penalties for kind in liked):
             return choice, False
-        indifferent = self.batch.choice(self.judged(preferences=False))
+        indifferent = self.batch.choice(self.group_kinds(preferences=False))
         batch = self.batch
         with_it, without = map(batch.standing, map(batch.bindings, (choice, indifferent)))
         better = without > with_it
         return (indifferent, True) if indifferent.proven or better else (choice, False)
 
-    def judged(self, **how: bool) -> tuple[Kind, ...]:
+    def group_kinds(self, **how: bool) -> tuple[Kind, ...]:
         """Return the kinds of the batch, see `group_ruled_kinds`."""
         batch = self.batch
         surroundings = batch.snapshot.surroundings
@@ -107,10 +107,10 @@ class _Ruled:
         """Yield attempts of the solver, on a sample of nodes first, and then restarts
         without it.
         """
-        batch_kinds = self.judged(told_apart=True)
+        batch_kinds = self.group_kinds(told_apart=True)
         rows = self.batch.edge + self.batch.cloud
         whole = Packing.of(batch_kinds, rows)
-        # What it leaves is for the orders that would be tried without it.
+        # The rest of the time is for restarts without the solver.
         bounds = attrs.evolve(self.batch.bounds, deadline=self.batch.bounds.deadline.part(0.5))
         if len(rows.positions) * len(batch_kinds) > _MANY:
             part = attrs.evolve(bounds, deadline=bounds.deadline.part(0.5))

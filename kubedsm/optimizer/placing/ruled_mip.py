@@ -36,15 +36,15 @@ from kubedsm.optimizer.placing.split import Demand
 from kubedsm.optimizer.programming.in_order import maximise_in_order
 from kubedsm.optimizer.programming.programme import UNBOUNDED, Rows
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.plugins.ports import clash
+from kubedsm.plugins.ports import ports_clash
 from kubedsm.plugins.scene import EquivalenceClass, Scene, node_labels
 from kubedsm.plugins.spread import Domains, domains_of
-from kubedsm.plugins.volumes import shared_disk
+from kubedsm.plugins.volumes import is_shared_disk
 
 _T = TypeVar("_T", bound=Hashable)
 #: Of S kinds, some.
 _Kinds = list[int]
-#: variables, and what each of them counts
+#: variables and their coefficient
 _Part = tuple[Ints, int]
 
 
@@ -61,7 +61,7 @@ class RuleRows:
     most: Ints
     #: S
     counts: Ints
-    #: spread constraints are kept with all others in place, not just by each pod as it comes
+    #: whether spread constraints hold in the end, not only for each pod as it comes
     sound: bool = False
 
     @classmethod
@@ -127,7 +127,7 @@ class RuleRows:
         each = np.arange(1, len(self.positions) + 1)
         ports = self._list_holders(lambda like: like.rules.ports)
         for port, holders in ports.items():
-            clashing = {k for other, of in ports.items() if clash(port, other) for k in of}
+            clashing = {k for other, of in ports.items() if ports_clash(port, other) for k in of}
             yield _Apart(each, holders, sorted(clashing))
         disks = self._list_holders(lambda like: like.rules.disks)
         for disk, holders in disks.items():
@@ -135,7 +135,7 @@ class RuleRows:
                 k
                 for other, of in disks.items()
                 if (other.kind, other.identity) == (disk.kind, disk.identity)
-                and not (shared_disk(disk) and other.read_only)
+                and not (is_shared_disk(disk) and other.read_only)
                 for k in of
             }
             yield _Apart(each, holders, sorted(clashing))
@@ -176,7 +176,7 @@ class _Apart:
             held = [k for k in self.holders if k not in self.covered and most[k]]
             others = [k for k in self.covered if k not in self.holders and most[k]]
             alone = y[here][:, both].ravel()
-            # Whether there are any that only hold it.
+            # 1 if there are holders that are not covered.
             asked = rows.variables([1] if held and others else [])
             if both and (len(asked) or int(most[both].sum()) > 1):
                 _at_most(rows, 1, (alone, 1), (asked, 1))
@@ -216,7 +216,7 @@ class _Even:
             if not most[self.holders].any():
                 continue
             free = [k for k in counted if k not in self.holders]
-            # How far beyond that they may be where there is no holder.
+            # Excess allowed without a holder.
             excess = there + int(most[free].sum()) - fewest - self.max_skew
             asked = rows.variables([1] if excess > 0 else [])
             for k in self.holders if excess > 0 else ():
@@ -238,7 +238,7 @@ class _Together:
         keys = sorted({term.topology_key for term in self.terms})
         sums = [batch.scene.nodes.label(key).sums(counts) for key in keys]
         found = any(there.any() for there in sums)
-        # Holders that could be the first of their group bring no other one to where none is.
+        # Possible first pods of a group do not open a domain to each other.
         group = [k for k in self.holders if k in self.covered]
         parts = (
             (group, [k for k in self.covered if k not in group], not found),
@@ -309,7 +309,7 @@ class Attempt:
 
     choice: Choice
     kept: Kept
-    #: no placement is better than was chosen, as far as that is proven
+    #: whether the choice bounds all placements
     bounding: bool = True
 
     @property

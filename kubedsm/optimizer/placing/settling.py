@@ -36,9 +36,9 @@ class OpenNodes:
     def __init__(
         self, feasibility: Feasibility, surroundings: Surroundings, batch: Iterable[Pod]
     ) -> None:
-        #: pods that came, or went if it says False
+        #: arrivals (True) and departures
         self._steps: list[tuple[Pod, NodeName, bool]] = []
-        #: after the first so many of these
+        #: state after the first `_taken` steps
         self._known = feasibility
         self._taken = 0
         self._surroundings = surroundings
@@ -46,10 +46,10 @@ class OpenNodes:
         self._likes: dict[Uid, EquivalenceClass] = {}
         for pod in batch:
             like = feasibility.equivalence(pod)
-            # One value for all that are equal: found faster.
+            # Interned for faster lookup.
             self._likes[pod.uid] = self._alike.setdefault(like, like)
         self._wishes = {term for like in self._alike for _, term in wishes_of(like.rules)}
-        #: each after the first so many of the steps
+        #: mask, and number of steps it includes
         self._masks: dict[EquivalenceClass, tuple[Mask, int]] = {}
         self._indifferent: dict[EquivalenceClass, bool] = {}
         self._closing: dict[tuple[EquivalenceClass, EquivalenceClass], frozenset[str] | None] = {}
@@ -143,12 +143,12 @@ def _taken(like: EquivalenceClass) -> tuple[object, ...]:
     return like.rules.ports, like.rules.claims, like.rules.disks
 
 
-#: What a pod of that workload on the edge adds to the QoS when so many more are there already.
+#: QoS gained by one more edge pod of a workload, next to further ones.
 GainAtEdge = Callable[[Workload, int], int]
-#: The turn of a pod: those with a greater one do not stay out for it.
+#: Turn of a pod: greater turns come first.
 TurnOf = Callable[[Pod], Turn]
 Placed = tuple[Pod, NodeName]
-#: domains that a pod is tried in, where it breaks another's rules, until it stays out
+#: domains to try for a pod that breaks rules of others
 _TRIES = 8
 #: in words of ours: kube-scheduler would let the pods of the batch go against each other
 _SPREAD = "PodTopologySpread"
@@ -160,26 +160,26 @@ class Settling:
     """Cluster with the pods of the batch placed so far, owned by `keep_rules`."""
 
     nodes: NodeIndex
-    #: what is free with them
+    #: free capacity with the placed pods
     room: Room
-    #: the rules with them: all that pods of the batch look at in each other is here and below
+    #: rules with the placed pods, spread aside
     open: OpenNodes
     skews: Skews
     surroundings: Surroundings
     gain: GainAtEdge
     turn: TurnOf
     deadline: Deadline
-    #: None if it does not matter
+    #: None if spread does not count
     spread: ReplicaSpread | None = None
-    #: as kube-scheduler does, let pods that come later break the rules of those before
+    #: later pods may break rules of earlier ones, as in kube-scheduler
     forgetful: bool = False
     #: in an order that the rules allow, unless `disordered`
     placed: dict[Uid, Placed] = attrs.field(factory=dict)
-    #: how many of these there are of each turn
+    #: placed pods by turn
     turns: Counter[Turn] = attrs.field(factory=Counter)
-    #: pods that had to go, or stay away, for a rule of another: its name
+    #: plugin for whose sake a pod was removed or kept out
     upset: dict[Uid, str] = attrs.field(factory=dict)
-    #: pods that every node rejects, as long as no pod comes that these look at
+    #: classes without a node, until a relevant pod comes
     nowhere: set[EquivalenceClass] = attrs.field(factory=set)
     #: a pod came or went since all were found to keep their rules
     doubtful: bool = False
@@ -191,7 +191,7 @@ class Settling:
     drawn: dict[Uid, Mask] = attrs.field(factory=dict)
     #: pods of the batch on the edge
     edge: Counter[Workload] = attrs.field(factory=Counter)
-    #: by resource and node, what those want that are still to be put where they are planned
+    #: planned but unplaced requests, by resource and node
     wanted: dict[str, Ints] = attrs.field(factory=dict)
     on_edge: Mask = attrs.field(init=False)
 

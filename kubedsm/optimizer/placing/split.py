@@ -27,7 +27,7 @@ from kubedsm.optimizer.matching.problem import Packing
 
 Bools = NDArray[np.bool_]
 
-#: Whatever is added to it, no sum of scores is as low.
+#: Less than any sum of scores.
 _IMPOSSIBLE = -(2**61)
 
 #: How many pods of a workload, of a kind.
@@ -39,14 +39,14 @@ class Demand:
     """Workload of the batch, and its QoS by edge pods."""
 
     workload: Workload
-    #: S, its pods of each kind
+    #: S, pods of each kind
     counts: Ints
-    #: its QoS with 0, 1, 2 ... of the batch's pods on the edge, as `even_scores` have it
+    #: `even_scores` by number of the batch's edge pods
     values: Ints
-    #: what `values` are lowered by
+    #: unevenness, subtracted in `values`
     uneven: Ints
     prospect: Prospect
-    #: the rank of all its kinds has this level
+    #: level of all its kinds
     level: int
 
     def scores(self, objective: Objective) -> Ints:
@@ -102,7 +102,7 @@ class _Component:
 
     kinds: tuple[int, ...]
     members: tuple[Demand, ...]
-    #: layers[i]: what the first i members make of each vector
+    #: layers[i]: best QoS of each vector for the first i members
     layers: tuple[Ints, ...]
 
     @property

@@ -10,7 +10,7 @@ from kubedsm.model.model import NodeName, Pod, Tier, Uid
 from kubedsm.model.node_index import nodes_to_find
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Measure
-from kubedsm.objective.lasting import Lasting, assumed
+from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, Promises
 from kubedsm.objective.qos_targets import LatencyGoal, Rates, resolve_qos_targets
@@ -185,7 +185,7 @@ class KubeDSM:
         snapshot: Snapshot,
         movable: Movable,
         deadline: Deadline = NO_DEADLINE,
-        lasting: Lasting = assumed,
+        lasting: Lasting = assume_prior,
     ) -> Suggestion:
         return suggest(
             snapshot,

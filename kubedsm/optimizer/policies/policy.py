@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Pod
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.lasting import Lasting, assumed
+from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggestion import Suggestion
 from kubedsm.optimizer.placing.decision import Decision
@@ -40,7 +40,7 @@ class MigratingPolicy(Policy, Protocol):
         snapshot: Snapshot,
         movable: Movable,
         deadline: Deadline = NO_DEADLINE,
-        lasting: Lasting = assumed,
+        lasting: Lasting = assume_prior,
     ) -> Suggestion:
         """Return the migrations worth their disruption.
 

@@ -24,10 +24,10 @@ from kubedsm.optimizer.programming.programme import (
     Status,
 )
 
-#: Largest programme given to a solver. Its linear relaxation takes about half a second, that of one
+#: Largest programme given to a solver. Its linear relaxation takes about half a second, of one
 #: twice as large eight seconds: more than a budget.
 MOST_VARIABLES = 20_000
-#: Part of a goal's greatest weight that solvers in floating point may miss it by.
+#: Floating-point error of solvers, relative to the greatest weight.
 _ROUNDING = 4e-6
 #: Notes on levels that are not proven.
 NOT_CONFIRMED = "the solver's claim was not confirmed in time"
@@ -59,9 +59,9 @@ class Certificate:
 
     goal: str
     status: Status
-    #: what it came to; None if nothing was found
+    #: value; None without a solution
     value: int | None = None
-    #: the most that it could have come to; None if nothing is known
+    #: upper bound; None if unknown
     bound: int | None = None
     #: seconds
     seconds: float = 0.0
@@ -125,7 +125,7 @@ class Found:
     """Best values, and one certificate a goal."""
 
     values: Ints | None
-    #: one for each of the goals
+    #: one a goal
     certificates: tuple[Certificate, ...]
 
     @property
@@ -156,7 +156,7 @@ def maximise_in_order(
         certificates.append(level.certificate(seconds))
         value = certificates[-1].value
         if value is None:
-            # Without a solution there is nothing that the goals after it must keep.
+            # Without a solution later goals have no limit to keep.
             continue
         columns = np.flatnonzero(goal.weights)
         # Only a lower limit: between two great numbers a solver may find nothing.

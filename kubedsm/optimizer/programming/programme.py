@@ -14,9 +14,9 @@ from kubedsm.model.deadline import Deadline
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-#: No bound: rows are not limited on that side.
+#: No limit of a row.
 UNBOUNDED = 2**62
-#: Bits after the binary point of a multiplier, so that a bound is computed in whole numbers.
+#: Binary places of a multiplier in integer arithmetic.
 _MULTIPLIER_BITS = 60
 
 
@@ -28,7 +28,7 @@ class Programme:
     upper: Ints
     #: M + 1: of row i the entries from starts[i] to starts[i + 1]
     starts: Ints
-    #: of each entry the variable, and what it counts
+    #: variable and coefficient of each entry
     columns: Ints
     coefficients: Ints
     #: M, both; -UNBOUNDED and UNBOUNDED where there is none

@@ -7,23 +7,20 @@ here: see `runtime.preemptor`, and `arrivals`. Source: the plugins' documentatio
 Kubernetes 1.36, k8s.io/kubernetes/pkg/scheduler.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
-from kubedsm.model.model import Node, NodeName, Pod, Tier
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier
 from kubedsm.model.node_index import NodeIndex, nodes_to_find, window
 from kubedsm.optimizer.placing.cloud import allocation_score
-from kubedsm.plugins.node_affinity import liking
+from kubedsm.plugins.node_affinity import sum_preferences
 from kubedsm.plugins.node_scores import (
     MAX_NODE_SCORE,
-    balanced_allocation_score,
-    image_locality_score,
-    normalized,
-    normalized_spread,
-    or_default,
+    scale_scores,
+    scale_spread,
     spread_score,
 )
 from kubedsm.plugins.plugins import SCORES
@@ -48,6 +45,11 @@ _ZONE = "topology.kubernetes.io/zone"
 #: selector is known: key and maxSkew
 _CONSTRAINTS = ((_HOSTNAME, 3), (_ZONE, 5))
 _SPREAD_KINDS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
+
+#: what a container without a request counts as in LeastAllocated; here, a pod without one
+_DEFAULT_CPU, _DEFAULT_MEMORY = 100, 200 * 2**20
+#: bytes of images that count for nothing in all, and for as much as there is, a container
+_SMALL_IMAGE, _LARGE_IMAGE = 23 * 2**20, 1000 * 2**20
 
 Scores = dict[str, list[int]]
 
@@ -131,7 +133,9 @@ def scores(pod: Pod, nodes: Sequence[Node], room: Room, *, batching: bool = Fals
         "NodeResourcesFit": [_least_allocated(pod, node, room.pods[node.name]) for node in nodes],
         "TaintToleration": [MAX_NODE_SCORE] * len(nodes),
         **room.feasibility.ratings(pod, at),
-        "NodeAffinity": normalized((_EDGE_WEIGHT * edge + liking(rules, index)[at]).tolist()),
+        "NodeAffinity": scale_scores(
+            (_EDGE_WEIGHT * edge + sum_preferences(rules, index)[at]).tolist()
+        ),
     }
     if pod.images and index.images:
         found["ImageLocality"] = [_local(pod, node, index) for node in nodes]
@@ -141,7 +145,7 @@ def scores(pod: Pod, nodes: Sequence[Node], room: Room, *, batching: bool = Fals
         found.pop("InterPodAffinity", None)
     by_default = not (batching or rules.spread or rules.preferences.spread)
     if by_default and pod.workload.kind in _SPREAD_KINDS:
-        found["PodTopologySpread"] = normalized_spread(_spread(pod, nodes, room))
+        found["PodTopologySpread"] = scale_spread(_spread(pod, nodes, room))
     return found
 
 
@@ -166,6 +170,48 @@ def _local(pod: Pod, node: Node, index: NodeIndex) -> int:
     share = {image: index.images[image] / len(index) for image in pod.images}
     present = [(node.images[image], share[image]) for image in pod.images if image in node.images]
     return image_locality_score(present, len(pod.images))
+
+
+def or_default(requests: Resources) -> tuple[int, int]:
+    """Millicores and bytes that a pod counts as."""
+    return requests.cpu or _DEFAULT_CPU, requests.memory or _DEFAULT_MEMORY
+
+
+def balanced_allocation_score(
+    allocatable: tuple[int, int], without: tuple[int, int], with_pod: tuple[int, int]
+) -> int:
+    """The score 50..100 of what the pod does to a node's balance; 75 if it changes nothing.
+
+    allocatable, without, with_pod: cpu and memory, what is requested without and with the pod.
+    Since Kubernetes 1.36 (kubernetes/kubernetes#135573); before, the balance with the pod was all.
+    """
+    half = MAX_NODE_SCORE // 2
+    gain = _balance_of(allocatable, with_pod) - _balance_of(allocatable, without)
+    return half + (half + gain) // 2
+
+
+def _balance_of(allocatable: tuple[int, int], requested: tuple[int, int]) -> int:
+    """50..100: (1 - standard deviation of the two requested fractions) * 100, cut off.
+
+    A resource that the node does not have is left out, and a single one deviates from nothing.
+    """
+    fractions = [
+        min(1.0, asked / size) for size, asked in zip(allocatable, requested, strict=True) if size
+    ]
+    deviation = (max(fractions) - min(fractions)) / 2 if fractions else 0.0
+    return int((1 - deviation) * MAX_NODE_SCORE)
+
+
+def image_locality_score(present: Iterable[tuple[int, float]], containers: int) -> int:
+    """0..100: how much of what the containers run is on a node already.
+
+    present: for each image that is, its bytes and the share of all nodes that have it, so that not
+    all pods of a kind go where the first one went.
+    """
+    bytes_there = sum(int(size * share) for size, share in present)
+    most = _LARGE_IMAGE * containers
+    counted = min(max(bytes_there, _SMALL_IMAGE), most)
+    return MAX_NODE_SCORE * (counted - _SMALL_IMAGE) // (most - _SMALL_IMAGE)
 
 
 def _spread(pod: Pod, nodes: Sequence[Node], room: Room) -> list[int]:

@@ -7,7 +7,7 @@ import attrs
 
 from kubedsm.kube.wire import decoding
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Tier, Tiers, Uid
-from kubedsm.objective.objective import promised_pods
+from kubedsm.objective.objective import count_target_pods
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
@@ -41,7 +41,7 @@ class ServiceView:
     @property
     def missing(self) -> int:
         """How many of its Ready pods would have to be on the edge, and are not."""
-        return max(0, promised_pods(self.promise, self.share.total) - self.share.edge)
+        return max(0, count_target_pods(self.promise, self.share.total) - self.share.edge)
 
 
 @attrs.frozen(slots=True)

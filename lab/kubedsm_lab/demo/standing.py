@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from kubedsm.objective.objective import promised_pods
+from kubedsm.objective.objective import count_target_pods
 from kubedsm_lab.replay.measures import counted_levels, edge_ratio
 from kubedsm_lab.replay.timeline import Timeline
 
@@ -28,7 +28,7 @@ class Standing:
         for level in counted_levels(timeline):
             for service, share in level.shares.items():
                 total += level.seconds
-                if share.edge >= promised_pods(promises[service], share.total):
+                if share.edge >= count_target_pods(promises[service], share.total):
                     kept += level.seconds
         return cls(ratio.ratio, ratio.shares(), kept / total if total else None)
 

@@ -55,7 +55,7 @@ def test_no_other_way_of_dealing_is_cheaper(zones):
     for seed in range(150):
         sizes, slots, crowds, zone, indifferent = drawn(seed, zones)
         transport = Transport(np.array(crowds), np.array(zone), np.array(indifferent))
-        shares = transport.dealt(np.array(sizes), np.array(slots))
+        shares = transport.assign_places(np.array(sizes), np.array(slots))
         assert shares.sum(axis=0).tolist() == slots
         assert shares.sum(axis=1).tolist() == sizes
         cost = literal_cost(shares.tolist(), crowds, zone, indifferent)

@@ -8,7 +8,7 @@ import pytest
 from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import ASSUMED
-from kubedsm.objective.objective import NANO, Objective, Promise, promised_pods
+from kubedsm.objective.objective import NANO, Objective, Promise, count_target_pods
 from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
 from kubedsm_lab.bench.literal.fit import reasons
 from support.placement_instances import node, resources, snapshot
@@ -184,7 +184,7 @@ def literal_worth(case, lasting):
         if all(reasons(pod.pod_class, node, shot.free[node.name]) for node in shot.nodes.values())
     )
     even = attrs.evolve(objective, gamma=0.0)
-    promised = {w: promised_pods(case.promises(w).qos, s.total) for w, s in shares.items()}
+    promised = {w: count_target_pods(case.promises(w).qos, s.total) for w, s in shares.items()}
 
     def score(by, workload, edge):
         promise = case.promises(workload)

@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.gains import Gains, Worths, leading
-from kubedsm.objective.lasting import assumed
+from kubedsm.objective.lasting import assume_prior
 from kubedsm.optimizer.moving import exact
 from kubedsm.optimizer.moving.best_changes import bound_gain
 from kubedsm.optimizer.moving.exact import suggest_exact
@@ -28,7 +28,7 @@ def question_of(case, bounds=SUGGEST_BOUNDS, levels=1):
     problem, gains = problem_of(case, Measure.UNUSABLE)
     priorities = {workload: at % levels for at, workload in enumerate(sorted(gains.shares))}
     gains = Gains(gains.shares, case.promises, case.objective, priorities)
-    worths = Worths(gains, assumed, problem.awaited) if case.limits.price else gains
+    worths = Worths(gains, assume_prior, problem.awaited) if case.limits.price else gains
     return Question(problem, gains, worths, case.limits, bounds)
 
 

@@ -18,7 +18,7 @@ from kubedsm.objective.objective import Objective, Promise
 from kubedsm.objective.replica_spread import pairs
 from kubedsm.optimizer.placing.decision import room_after
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.plugins.broken_rules import worsened
+from kubedsm.plugins.broken_rules import is_worse
 from kubedsm.plugins.feasibility import Feasibility
 from support.measured_loads import cloud, drawn_sample, edge
 from support.placement_instances import drawn, node, pod, resources, snapshot
@@ -263,7 +263,7 @@ def _literally(decision, shot, goal, spread):
         for name in ranked:
             moved = Feasibility.of(shot.with_placed({**placed, pod_.uid: name}))
             everybody = shot.pods.values()
-            if name == here or not worsened(
+            if name == here or not is_worse(
                 everyone.broken_rules(everybody), moved.broken_rules(everybody)
             ):
                 break

@@ -1,13 +1,27 @@
 """Node plugins in their literal form: one pod class, one node, its free capacity."""
 
+from collections.abc import Iterable, Mapping
+
 from kubedsm.model.model import Node, PodClass, Resources, SchedulingRules, Taint
-from kubedsm.model.selectors import any_selects
+from kubedsm.model.selectors import NodeSelectorTerm, is_name_field, selects
 from kubedsm.plugins.fit import NO_TIER, shortages
-from kubedsm.plugins.node_affinity import CONFLICT, NO_MATCH, NOT_NAMED, named_nodes
+from kubedsm.plugins.node_affinity import CONFLICT, NO_MATCH, NOT_NAMED, list_named_nodes
 from kubedsm.plugins.scene import Rejection
 from kubedsm.plugins.taints import UNSCHEDULABLE
 
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+
+def term_selects(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
+    return (
+        bool(term.expressions or term.fields)
+        and selects(term.expressions, labels)
+        and all(is_name_field(r) and r.accepts(name) for r in term.fields)
+    )
+
+
+def any_selects(terms: Iterable[NodeSelectorTerm], name: str, labels: Mapping[str, str]) -> bool:
+    return any(term_selects(term, name, labels) for term in terms)
 
 
 def _tolerates(rules: SchedulingRules, taint: Taint) -> bool:
@@ -35,7 +49,7 @@ def node_affinity(rules: SchedulingRules, node: Node) -> str:
 def static_rejection(pod_class: PodClass, node: Node) -> Rejection | None:
     """Return the first plugin, capacity aside, that rejects the node."""
     rules = pod_class.rules
-    names = named_nodes(rules)
+    names = list_named_nodes(rules)
     if names is not None and node.name not in names:
         return Rejection("NodeAffinity", (NOT_NAMED if names else CONFLICT,), everywhere=not names)
     verdicts = {

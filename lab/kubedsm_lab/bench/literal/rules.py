@@ -9,11 +9,16 @@ from kubedsm.model.model import (
     PodAffinityTerm,
     SpreadConstraint,
 )
-from kubedsm.model.selectors import any_selects, selects
+from kubedsm.model.selectors import selects
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Volume
 from kubedsm.plugins.fit import TIER, shortages
-from kubedsm_lab.bench.literal.fit import node_affinity, static_rejection, taint_toleration
+from kubedsm_lab.bench.literal.fit import (
+    any_selects,
+    node_affinity,
+    static_rejection,
+    taint_toleration,
+)
 
 _ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 

@@ -11,7 +11,7 @@ import attrs
 from kubedsm.model.model import Resources
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.cloud import score_with
-from kubedsm.plugins.node_scores import balanced_allocation_score
+from kubedsm_lab.baselines.kube_scheduler import balanced_allocation_score
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.bench.burst.figures import evenness
 from kubedsm_lab.bench.nodes import instance, published

@@ -12,7 +12,7 @@ from fractions import Fraction
 import attrs
 import msgspec
 
-from kubedsm.model.quantities import millis
+from kubedsm.model.quantities import parse_millis
 from kubedsm_lab.emulator.actors.cache import Key, key_of
 from kubedsm_lab.emulator.actors.conditions import find, of
 from kubedsm_lab.emulator.actors.metrics_server import PERIOD, Sample
@@ -214,7 +214,7 @@ def _request(pod: Object, source: _Source) -> int:
     """What the pod's containers ask for, or the one that is scaled by. Raises _Unknown."""
     whole = ((pod["spec"].get("resources") or {}).get("requests") or {}).get(source.name)
     if whole is not None and not source.container:
-        return millis(whole)
+        return parse_millis(whole)
     total = 0
     for container in _containers(pod):
         if source.container in ("", container["name"]):
@@ -224,5 +224,5 @@ def _request(pod: Object, source: _Source) -> int:
                     f"missing request for {source.name} in container {container['name']} "
                     f"of Pod {pod['metadata']['name']}"
                 )
-            total += millis(requests[source.name])
+            total += parse_millis(requests[source.name])
     return total

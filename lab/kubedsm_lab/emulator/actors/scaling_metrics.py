@@ -11,7 +11,7 @@ from fractions import Fraction
 import attrs
 import msgspec
 
-from kubedsm.model.quantities import QuantityError, millis
+from kubedsm.model.quantities import QuantityError, parse_millis
 from kubedsm_lab.emulator.api.resources import Object
 
 #: (namespace, workload, metric) → the workload's total now, or None if there is no such metric
@@ -138,7 +138,7 @@ def _source(metric: Object, field: str) -> _Source:
 
 def positive(given: str | float | None) -> Fraction:
     try:
-        thousandths = millis(given)
+        thousandths = parse_millis(given)
     except QuantityError as error:
         raise malformed(str(error)) from None
     if not thousandths:

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from functools import lru_cache
 
-from kubedsm.model.quantities import millis
+from kubedsm.model.quantities import parse_millis
 
 _BINARY = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 
@@ -15,7 +15,7 @@ def thousandths(quantity: object) -> int:
 
 @lru_cache(maxsize=4096)
 def _thousandths(quantity: str) -> int:
-    return -millis(quantity[1:]) if quantity.startswith("-") else millis(quantity)
+    return -parse_millis(quantity[1:]) if quantity.startswith("-") else parse_millis(quantity)
 
 
 def shown(name: str, amount: int) -> str:

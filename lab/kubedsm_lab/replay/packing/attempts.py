@@ -166,7 +166,7 @@ def _papers(start: Snapshot, levels: Sequence[int], solver: Solver) -> Placed | 
     gains = Gains.of(start, lambda _: _PROMISE, _OBJECTIVE)
     problem = Problem.of(start, default_movable(start), gains, allow_evictions=True)
     phases = Phases(problem, gains, Form(order="by tier"))
-    loads, found = phases.solved(solver, NO_DEADLINE, problem.old)
+    loads, found = phases.solve_goals(solver, NO_DEADLINE, problem.old)
     placed = dict(zip(problem.priorities, problem.placed(loads), strict=True))
     return tuple(placed.get(level, 0) for level in levels) if found.proven else None
 
