@@ -89,7 +89,9 @@ class ReplacementClaim:
 
 
 class ClusterMirror:
-    """followed: pods of running plans, if there are plans. on_released: called for released
+    """Cluster mirror of one scheduler.
+
+    followed: pods of running plans, if there are plans. on_released: called for released
     reservations.
     """
 
@@ -307,9 +309,7 @@ class ClusterMirror:
         return held
 
     def claim(self, claimant: str, claim: ReplacementClaim) -> None:
-        """Assign the next pod that fits the description to the claimant, first come first
-        served.
-        """
+        """Assign the next pod that fits the description to the claimant."""
         self._claims[claimant] = claim
 
     def unclaim(self, claimant: str) -> None:
@@ -348,8 +348,8 @@ class ClusterMirror:
         return self._books.snapshot(self._surroundings, at, self._measured, self._unproven_pods())
 
     def _unproven_pods(self) -> dict[Uid, Pod]:
-        """Return marked pods without a plan: they count as usual, since any client may set
-        marks.
+        """Return marked pods without a plan: they count as usual, since any client may
+        mark pods.
         """
         if self._followed is None:
             return {}

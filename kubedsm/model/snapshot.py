@@ -95,7 +95,7 @@ class Snapshot:
         return Residents.of(self.index, self.surroundings, keys, standing(self.pods, self.placed))
 
     def in_turn(self, tier: Tier, room: Room | None = None, more: int = 0) -> NodeRows:
-        """Return the tier's nodes in filling order, starting after another node for each placed
+        """Return the tier's nodes in filling order, which starts after another node for each placed
         pod.
 
         Zones are interleaved; in the cloud, nodes with the fewest pods come first. The start

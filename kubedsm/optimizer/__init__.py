@@ -1,3 +1,1 @@
-"""Pure decisions about snapshots: placing, migrating and packing pods, and the policy that
-does it.
-"""
+"""Pure decisions about snapshots: placing, migrating and packing pods, and the policy."""

@@ -57,7 +57,8 @@ def larger_than_any(requests: Resources, nodes: NodeIndex) -> str:
         return ""
     most = {name: int(nodes.size(name).max()) for name, _ in asked}
     beyond = [
-        f"the pod requests {format_amount(name, amount)}, the largest has {format_amount(name, most[name])}"
+        f"the pod requests {format_amount(name, amount)},"
+        f" the largest has {format_amount(name, most[name])}"
         for name, amount in asked
         if amount > most[name]
     ]

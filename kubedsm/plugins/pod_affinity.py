@@ -49,9 +49,7 @@ def _nodes_not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
 
 
 def find_deserted(candidate: EquivalenceClass, scene: Scene, positions: Positions) -> Mask:
-    """Return where pods lack the pods that their affinity requires, for nodes that have
-    such pods.
-    """
+    """Return where the required affinity of running pods is broken, for nodes with such pods."""
     terms = candidate.rules.affinity
     selections = tuple(Selection.of(term) for term in terms)
     counts = scene.residents.counts(selections)

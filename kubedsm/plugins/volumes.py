@@ -229,9 +229,7 @@ def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
 
 
 def _may_attach(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
-    """Return whether fewer volumes are attached, or more may be, or one that the candidate
-    wants.
-    """
+    """Return whether volumes were detached, a limit rose, or a wanted volume was attached."""
     if own_volumes_changed(change, candidate, cluster):
         return True
     before, after = change.surrounding_before, change.surrounding_after

@@ -28,8 +28,7 @@ def greatest_allocatable(nodes: Iterable[Node]) -> Resources:
 
 
 def pod_size(requests: Resources, greatest: Resources) -> float:
-    """Return the size of a pod: sqrt(cpu/M_cpu * memory/M_memory), of at least 1 millicore and 1
-    Mi.
+    """Return sqrt(cpu/M_cpu * memory/M_memory), the size of a pod of at least 1 millicore and 1 Mi.
 
     greatest: M, the greatest allocatable amounts over the edge nodes.
     """

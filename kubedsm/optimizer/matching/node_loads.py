@@ -141,9 +141,7 @@ def list_useful_loads(
 
 
 class _Groups(NamedTuple):
-    """Groups of nodes on which the same loads cost the same, and these loads in lexicographic
-    order.
-    """
+    """Groups of nodes with equal costs of equal loads, and these loads in lexicographic order."""
 
     #: N, the group of each node
     of_nodes: Ints

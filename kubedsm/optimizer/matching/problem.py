@@ -46,9 +46,7 @@ class Ladders:
         return costs
 
     def least(self, kind: int, nodes: Ints, count: int) -> Ints:
-        """Return the least charges of 0, 1, ... count pods of a kind on these nodes, capacity
-        aside.
-        """
+        """Return the least charges of 0, 1, ... count pods of a kind on these nodes."""
         distinct, times = np.unique(self.which[nodes, kind], return_counts=True)
         return least_totals(self.steps[distinct], times, count)
 
@@ -60,9 +58,7 @@ class Ladders:
 
 
 def least_totals(steps: Ints, times: Ints, count: int) -> Ints:
-    """Return the least charges of 0, 1, ... count pods on nodes with these ladders, by
-    multiplicity.
-    """
+    """Return the least charges of 0, 1, ... count pods on nodes with these ladders."""
     steps = steps[:, :count]
     order = np.argsort(steps, axis=None, kind="stable")
     repeats = np.repeat(np.minimum(times, count), steps.shape[1])[order]
@@ -135,9 +131,7 @@ class Kind:
 def group_kinds(
     pods: Iterable[Pod], rows: NodeRows, ranks: Mapping[Uid, Rank] | None = None
 ) -> tuple[Kind, ...]:
-    """Return the kinds of these pods on these nodes in canonical order, rules between pods
-    aside.
-    """
+    """Return the kinds of these pods on these nodes, rules between pods aside."""
     by_class: dict[tuple[PodClass, Rank], list[Pod]] = {}
     for pod in pods:
         by_class.setdefault((pod.pod_class, ranks[pod.uid] if ranks else NO_RANK), []).append(pod)

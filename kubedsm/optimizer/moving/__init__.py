@@ -1,3 +1,1 @@
-"""Migrations of running pods: which are worth their disruption, and in which order they are
-feasible.
-"""
+"""Migrations of running pods: which are worth their disruption, and in which order."""

@@ -330,9 +330,7 @@ def _prepare_search(question: Question) -> _Search:
 
 
 def _list_candidates(search: _Search) -> tuple[Ints, Ints]:
-    """Return differences, T, that may be feasible, gain QoS and pay, with upper bounds, T x L, in
-    order.
-    """
+    """Return differences, T, that may be feasible and pay, with upper bounds, T x L, in order."""
     problem, vectors = search.problem, search.changes.vectors
     awaited = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
     fetched = np.maximum(vectors - awaited, 0)

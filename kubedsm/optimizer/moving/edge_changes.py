@@ -59,8 +59,7 @@ class Changes:
     def possible(
         self, problem: EdgeProblem, nodes: Ints, present: Ints, free: Ints
     ) -> NDArray[np.bool_]:
-        """Return K x X: changes that these K of the N nodes can undergo, by pods present and
-        capacity.
+        """Return K x X: feasible changes of these K of the N nodes, by pods present and capacity.
 
         present: N x I. free: N x R.
         """
@@ -104,11 +103,11 @@ def added_fragmentation(problem: EdgeProblem, nodes: Ints, free: Ints, vectors: 
 
 
 def select_cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
-    """Return N x K: on which of N nodes each of K changes needs to be tried, those of least cost, N
-    x K.
+    """Return N x K: the nodes of least cost on which each of K changes needs to be tried.
 
     acting: K, nodes on which anything may be done with the change. A change on a dearer node could
-    be made on one of these many at no more cost; ties go to the first, as in `walk`.
+    be made on one of these many at no more cost; ties go to the first, as in `walk_nodes`. costs: N
+    x K.
     """
     number = int(acting.max(initial=0))
     if len(costs) <= number:

@@ -264,9 +264,7 @@ class Item:
             yield from pods[: max(number, 0)]
 
     def fetching(self, number: int) -> Iterator["Item"]:
-        """Yield variants with other cloud pods first: all ways to take `number` pods from the
-        nodes.
-        """
+        """Yield variants with other cloud pods first: all ways to take `number` pods from nodes."""
         by_node = self._outside_by_node
         for names in product(by_node, repeat=max(number - len(self.waiting), 0)):
             losing = Counter(names)

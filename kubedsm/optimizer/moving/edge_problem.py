@@ -276,9 +276,7 @@ class EdgeProblem:
         return attrs.evolve(self, items=items)
 
     def to_fill(self, headroom: float) -> Ints:
-        """Return R: free capacity that cloud pods may take beyond the headroom of CPU and
-        memory.
-        """
+        """Return R: free capacity for cloud pods, beyond the headroom of CPU and memory."""
         room: Ints = np.maximum(self.free, 0).sum(axis=0)
         kept = np.zeros_like(room)
         kept[:2] = np.rint(self.allocatable.sum(axis=0)[:2] * headroom)

@@ -62,9 +62,7 @@ class EdgeRules:
         )
 
     def look(self, pod: Pod) -> EquivalenceClass:
-        """Return the equivalence class of the pod towards other pods, nodes and volume claims
-        aside.
-        """
+        """Return the equivalence class towards other pods, nodes and volume claims aside."""
         seen = self.feasibility.equivalence(pod)
         rules = _NO_RULES
         if speaks_of_others(pod.pod_class):

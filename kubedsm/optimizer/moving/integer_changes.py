@@ -95,8 +95,7 @@ class ChangesProgramme:
         return weights
 
     def gain_weights(self, gains: Gains, level: int, price: int = 0) -> tuple[Ints, int]:
-        """Return the weights, V, of the gains at a level less the price of migrations, and the
-        constant.
+        """Return the weights, V, of the net gains at a level, and the constant term.
 
         Capacity for a pending pod is worth any price.
         """

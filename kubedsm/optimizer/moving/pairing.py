@@ -1,6 +1,4 @@
-"""From a change of the edge to migrations: which pod gets which place, with the fewest
-stopovers.
-"""
+"""Pairing: from a change of the edge to migrations with the fewest stopovers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, permutations, product

@@ -28,8 +28,7 @@ from kubedsm.optimizer.moving.proposal import Proposal, Question, drop_rejected
 
 
 def suggest_paper(question: Question) -> Proposal:
-    """Algorithm 2: return up to `max_cloud_to_edge` pods to the edge, and `max_edge_reorder` within
-    it.
+    """Algorithm 2: bring pods to the edge, and move pods within the edge for them.
 
     First the migrations within the edge that leave the least fragmentation, then as many of the
     chosen candidates as fit; of all these, what rules between pods allow.
@@ -183,8 +182,7 @@ class FreeEdge:
 def free_edge_as_needed(
     problem: EdgeProblem, gains: Gains, deadline: Deadline = NO_DEADLINE
 ) -> FreeEdge:
-    """Algorithm 5: order the pods that may leave by priority, then by little QoS lost for their
-    size.
+    """Algorithm 5: order the pods that may leave by priority, then by QoS lost for their size.
 
     Scores are updated after every pick; ties go to the first item in canonical order. A pod that
     the cloud cannot hold next to those before it stays. The order does not depend on the need, so
@@ -227,8 +225,7 @@ def free_edge_as_needed(
 def make_decision_with_migration(
     problem: EdgeProblem, candidates: Ints, freeing: FreeEdge, gains: Gains
 ) -> MigrationDecision:
-    """Algorithm 3 with migration: return the choice with the greatest QoS, then the fewest
-    migrations.
+    """Algorithm 3 with migration: return the choice of greatest QoS, then fewest migrations.
 
     The paper tries every subset and reorders the edge for each. QoS depends on counts only, so
     counts are tried, and the edge is reordered once. Ties go to the lexicographically first choice.

@@ -54,9 +54,7 @@ class Beside:
         )
 
     def open_to(self, pod: Pod) -> list[Node]:
-        """Return the other nodes of the tier that accept the pod now and have no greater
-        penalty.
-        """
+        """Return the other nodes of the tier that accept the pod at no greater penalty."""
         source = self.snapshot.nodes[self.snapshot.placed[pod.uid]]
         if source.tier is None or not self.one_more(source.tier):
             return []

@@ -171,9 +171,7 @@ class Search:
         *,
         restoring: bool,
     ) -> tuple[_Nodes, list[int]]:
-        """Return the pods on the nodes after refilling, and the removed and pending pods
-        left out.
-        """
+        """Return the pods on the nodes after refilling, and the pods left out."""
         size, rng = self._size, self._random
         noise = next(rng) * _NOISE
         homing = restoring and next(rng) < _HOMING

@@ -172,9 +172,7 @@ class Phases:
             rows.add([*stay, kept], [*-np.ones_like(stay), 1], least=0)
 
     def goals(self, loads: Ints) -> list[Goal]:
-        """Return the goals in order, with upper bounds that follow from the pods placed by
-        `loads`.
-        """
+        """Return the goals in order, with upper bounds given the pods placed by `loads`."""
         form, placed = self._form, self._problem.placed(loads)
         first = [
             Goal(PLACED, self._placing_weights(tier), most=most, of=self._tier_name(tier))

@@ -1,5 +1,4 @@
-"""Heuristics for batches above the exact-search limit: greedy, best fit, one by one, ejection
-chains.
+"""Heuristics above the exact-search limit: greedy, best fit, one by one, ejection chains.
 
 Each fills edge and cloud as one; then ejection chains make room, and cloud pods with the greatest
 gain come to the free capacity of the edge. One heuristic is kube-scheduler's one pod at a time, so
@@ -102,9 +101,7 @@ def pick_greedily(edge: Packing, members: Sequence[Demand], room: BestFit | Draw
 
 
 def steepest_slopes(values: Sequence[int]) -> list[float]:
-    """Return, from each value but the last, the steepest slope to a later one (concave
-    envelope).
-    """
+    """Return the steepest slope from each value to a later one (concave envelope)."""
 
     def slope(start: int, end: int) -> float:
         return (values[end] - values[start]) / (end - start)

@@ -104,9 +104,7 @@ class _Ruled:
         )
 
     def other_attempts(self, first: Attempt) -> Iterator[Attempt]:
-        """Yield attempts of the solver, on a sample of nodes first, and then restarts
-        without it.
-        """
+        """Yield attempts of the solver, on sampled nodes first, and then restarts without it."""
         batch_kinds = self.group_kinds(told_apart=True)
         rows = self.batch.edge + self.batch.cloud
         whole = Packing.of(batch_kinds, rows)

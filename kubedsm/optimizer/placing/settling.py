@@ -113,10 +113,9 @@ class OpenNodes:
     def _closed_keys(
         self, comer: EquivalenceClass, like: EquivalenceClass
     ) -> frozenset[str] | None:
-        """Return the node labels by which an arrival closes nodes to the other class, if that is
-        all.
+        """Return the node labels by which an arrival closes nodes to the other class.
 
-        None if it may do more, or open nodes.
+        None if the arrival may do more, or open nodes.
         """
         pair = comer, like
         if pair not in self._closing:
@@ -251,9 +250,7 @@ class Settling:
         return waiting
 
     def _is_allowed(self, pod: Pod, node: NodeName) -> bool:
-        """Return whether the rules allow the pod there, its own and, if required, those of
-        others.
-        """
+        """Return whether the rules allow the pod there, including those of others if required."""
         at = self.nodes.positions[node]
         return bool(
             self.skews.open(self.open.like(pod))[at]
