@@ -128,7 +128,7 @@ class ShownWorkload:
 def shown_workloads(snapshot: Snapshot, origins: Origins) -> Iterator[ShownWorkload]:
     """Of each workload that is ours, by its newest pod."""
     configuration: Configuration = origins.configuration
-    promises = configuration.policy.promises_in(snapshot)
+    promises = configuration.policy.qos_targets_in(snapshot)
     wishing = newest_requesting_pods(snapshot)
     pods = {pod.workload: pod for pod in snapshot.pods.values()} | wishing
     for workload in snapshot.shares():

@@ -49,7 +49,7 @@ from kubedsm.config.services import (
 from kubedsm.config.yaml_text import parsed, parsed_all
 from kubedsm.model.model import Tiers, Workload
 from kubedsm.objective.fragmentation import Measure
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.qos_targets import LatencyGoal
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -119,11 +119,11 @@ class Configuration:
                 with at("services"), at(key), at("latencyTarget"):
                     raise DocumentError(f"needs latency.edge, {edge}, below latency.cloud, {cloud}")
 
-    def promise(self, workload: Workload) -> Promise:
+    def promise(self, workload: Workload) -> QosTarget:
         """The workload's QoS factor and weight; a latency target is turned into the factor."""
         return self._asked(workload)[1]
 
-    def _asked(self, workload: Workload) -> tuple[Service, Promise]:
+    def _asked(self, workload: Workload) -> tuple[Service, QosTarget]:
         known = self._known.get(workload)
         if known is None:
             if len(self._known) >= _REMEMBERED:
@@ -133,15 +133,15 @@ class Configuration:
         return known
 
     @cached_property
-    def _known(self) -> dict[Workload, tuple[Service, Promise]]:
+    def _known(self) -> dict[Workload, tuple[Service, QosTarget]]:
         """Of those that were asked for: it is asked again and again."""
         return {}
 
-    def _promised(self, said: Service) -> Promise:
+    def _promised(self, said: Service) -> QosTarget:
         qos = 1.0 if said.qos is None else said.qos
         if said.latency_target is not None:
             qos = self.latency.times.qos(said.latency_target)
-        return Promise(qos, 1.0 if said.weight is None else said.weight)
+        return QosTarget(qos, 1.0 if said.weight is None else said.weight)
 
     def _said_of(self, workload: Workload) -> Service:
         return self._asked(workload)[0]

@@ -187,7 +187,7 @@ class Explainer:
     def _scores(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
         pod, snapshot, usable = case.pod, case.snapshot, case.usable
         share = snapshot.shares().get(pod.workload, Share())
-        promise = self._policy.promises_in(snapshot)(pod.workload)
+        promise = self._policy.qos_targets_in(snapshot)(pod.workload)
         won = self._policy.objective.gain(share, promise) / NANO
         fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
         edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]

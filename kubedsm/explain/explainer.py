@@ -151,7 +151,7 @@ class Decisions:
         workload = pod.workload
         if workload in basis.shares_before and workload in basis.shares_after:
             before, after = basis.shares_before[workload], basis.shares_after[workload]
-            promise = self.policy().promises_in(basis.snapshot)(workload)
+            promise = self.policy().qos_targets_in(basis.snapshot)(workload)
             parts.append(
                 f"edge share of {workload} {before.edge}/{before.total} ->"
                 f" {after.edge}/{after.total}, promised {promise.qos:g}"

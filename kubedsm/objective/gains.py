@@ -18,7 +18,7 @@ from kubedsm.model.model import Share, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.lasting import Lasting
-from kubedsm.objective.objective import NANO, Objective, Promises
+from kubedsm.objective.objective import NANO, Objective, QosTargets
 
 #: Nano-units of QoS by level, the highest priority first: tuples compare as gains should.
 Gain = tuple[int, ...]
@@ -33,13 +33,13 @@ class Gains:
     def __init__(
         self,
         shares: Mapping[Workload, Share],
-        promises: Promises,
+        qos_targets: QosTargets,
         objective: Objective,
         priorities: Mapping[Workload, int] | None = None,
     ) -> None:
         """Without priorities all workloads have one level."""
         self.shares = shares
-        self.promises = promises
+        self.qos_targets = qos_targets
         self.objective = objective
         self.priorities = priorities
         self._known: dict[tuple[Workload, int], int] = {}
@@ -50,16 +50,16 @@ class Gains:
         self._nothing = [0] * max(1, len(levels))
 
     @classmethod
-    def of(cls, snapshot: Snapshot, promises: Promises, objective: Objective) -> Self:
+    def of(cls, snapshot: Snapshot, qos_targets: QosTargets, objective: Objective) -> Self:
         shares = snapshot.shares()
-        return cls(shares, promises, objective, snapshot.census.levels)
+        return cls(shares, qos_targets, objective, snapshot.census.levels)
 
     def of_workload(self, workload: Workload, change: int) -> int:
         """Return the QoS gained by `change` further edge pods of the workload."""
         key = (workload, change)
         if key not in self._known:
-            share, promise = self.shares[workload], self.promises(workload)
-            self._known[key] = self.objective.gain(share, promise, change)
+            share, qos_target = self.shares[workload], self.qos_targets(workload)
+            self._known[key] = self.objective.gain(share, qos_target, change)
         return self._known[key]
 
     def of_changes(self, changes: Mapping[Workload, int]) -> Gain:
@@ -89,7 +89,7 @@ class Gains:
 
     def urgency(self, workload: Workload) -> tuple[int, float]:
         """Sort key: by priority, then by the distance of the edge share from its target."""
-        return self.level[workload], self.shares[workload].ratio - self.promises(workload).qos
+        return self.level[workload], self.shares[workload].ratio - self.qos_targets(workload).qos
 
 
 def leading(gain: Iterable[float]) -> float:
@@ -129,23 +129,23 @@ class Worths(Gains):
         self, gains: Gains, lasting: Lasting, waiting: Mapping[Workload, int] | None = None
     ) -> None:
         """waiting: pending pods that need capacity; they count beyond the target too."""
-        super().__init__(gains.shares, gains.promises, gains.objective, gains.priorities)
+        super().__init__(gains.shares, gains.qos_targets, gains.objective, gains.priorities)
         self._lasting = lasting
         self._waiting = waiting or {}
         even = attrs.evolve(self.objective, gamma=0.0)
         pods = points = 0
         for workload, share in self.shares.items():
-            promise = self.promises(workload)
-            promised = promise.wanted(share.total)
-            pods += promised
-            points += even.gain(Share(0, share.total), promise, promised)
+            qos_target = self.qos_targets(workload)
+            wanted = qos_target.wanted(share.total)
+            pods += wanted
+            points += even.gain(Share(0, share.total), qos_target, wanted)
         self._pods_a_point = pods * NANO / points if points else 0.0
 
     def of_workload(self, workload: Workload, change: int) -> int:
         share = self.shares[workload]
         if change > 0:
-            promised = self.promises(workload).wanted(share.total)
-            change = min(change, max(promised - share.edge, self._waiting.get(workload, 0), 0))
+            wanted = self.qos_targets(workload).wanted(share.total)
+            change = min(change, max(wanted - share.edge, self._waiting.get(workload, 0), 0))
         points = float(super().of_workload(workload, change))
         # By the mean share on the way: of equal sums the more even is greater.
         points *= 1 - _EVENNESS * (2 * share.edge + change) / (2 * share.total)

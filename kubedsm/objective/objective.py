@@ -38,7 +38,7 @@ Kind = Literal["share", "proportional", "latency", "ecmus"]
 
 
 @attrs.frozen(slots=True)
-class Promise:
+class QosTarget:
     """QoS target of a workload: edge share (QoS factor) and weight."""
 
     qos: float = attrs.field(default=1.0, validator=[validators.ge(0.0), validators.le(1.0)])
@@ -50,12 +50,12 @@ class Promise:
 
     def wanted(self, total: int) -> int:
         """Return how many of `total` pods are wanted on the edge."""
-        promised = count_target_pods(self.qos, total)
-        return promised if self.most is None else min(promised, self.most)
+        wanted = count_target_pods(self.qos, total)
+        return wanted if self.most is None else min(wanted, self.most)
 
 
 #: Return the target of a workload; unconfigured workloads have the default.
-Promises = Callable[[Workload], Promise]
+QosTargets = Callable[[Workload], QosTarget]
 
 
 def count_target_pods(qos: float, total: int) -> int:
@@ -91,20 +91,20 @@ class Objective:
         """Return one workload's part of the QoS in nano-units; 0 without pods."""
         return _score_share(self, edge, total, qos, weight)
 
-    def gain(self, share: Share, promise: Promise, more: int = 1) -> int:
+    def gain(self, share: Share, qos_target: QosTarget, more: int = 1) -> int:
         """Return the QoS gained by `more` further edge pods of the workload."""
         before, after = (
-            self.worth(edge, share.total, promise) for edge in (share.edge, share.edge + more)
+            self.worth(edge, share.total, qos_target) for edge in (share.edge, share.edge + more)
         )
         return after - before
 
-    def worth(self, edge: int, total: int, promise: Promise) -> int:
+    def worth(self, edge: int, total: int, qos_target: QosTarget) -> int:
         """Return the score, less the loss by pods beyond the cap."""
-        most = edge if promise.most is None else min(edge, promise.most)
-        score = self.score(most, total, promise.qos, promise.weight)
+        most = edge if qos_target.most is None else min(edge, qos_target.most)
+        score = self.score(most, total, qos_target.qos, qos_target.weight)
         if edge == most or not total:
             return score
-        return score - round(NANO * promise.weight * self.most * ((edge - most) / total))
+        return score - round(NANO * qos_target.weight * self.most * ((edge - most) / total))
 
     def value(self, share: float, qos: float, *, kept: bool) -> float:
         match self.kind:
@@ -133,26 +133,26 @@ class Objective:
                 return 1.0
 
     def scores(
-        self, edge: NDArray[np.int64], total: int, promise: Promise, unit: float = NANO
+        self, edge: NDArray[np.int64], total: int, qos_target: QosTarget, unit: float = NANO
     ) -> NDArray[np.int64]:
         """Return `worth` for many numbers of edge pods, in this unit."""
         if not total:
             return np.zeros_like(edge)
-        if promise.most is not None:
-            within = np.minimum(edge, promise.most)
-            lost = unit * promise.weight * self.most * ((edge - within) / total)
-            unlimited = attrs.evolve(promise, most=None)
+        if qos_target.most is not None:
+            within = np.minimum(edge, qos_target.most)
+            lost = unit * qos_target.weight * self.most * ((edge - within) / total)
+            unlimited = attrs.evolve(qos_target, most=None)
             return self.scores(within, total, unlimited, unit) - np.rint(lost).astype(np.int64)
-        kept = edge >= count_target_pods(promise.qos, total)
+        kept = edge >= count_target_pods(qos_target.qos, total)
         share = edge / total
         if self.kind == "share":
-            excess = share - promise.qos
+            excess = share - qos_target.qos
             value = np.where(kept, self.beta * excess + self.gamma, self.alpha * excess)
         else:
             listed = zip(share.ravel().tolist(), kept.ravel().tolist(), strict=True)
-            values = [self.value(part, promise.qos, kept=enough) for part, enough in listed]
+            values = [self.value(part, qos_target.qos, kept=enough) for part, enough in listed]
             value = np.array(values, dtype=np.float64).reshape(edge.shape)
-        return np.rint(unit * promise.weight * value).astype(np.int64)
+        return np.rint(unit * qos_target.weight * value).astype(np.int64)
 
 
 @lru_cache(2**13)
@@ -173,10 +173,10 @@ def _ecmus_value(share: float, qos: float, *, kept: bool) -> float:
     return _ECMUS_KEPT + (1 - _ECMUS_KEPT) * beyond
 
 
-def quality(shares: Mapping[Workload, Share], promises: Promises, objective: Objective) -> int:
+def quality(shares: Mapping[Workload, Share], qos_targets: QosTargets, objective: Objective) -> int:
     """Return QoS(u) of these shares in nano-units."""
     return sum(
-        objective.worth(share.edge, share.total, promises(workload))
+        objective.worth(share.edge, share.total, qos_targets(workload))
         for workload, share in shares.items()
     )
 
@@ -195,7 +195,7 @@ class Prospect:
     #: consecutive numbers of edge pods
     edge: Ints
     total: int
-    promise: Promise
+    qos_target: QosTarget
 
 
 def even_scores(objective: Objective, prospects: Sequence[Prospect]) -> list[Ints]:
@@ -211,13 +211,13 @@ def scores_and_unevenness(
     objective: Objective, prospects: Sequence[Prospect]
 ) -> tuple[list[Ints], list[Ints]]:
     """Return scores and unevenness; all unevenness together is at most EVENNESS."""
-    greatest = objective.most * max((p.promise.weight for p in prospects), default=0.0)
+    greatest = objective.most * max((p.qos_target.weight for p in prospects), default=0.0)
     unit = min(_FINEST, _GREATEST_SUM / max(1, len(prospects))) / (greatest or 1.0)
-    scores = [objective.scores(p.edge, p.total, p.promise, unit) for p in prospects]
+    scores = [objective.scores(p.edge, p.total, p.qos_target, unit) for p in prospects]
     uneven = []
     for prospect, of_prospect in zip(prospects, scores, strict=True):
         squares = np.square(prospect.edge / max(1, prospect.total))
         rising = np.where(np.diff(of_prospect) > 0, np.diff(squares), 0.0)
-        uneven.append(prospect.promise.weight * np.append(0.0, rising.cumsum()))
+        uneven.append(prospect.qos_target.weight * np.append(0.0, rising.cumsum()))
     least = EVENNESS / (sum(float(sums[-1]) for sums in uneven) or 1.0)
     return scores, [np.rint(least * sums).astype(np.int64) for sums in uneven]

@@ -20,14 +20,14 @@ import attrs
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import Pod, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import GREATEST, Promise, Promises
+from kubedsm.objective.objective import GREATEST, QosTarget, QosTargets
 
 #: Requests/s of a workload; None if unknown.
 Rates = Callable[[Workload], float | None]
 
 
 def resolve_qos_targets(
-    targets: Promises,
+    targets: QosTargets,
     snapshot: Snapshot,
     *,
     latency: "LatencyGoal | None" = None,
@@ -35,7 +35,7 @@ def resolve_qos_targets(
     rates: Rates | None = None,
     max_declared_rate: float = 0.0,
     namespace_weights: Mapping[str, float] | None = None,
-) -> Promises:
+) -> QosTargets:
     """Apply all steps to the configured targets; results are cached by workload."""
     if latency is not None:
         targets = apply_latency_targets(targets, latency, snapshot.measured)
@@ -49,7 +49,7 @@ def resolve_qos_targets(
     return cache(cap_slower_edge(targets, snapshot))
 
 
-def _override(targets: Promises, changed: Mapping[Workload, Promise]) -> Promises:
+def _override(targets: QosTargets, changed: Mapping[Workload, QosTarget]) -> QosTargets:
     return (lambda workload: changed.get(workload) or targets(workload)) if changed else targets
 
 
@@ -87,7 +87,7 @@ class LatencyGoal:
         return times if times.edge < times.cloud else self.configured
 
 
-def apply_latency_targets(targets: Promises, goal: LatencyGoal, measured: Measured) -> Promises:
+def apply_latency_targets(targets: QosTargets, goal: LatencyGoal, measured: Measured) -> QosTargets:
     """Replace the QoS factor of measured workloads that have a latency target."""
     changed = {}
     for workload in measured.steady:
@@ -114,7 +114,7 @@ def newest_requesting_pods(snapshot: Snapshot) -> dict[Workload, Pod]:
     return newest
 
 
-def apply_tenant_targets(targets: Promises, snapshot: Snapshot, max_qos: float) -> Promises:
+def apply_tenant_targets(targets: QosTargets, snapshot: Snapshot, max_qos: float) -> QosTargets:
     """Lower QoS factors as tenants request, or raise them up to `max_qos`."""
     changed = {}
     for workload, pod in newest_requesting_pods(snapshot).items():
@@ -153,7 +153,9 @@ def add_declared_rates(rates: Rates, snapshot: Snapshot, max_rate: float) -> Rat
     return rate
 
 
-def weigh_by_traffic(targets: Promises, shares: Mapping[Workload, Share], rates: Rates) -> Promises:
+def weigh_by_traffic(
+    targets: QosTargets, shares: Mapping[Workload, Share], rates: Rates
+) -> QosTargets:
     """Multiply weights by the workload's rate over the mean rate of the present workloads.
 
     A workload without a rate counts with the mean rate per pod: replicas follow load. If no rate
@@ -168,7 +170,7 @@ def weigh_by_traffic(targets: Promises, shares: Mapping[Workload, Share], rates:
     assumed = {w: known.get(w, per_pod * share.total) for w, share in shares.items()}
     mean = sum(assumed.values()) / len(assumed)
 
-    def weighed(workload: Workload) -> Promise:
+    def weighed(workload: Workload) -> QosTarget:
         target = targets(workload)
         if workload not in assumed:
             return target
@@ -180,8 +182,8 @@ def weigh_by_traffic(targets: Promises, shares: Mapping[Workload, Share], rates:
 
 
 def share_namespace_weights(
-    targets: Promises, present: Iterable[Workload], weights: Mapping[str, float]
-) -> Promises:
+    targets: QosTargets, present: Iterable[Workload], weights: Mapping[str, float]
+) -> QosTargets:
     """Scale the weights of present workloads: their sum is the weight of their namespace.
 
     A namespace without a configured weight weighs 1. If all workloads are in one namespace, return
@@ -194,7 +196,7 @@ def share_namespace_weights(
     if len(total) <= 1:
         return targets
 
-    def scaled(workload: Workload) -> Promise:
+    def scaled(workload: Workload) -> QosTarget:
         target, namespace = targets(workload), workload.namespace
         if namespace not in total:
             return target
@@ -204,7 +206,7 @@ def share_namespace_weights(
     return scaled
 
 
-def cap_slower_edge(targets: Promises, snapshot: Snapshot) -> Promises:
+def cap_slower_edge(targets: QosTargets, snapshot: Snapshot) -> QosTargets:
     """Cap workloads that the edge answers more slowly at the pods that the edge has of them.
 
     Pods on the edge keep their benefit: none is to leave, and no further pod is to come.
@@ -222,11 +224,11 @@ def cap_slower_edge(targets: Promises, snapshot: Snapshot) -> Promises:
     )
 
 
-def without_caps(targets: Promises) -> Promises:
+def without_caps(targets: QosTargets) -> QosTargets:
     """Return the targets as if the edge were slower for no workload."""
     return lambda workload: attrs.evolve(targets(workload), most=None)
 
 
-def is_capped(targets: Promises, workload: Workload) -> bool:
+def is_capped(targets: QosTargets, workload: Workload) -> bool:
     """Return whether the edge is to get no further pod of the workload."""
     return targets(workload).most is not None

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from kubedsm.model.model import Share, Workload
-from kubedsm.objective.objective import Promises, count_target_pods
+from kubedsm.objective.objective import QosTargets, count_target_pods
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.planner.plurals import counted
 
 
 def made_for(
-    move: Move, beside: Sequence[Move], shares: Mapping[Workload, Share], promises: Promises
+    move: Move, beside: Sequence[Move], shares: Mapping[Workload, Share], promises: QosTargets
 ) -> str:
     """`beside`: all moves of its suggestion; the shares as they were before it."""
     if move.evens or move.room_for:
@@ -32,7 +32,7 @@ def made_for(
 
 
 def _for_its_promise(
-    whose: str, move: Move, shares: Mapping[Workload, Share], promises: Promises
+    whose: str, move: Move, shares: Mapping[Workload, Share], promises: QosTargets
 ) -> str:
     workload = move.pod.workload
     share = shares.get(workload, Share())

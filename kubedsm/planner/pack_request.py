@@ -127,7 +127,7 @@ def suggestion_of(
 
 def score_of(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
     """How the cluster is."""
-    shares, promises = snapshot.shares(), policy.promises_in(snapshot)
+    shares, promises = snapshot.shares(), policy.qos_targets_in(snapshot)
     fragmentation = Fragmentation(policy.measure, request_mix(snapshot))
     return ClusterScore(
         quality(shares, promises, policy.objective),

@@ -52,7 +52,7 @@ class RoomFor:
         search = PreemptionSearch(
             snapshot,
             pod,
-            policy.promises_in(snapshot) if self.promised else None,
+            policy.qos_targets_in(snapshot) if self.promised else None,
             policy.objective,
             self.leaving,
             known.followed,

@@ -14,7 +14,7 @@ from kubedsm.config.settings import Configuration
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Pod, Share, Uid, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import Promises, count_target_pods
+from kubedsm.objective.objective import QosTargets, count_target_pods
 from kubedsm.optimizer.moving.suggestion import Suggestion
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -92,7 +92,7 @@ class WhatIf(AboutMoves):
         return Imagined(
             _shares(seen, suggestion, policy, placed),
             tuple(_placed(asked, decision)),
-            tuple(_named(suggestion, policy.promises_in(placed))),
+            tuple(_named(suggestion, policy.qos_targets_in(placed))),
             tuple(Placed(str(p), p.workload, "", str(why)) for p, why in suggestion.rejected),
             suggestion.proven,
             known.interrupted(),
@@ -175,7 +175,7 @@ def _placed(snapshot: Snapshot, decision: Decision) -> Iterator[Placed]:
         yield Placed(str(pod), pod.workload, "", "waits for the next batch")
 
 
-def _named(suggestion: Suggestion, promises: Promises) -> Iterator[NamedMove]:
+def _named(suggestion: Suggestion, promises: QosTargets) -> Iterator[NamedMove]:
     for move in suggestion.moves:
         yield NamedMove(
             str(move.pod),
@@ -190,7 +190,7 @@ def _named(suggestion: Suggestion, promises: Promises) -> Iterator[NamedMove]:
 def _shares(
     now: Snapshot, suggestion: Suggestion, policy: KubeDSM, placed: Snapshot
 ) -> dict[Workload, ShareThen]:
-    before, promises = now.shares(), policy.promises_in(placed)
+    before, promises = now.shares(), policy.qos_targets_in(placed)
     shares = {}
     for workload, share in suggestion.after.shares.items():
         qos = promises(workload).qos

@@ -259,7 +259,7 @@ class Suggester:
                 return True
             if any(uid in snapshot.pods and uid not in snapshot.placed for uid in waiting):
                 return True
-            gains = Gains.of(snapshot, policy.promises_in(snapshot), policy.objective)
+            gains = Gains.of(snapshot, policy.qos_targets_in(snapshot), policy.objective)
             after = shares_after(gains.shares, count_edge_changes(moves))
             changes = {w: share.edge - gains.shares[w].edge for w, share in after.items()}
             return leading(gains.of_changes(changes)) > 0

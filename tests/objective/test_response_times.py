@@ -8,7 +8,7 @@ from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import NOTHING_MEASURED, Answers, Measured
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier, Workload
-from kubedsm.objective.objective import Promise
+from kubedsm.objective.objective import QosTarget
 from kubedsm.objective.qos_targets import add_measured_rates
 from support.placement_instances import asking, node, snapshot
 
@@ -31,8 +31,8 @@ def promised(*samples, text=TARGETS):
     mirror = ClusterMirror()
     for at, found in enumerate(samples, 1):
         mirror.apply(MeasuredApplied(Measured(at, answers={A: found, B: found})))
-    promises = load(text, "test").policy.promises_in(mirror.snapshot())
-    assert promises(B) == Promise(0.5)
+    promises = load(text, "test").policy.qos_targets_in(mirror.snapshot())
+    assert promises(B) == QosTarget(0.5)
     assert promises(A).weight == 3
     return promises(A).qos
 
@@ -94,5 +94,5 @@ def test_requests_are_weighed_as_measured_before_a_tenant_is_heard():
     there = snapshot([node("edge", Tier.EDGE, 4, 64)], pods)
     measured = Measured(1, answers={pods[0].workload: answers(1, 2, rate=45.0)})
     there = attrs.evolve(there, measured=measured.after(NOTHING_MEASURED, {}))
-    promises = load("objective: {weight: traffic}", "test").policy.promises_in(there)
+    promises = load("objective: {weight: traffic}", "test").policy.qos_targets_in(there)
     assert [promises(pod.workload).weight for pod in pods] == [1.5, 0.5]

@@ -53,4 +53,4 @@ def test_the_policy_promises_as_wished_and_as_allowed():
         text = f"services: {{'*': {{qos: 0.5}}}}\ntenants: {{maxQos: {most}}}"
         for fairness in ("", "\nfairness: {perNamespace: true}"):
             policy = load(text + fairness, "test").policy
-            assert policy.promises_in(there)(workload).qos == given
+            assert policy.qos_targets_in(there)(workload).qos == given

@@ -19,7 +19,7 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import Promise
+from kubedsm.objective.objective import QosTarget
 from kubedsm.objective.qos_targets import cap_slower_edge
 
 GPU = "example.com/gpu"
@@ -77,14 +77,14 @@ def snapshot(nodes, pods, held=()):
     return Snapshot({n.name: n for n in nodes}, {p.uid: p for p in pods}, free, placed)
 
 
-_NOTHING_SAID = Promise()
+_NOTHING_SAID = QosTarget()
 
 
 @attrs.frozen
 class Instance:
     snapshot: Snapshot
     batch: tuple[Pod, ...]
-    promised: dict[str, Promise]
+    promised: dict[str, QosTarget]
 
     def promises(self, workload):
         return self.promised.get(workload.name, _NOTHING_SAID)
@@ -163,7 +163,7 @@ def drawn(seed, most=6):
         pods.append(pod(f"{service}-old-{i}", service, resources(0.5, 0.5), on=on))
     rng.shuffle(pods)
     promised = {
-        s: Promise(rng.choice((0.0, 0.5, 0.5, 1.0, 1.0, 0.3)), rng.choice((1.0, 1.0, 2.0, 0.5)))
+        s: QosTarget(rng.choice((0.0, 0.5, 0.5, 1.0, 1.0, 0.3)), rng.choice((1.0, 1.0, 2.0, 0.5)))
         for s in services
     }
     held = {}

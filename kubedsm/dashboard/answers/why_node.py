@@ -170,7 +170,7 @@ class _About:
         share = self.snapshot.shares().get(workload)
         if share is None:
             return f"none: its scheduler is {pods[0].scheduler_name}"
-        qos = self.policy.promises_in(self.snapshot)(workload).qos
+        qos = self.policy.qos_targets_in(self.snapshot)(workload).qos
         wanted = count_target_pods(qos, share.total)
         kept = "kept" if share.edge >= wanted else f"{wanted - share.edge} missing"
         return f"{wanted} of {share.total} at the edge ({percent(qos)}): {kept}"

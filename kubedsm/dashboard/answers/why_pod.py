@@ -170,7 +170,7 @@ class _About:
             move, purpose = chosen.move, chosen.move.purpose
             if basis is not None:
                 beside = [outcome.move for outcome in chosen.entry.moves]
-                promises = self.policy.promises_in(basis.snapshot)
+                promises = self.policy.qos_targets_in(basis.snapshot)
                 purpose = made_for(move, beside, basis.shares_before, promises)
             source = (" on ", node_link(move.source)) if move.source else ()
             return (f"it took the place of {move.pod}", *source, f", {purpose}")
@@ -178,7 +178,7 @@ class _About:
             return ()
         share = basis.shares_before.get(pod.workload, Share())
         total = basis.shares_after[pod.workload].total
-        promise = self.policy.promises_in(basis.snapshot)(pod.workload)
+        promise = self.policy.qos_targets_in(basis.snapshot)(pod.workload)
         wanted = count_target_pods(promise.qos, total)
         of = f"{wanted} of its {counted(total, 'pod')} at the edge ({percent(promise.qos)})"
         workload = workload_link(pod.workload)

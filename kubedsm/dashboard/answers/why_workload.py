@@ -49,7 +49,7 @@ class _About:
     def told(self) -> Answer:
         snapshot, workload = self.snapshot, self.workload
         share = snapshot.shares().get(workload, Share())
-        promise = self.configuration.policy.promises_in(snapshot)(workload)
+        promise = self.configuration.policy.qos_targets_in(snapshot)(workload)
         wanted = count_target_pods(promise.qos, share.total)
         missing = max(0, wanted - share.edge)
         kept = f"{counted(missing, 'pod')} missing" if missing else "the promise is kept"

@@ -212,7 +212,7 @@ def explain_rest(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotT
         first: dict[tuple[Workload, PodClass, Reason | None], Pod] = {}
         for pod in sorted(alike, key=leaving_turn):
             said = movable(pod) if pod.uid in held else None
-            if said is None and is_capped(outcome.worths.promises, pod.workload):
+            if said is None and is_capped(outcome.worths.qos_targets, pod.workload):
                 said = Cause.EDGE_SLOWER.of()
             first.setdefault((pod.workload, pod.pod_class, said), pod)
         ranked = sorted(first.items(), key=lambda entry: str(entry[1]))[:left]
@@ -288,7 +288,7 @@ def _explain_now(
     if price:
         worth = _benefit_of_pod(outcome, pod.workload)
         if worth <= price:
-            beyond = Cause.BEYOND_THE_PROMISE.of()
+            beyond = Cause.TARGET_MET.of()
             return Cause.BELOW_PRICE_ALONE.of(worth, price) if worth else beyond
     if outcome.counted and count_legs(moves) >= limits.max_moves:
         return Cause.MOST_MOVES.of(limits.max_moves)

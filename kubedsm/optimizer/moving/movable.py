@@ -5,7 +5,7 @@ from functools import cache
 
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Tier
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import Promises
+from kubedsm.objective.objective import QosTargets
 from kubedsm.objective.qos_targets import is_capped
 from kubedsm.optimizer.moving.suggestion import Cause, Reason
 
@@ -64,12 +64,12 @@ def default_movable(snapshot: Snapshot) -> Movable:
     return reason
 
 
-def reject_capped(snapshot: Snapshot, promises: Promises, movable: Movable) -> Movable:
+def reject_capped(snapshot: Snapshot, qos_targets: QosTargets, movable: Movable) -> Movable:
     """Reject also cloud pods whose workload is capped at the edge."""
 
     def reason(pod: Pod) -> Reason | None:
         why = movable(pod)
-        if why is None and is_capped(promises, pod.workload):
+        if why is None and is_capped(qos_targets, pod.workload):
             node = snapshot.nodes.get(snapshot.placed.get(pod.uid, NodeName("")))
             if node is not None and node.tier is Tier.CLOUD:
                 return Cause.EDGE_SLOWER.of()

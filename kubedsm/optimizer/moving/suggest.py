@@ -22,7 +22,7 @@ from kubedsm.objective.fragmentation import Fragmentation, Measure, axes_of, req
 from kubedsm.objective.gains import Gains, Worths
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
-from kubedsm.objective.objective import Objective, Promises, quality
+from kubedsm.objective.objective import Objective, QosTargets, quality
 from kubedsm.objective.qos_targets import is_capped, without_caps
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
@@ -75,7 +75,7 @@ def _accept_any(_: Pod) -> None:
 
 def suggest(
     snapshot: Snapshot,
-    promises: Promises,
+    qos_targets: QosTargets,
     objective: Objective,
     limits: SuggestLimits,
     *,
@@ -103,13 +103,13 @@ def suggest(
     def reason_to_stay(pod: Pod) -> Reason | None:
         return forbidden(pod) or movable(pod)
 
-    gains = Gains.of(snapshot, promises, objective)
+    gains = Gains.of(snapshot, qos_targets, objective)
     wished = gains
-    if any(is_capped(promises, workload) for workload in gains.shares):
-        wished = Gains.of(snapshot, without_caps(promises), objective)
+    if any(is_capped(qos_targets, workload) for workload in gains.shares):
+        wished = Gains.of(snapshot, without_caps(qos_targets), objective)
     fragmentation = Fragmentation(measure, request_mix(snapshot))
     before = ClusterScore(
-        quality(gains.shares, promises, objective),
+        quality(gains.shares, qos_targets, objective),
         gains.shares,
         _fragmentation_of(snapshot, fragmentation),
     )
@@ -118,7 +118,7 @@ def suggest(
         limits = attrs.evolve(limits, price=0.0, spread=False)
     found = Suggestion(before=before, after=before, proven=exact)
     if wished.possible or limits.defragment:
-        stays = reject_capped(snapshot, promises, reason_to_stay)
+        stays = reject_capped(snapshot, qos_targets, reason_to_stay)
         problem = EdgeProblem.of(snapshot, stays, fragmentation, bounds, spread=limits.spread)
         worths = _benefits_of(problem, gains, limits, lasting)
         question = Question(problem, gains, worths, limits, bounds)
@@ -126,7 +126,7 @@ def suggest(
     if exact and limits.spread:
         beside = Beside(snapshot, limits, (*found.moves, *found.awaited))
         rebalancing = Rebalancing(beside, reason_to_stay, fragmentation, bounds.deadline)
-        found = _spread_workloads(found, rebalancing, gains, promises, lasting)
+        found = _spread_workloads(found, rebalancing, gains, qos_targets, lasting)
     if exact and load is not None and not (found.moves or found.awaited):
         alone = Beside(snapshot, limits)
         move = balance_load(alone, load, reason_to_stay, fragmentation, bounds.deadline)
@@ -138,14 +138,14 @@ def _spread_workloads(
     found: Suggestion,
     rebalancing: Rebalancing,
     gains: Gains,
-    promises: Promises,
+    qos_targets: QosTargets,
     lasting: Lasting,
 ) -> Suggestion:
     """Add one migration so that one workload less is on a single node, if that pays."""
     left: list[NotTaken] = []
     beside = rebalancing.beside
     price = beside.limits.price
-    for move in rebalancing.possible(gains, promises):
+    for move in rebalancing.possible(gains, qos_targets):
         # Its benefit: one edge pod while the workload stays unchanged.
         worth = lasting(move.pod.workload)
         if not price or worth > price:

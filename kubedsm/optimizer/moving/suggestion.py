@@ -190,7 +190,7 @@ class Cause(enum.StrEnum):
     NO_GAIN = "its group of moves gains no QoS"
     BELOW_ITS_PRICE = "its group gains {:.1f} pod-seconds, not more than its price of {:.1f}"
     BELOW_PRICE_ALONE = "moving it gains {:.1f} pod-seconds, not more than its price of {:.1f}"
-    BEYOND_THE_PROMISE = "its workload has on the edge what it was promised"
+    TARGET_MET = "its workload meets its QoS target"
     NOT_DEFRAGMENTING = "its group changes no QoS, and defragment is off"
     TOO_LITTLE_DEFRAGMENTED = (
         "its group changes no QoS, and takes less than 1 % of a node from fragmentation"

@@ -22,7 +22,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.load import Floats, LoadGoal, Loads, evenness
-from kubedsm.objective.objective import Promises
+from kubedsm.objective.objective import QosTargets
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.migration_graph import Order
@@ -133,14 +133,14 @@ class Rebalancing:
     fragmentation: Fragmentation
     deadline: Deadline
 
-    def possible(self, gains: Gains, promises: Promises) -> Iterator[Move]:
+    def possible(self, gains: Gains, qos_targets: QosTargets) -> Iterator[Move]:
         """Yield one migration a workload: by priority, then by weight, then by number of pods."""
         if not self.beside.one_more(Tier.CLOUD):
             return
         at_risk = find_concentrated(self.beside.snapshot)
 
         def turn(workload: Workload) -> tuple[int, float, int, Workload]:
-            level, weight = gains.level[workload], promises(workload).weight
+            level, weight = gains.level[workload], qos_targets(workload).weight
             return level, -weight, -len(at_risk[workload]), workload
 
         moving = {move.pod.workload for move in self.beside.others}

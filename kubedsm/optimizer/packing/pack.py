@@ -16,7 +16,7 @@ from kubedsm.model.model import Pod, PodClass, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.gains import Gains
-from kubedsm.objective.objective import Objective, Promises
+from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.migration_graph import connect_nodes
 from kubedsm.optimizer.moving.movable import Movable, default_movable, reject_capped
@@ -134,7 +134,7 @@ class Packed:
 
 def pack_cluster(
     snapshot: Snapshot,
-    promises: Promises,
+    qos_targets: QosTargets,
     objective: Objective,
     bounds: Bounds,
     movable: Movable,
@@ -156,9 +156,9 @@ def pack_cluster(
     def reason_to_stay(pod: Pod) -> Reason | None:
         return forbidden(pod) or movable(pod)
 
-    gains = Gains.of(snapshot, promises, objective)
+    gains = Gains.of(snapshot, qos_targets, objective)
     # Cloud pods of capped workloads stay on their nodes.
-    stays = reject_capped(snapshot, promises, reason_to_stay)
+    stays = reject_capped(snapshot, qos_targets, reason_to_stay)
     problem = Problem.of(snapshot, stays, gains, allow_evictions=allow_evictions)
     problem = attrs.evolve(problem, evict_rather=weighing == "evict")
     form = Form(tier_share, weighing, order)

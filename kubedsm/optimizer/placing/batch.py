@@ -19,7 +19,7 @@ from kubedsm.model.model import (
 from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation
-from kubedsm.objective.objective import Objective, Promises, quality
+from kubedsm.objective.objective import Objective, QosTargets, quality
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Packing, Rank, Turn, group_kinds
@@ -44,7 +44,7 @@ class Batch:
     #: in serving order
     pods: Sequence[Pod]
     shares: Mapping[Workload, Share]
-    promises: Promises
+    qos_targets: QosTargets
     objective: Objective
     fragmentation: Fragmentation
     bounds: Bounds
@@ -65,13 +65,13 @@ class Batch:
         return self.snapshot.in_turn(Tier.CLOUD)
 
     def alone(self, pod: Pod) -> Choice:
-        share, promise = self.shares.get(pod.workload, Share()), self.promises(pod.workload)
+        share, qos_target = self.shares.get(pod.workload, Share()), self.qos_targets(pod.workload)
         looked_at = self._sample_cloud()
         choice = place_alone(
             pod,
             self.edge,
             self._restrict_cloud(looked_at),
-            self.objective.gain(share, promise),
+            self.objective.gain(share, qos_target),
             self.fragmentation,
             self.spread,
         )
@@ -122,7 +122,7 @@ class Batch:
             Packing.of(cloud.packing.kinds, self.edge, measured, at_edge),
             cloud,
             self.shares,
-            self.promises,
+            self.qos_targets,
             self.objective,
             self.fragmentation,
             self.bounds,
@@ -142,7 +142,7 @@ class Batch:
         """The QoS that one more pod of the workload adds at the edge, next to `more` others."""
         share = self.shares.get(workload, Share())
         then = Share(share.edge + more, share.total)
-        return self.objective.gain(then, self.promises(workload))
+        return self.objective.gain(then, self.qos_targets(workload))
 
     def bindings_at(self, placed: Iterable[Placed]) -> tuple[Binding, ...]:
         """The bindings of these placements, in their order."""
@@ -178,7 +178,7 @@ class Batch:
                 level = by_level.setdefault(levels.get(pod.workload, 0), {})
                 level[pod.workload] = after[pod.workload]
         return {
-            level: quality(of_level, self.promises, self.objective)
+            level: quality(of_level, self.qos_targets, self.objective)
             for level, of_level in by_level.items()
         }
 
@@ -218,10 +218,12 @@ class Batch:
         proof: Proof,
     ) -> Decision:
         after = self.shares_after(bindings)
-        before = quality(self.shares, self.promises, self.objective)
+        before = quality(self.shares, self.qos_targets, self.objective)
         changed = {binding.pod.workload for binding in bindings} & after.keys()
         then, now = (
-            quality({workload: of[workload] for workload in changed}, self.promises, self.objective)
+            quality(
+                {workload: of[workload] for workload in changed}, self.qos_targets, self.objective
+            )
             for of in (self.shares, after)
         )
         return Decision(

@@ -16,7 +16,7 @@ import numpy as np
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import NodeName, Pod, Resources, Share, Tier, Uid, Workload
 from kubedsm.objective.fragmentation import Fragmentation, Ints
-from kubedsm.objective.objective import Objective, Promises
+from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.optimizer.matching.best_fit import BestFit
 from kubedsm.optimizer.matching.match import (
     UNREACHABLE,
@@ -124,7 +124,7 @@ def make_decision(
     edge: Packing,
     cloud: CloudRoom,
     shares: Mapping[Workload, Share],
-    promises: Promises,
+    qos_targets: QosTargets,
     objective: Objective,
     fragmentation: Fragmentation,
     bounds: Bounds,
@@ -136,7 +136,7 @@ def make_decision(
     penalties; replicas farthest apart; least fragmentation; first vector. Above the exact-search
     limit heuristics and a solver take over, and certificates state the gaps.
     """
-    members = list_demands(edge, shares, promises, objective)
+    members = list_demands(edge, shares, qos_targets, objective)
     made = choose_counts(
         edge, cloud, members, bounds, objective=objective, fragmentation=fragmentation
     )

@@ -11,7 +11,7 @@ from kubedsm.model.model import Pod, PodClass, Tier, Uid, levels_of, serving_ord
 from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, axes_of, request_mix, rows
-from kubedsm.objective.objective import Objective, Promises
+from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Rank
@@ -95,7 +95,7 @@ MOST_RULED = 1000
 def immediate_schedule(
     snapshot: Snapshot,
     pods: Iterable[Pod],
-    promises: Promises,
+    qos_targets: QosTargets,
     objective: Objective,
     measure: Measure = Measure.UNUSABLE,
     bounds: Bounds | None = None,
@@ -127,7 +127,7 @@ def immediate_schedule(
         snapshot,
         now,
         snapshot.shares(),
-        promises,
+        qos_targets,
         objective,
         Fragmentation(measure, request_mix(snapshot)),
         bounds or Bounds(),

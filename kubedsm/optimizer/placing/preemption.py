@@ -15,7 +15,7 @@ from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.selectors import Selector, selects
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import Objective, Promises
+from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.plugins.class_verdicts import open_nodes
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
@@ -62,7 +62,7 @@ class PreemptionSearch:
     snapshot: Snapshot
     pod: Pod
     #: None: the edge is no better a place
-    promises: Promises | None
+    qos_targets: QosTargets | None
     objective: Objective
     leaving: Collection[Uid] = ()
     spared: Container[Uid] = ()
@@ -91,10 +91,10 @@ class PreemptionSearch:
 
     @_gains_at_the_edge.default
     def _gains(self) -> bool:
-        if self.promises is None:
+        if self.qos_targets is None:
             return False
         share = self.snapshot.shares().get(self.pod.workload, Share())
-        return self.objective.gain(share, self.promises(self.pod.workload)) > 0
+        return self.objective.gain(share, self.qos_targets(self.pod.workload)) > 0
 
     def room_to_come(self) -> NodeName | None:
         """Return a node that accepts the pod without evictions once leaving pods are gone."""

@@ -133,7 +133,9 @@ class _Ruled:
     ) -> Iterator[Attempt]:
         edge = Packing.of(batch_kinds, self.batch.edge.only(nodes))
         cloud = Packing.of(batch_kinds, self.batch.cloud.only(nodes))
-        members = list_demands(edge, self.batch.shares, self.batch.promises, self.batch.objective)
+        members = list_demands(
+            edge, self.batch.shares, self.batch.qos_targets, self.batch.objective
+        )
 
         def choose(also: Also, begun: Kept) -> Choice | None:
             return solve_with_rules(

@@ -18,8 +18,8 @@ from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.objective import (
     EVENNESS,
     Objective,
-    Promises,
     Prospect,
+    QosTargets,
     scores_and_unevenness,
 )
 from kubedsm.optimizer.matching.match import Bounds
@@ -52,11 +52,11 @@ class Demand:
     def scores(self, objective: Objective) -> Ints:
         """Return its QoS alone, in nano-units."""
         prospect = self.prospect
-        return objective.scores(prospect.edge, prospect.total, prospect.promise)
+        return objective.scores(prospect.edge, prospect.total, prospect.qos_target)
 
     def wants(self, number: int) -> bool:
         """Return whether `number` pods of the batch are wanted on the edge."""
-        most = self.prospect.promise.most
+        most = self.prospect.qos_target.most
         return most is None or int(self.prospect.edge[number]) <= most
 
     def kinds(self) -> list[int]:
@@ -66,7 +66,7 @@ class Demand:
 def list_demands(
     packing: Packing,
     shares: Mapping[Workload, Share],
-    promises: Promises,
+    qos_targets: QosTargets,
     objective: Objective,
 ) -> tuple[Demand, ...]:
     """Return the workloads of the packing's pods, in name order."""
@@ -81,7 +81,7 @@ def list_demands(
     for workload in named:
         share = shares.get(workload, Share())
         edge = share.edge + np.arange(int(counts[workload].sum()) + 1)
-        prospects.append(Prospect(edge, share.total, promises(workload)))
+        prospects.append(Prospect(edge, share.total, qos_targets(workload)))
     scores, uneven = scores_and_unevenness(objective, prospects)
     return tuple(
         Demand(

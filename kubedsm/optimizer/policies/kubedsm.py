@@ -12,7 +12,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
-from kubedsm.objective.objective import Objective, Promises
+from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.objective.qos_targets import LatencyGoal, Rates, resolve_qos_targets
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import Movable
@@ -36,7 +36,7 @@ _AT_ONCE = 40_000
 
 @attrs.frozen
 class KubeDSM:
-    promises: Promises
+    qos_targets: QosTargets
     objective: Objective
     limits: SuggestLimits = attrs.field(factory=SuggestLimits)
     algorithm: Literal["exact", "paper"] = "exact"
@@ -62,10 +62,10 @@ class KubeDSM:
     #: percentage of a large cloud to examine, as for `nodes_to_find`
     cloud_percentage: int = 100
 
-    def promises_in(self, snapshot: Snapshot) -> Promises:
+    def qos_targets_in(self, snapshot: Snapshot) -> QosTargets:
         """Return the QoS target of each workload of the snapshot."""
         return resolve_qos_targets(
-            self.promises,
+            self.qos_targets,
             snapshot,
             latency=self.latency,
             max_tenant_qos=self.most_wished,
@@ -96,11 +96,14 @@ class KubeDSM:
         leaving: nodes whose capacity is not free yet; no pod goes there for load balance. start:
         position in the cloud's node order at which the search begins.
         """
-        promises, bounds = self.promises_in(snapshot), Bounds(deadline=deadline, solver=self.solver)
+        qos_targets, bounds = (
+            self.qos_targets_in(snapshot),
+            Bounds(deadline=deadline, solver=self.solver),
+        )
         decision = immediate_schedule(
             snapshot,
             pods,
-            promises,
+            qos_targets,
             self.objective,
             self.measure,
             bounds,
@@ -189,7 +192,7 @@ class KubeDSM:
     ) -> Suggestion:
         return suggest(
             snapshot,
-            self.promises_in(snapshot),
+            self.qos_targets_in(snapshot),
             self.objective,
             self.limits,
             algorithm=self.algorithm,
@@ -212,7 +215,7 @@ class KubeDSM:
         """Return the plan that places more pending pods."""
         return pack_cluster(
             snapshot,
-            self.promises_in(snapshot),
+            self.qos_targets_in(snapshot),
             self.objective,
             Bounds(deadline=deadline, solver=self.solver),
             movable,

@@ -23,7 +23,7 @@ from kubedsm.model.model import (
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
-from kubedsm.objective.objective import Objective, Promises, quality
+from kubedsm.objective.objective import Objective, QosTargets, quality
 from kubedsm.optimizer.placing.decision import Binding, Decision
 from kubedsm.optimizer.placing.proof import NO_PROOF
 from kubedsm.plugins.feasibility import Feasibility, Rejection
@@ -82,7 +82,7 @@ def _nothing(_pod: Pod) -> None:
 @attrs.frozen
 class InTurn:
     choose: Choose
-    promises: Promises
+    promises: QosTargets
     objective: Objective
     #: None if what nodes use does not matter
     load: LoadGoal | None = None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from kubedsm.objective.load import LoadGoal
-from kubedsm.objective.objective import Objective, Promises
+from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm_lab.baselines import sencillo
@@ -24,14 +24,14 @@ KUBE_SCHEDULER_OPPORTUNISTIC = "kube-scheduler-opportunistic"
 ON_REQUEST = (KUBE_SCHEDULER_ALL_NODES, KUBE_SCHEDULER_OPPORTUNISTIC, CACHE_SCHEDULER)
 
 
-def _opportunistic(promises: Promises, objective: Objective) -> Policy:
+def _opportunistic(promises: QosTargets, objective: Objective) -> Policy:
     scheduler = KubeScheduler(opportunistic=True)
     return InTurn(scheduler, promises, objective, on_unplaced=scheduler.interrupted)
 
 
 #: What is promised to workloads, and how keeping it is scored, is handed to each of them: those
 #: that do not act on it are still judged by it. What is made is for one run.
-POLICIES: Mapping[str, Callable[[Promises, Objective], Policy]] = {
+POLICIES: Mapping[str, Callable[[QosTargets, Objective], Policy]] = {
     KUBEDSM: KubeDSM,
     "kube-scheduler": lambda *goals: InTurn(KubeScheduler(), *goals),
     KUBE_SCHEDULER_OPPORTUNISTIC: _opportunistic,

@@ -14,13 +14,13 @@ from kubedsm.model.measured import Measured, Usage
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod, SchedulingRules
 from kubedsm.objective.load import Capacity, LoadGoal
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm_lab.bench import rules
 from kubedsm_lab.bench.telling import many, span, times_as_long
 
 _GOAL = LoadGoal(capacity=(Capacity(net=125e6, disk=500e6),))
-_POLICY = KubeDSM(lambda _: Promise(), Objective())
+_POLICY = KubeDSM(lambda _: QosTarget(), Objective())
 _REPEATS = 5
 #: how many of the pods that wait come, and are bound, after the sample
 _SINCE = 10

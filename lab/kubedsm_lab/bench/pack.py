@@ -10,7 +10,7 @@ import attrs
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.packing.pack import Packed, pack_cluster
@@ -24,7 +24,7 @@ from kubedsm_lab.replay.packing.instances import Shape, instance
 SIZES = ((4, 4), (4, 8), (8, 4), (8, 8), (16, 8), (32, 8))
 _PRIORITIES, _USAGE = 4, 100
 #: with a weight of nothing it is that paper's problem: no edge share is worth anything
-_PROMISE = Promise(weight=0.0)
+_PROMISE = QosTarget(weight=0.0)
 _KINDS: tuple[SolverKind, ...] = ("off", "highs", "cp-sat")
 
 

@@ -28,7 +28,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.selectors import Requirement
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.feasibility import Feasibility
@@ -237,7 +237,7 @@ def _decided(mirror: ClusterMirror, waiting: list[Pod]) -> Decided:
     seen = _seen(mirror)
 
     def decision() -> Decision:
-        return immediate_schedule(next(seen), waiting, lambda _: Promise(), Objective())
+        return immediate_schedule(next(seen), waiting, lambda _: QosTarget(), Objective())
 
     found, seconds = fastest(decision, _REPEATS)
     snapshot = next(seen)

@@ -12,7 +12,7 @@ from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.gains import Gains
-from kubedsm.objective.objective import NANO, Objective, Promise, quality
+from kubedsm.objective.objective import NANO, Objective, QosTarget, quality
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.paper import PaperPlan, paper_plan
@@ -218,7 +218,7 @@ def timed_large(seed: int, algorithm: Literal["exact", "paper"]) -> tuple[float,
     """Seconds, moves, and whether they are proven the best, on an instance of that size."""
     snapshot = large_instance(seed)
     rng = random.Random(seed)
-    promised = {w: Promise(rng.choice((0.3, 0.5, 0.7, 0.8, 1.0))) for w in snapshot.shares()}
+    promised = {w: QosTarget(rng.choice((0.3, 0.5, 0.7, 0.8, 1.0))) for w in snapshot.shares()}
     found, seconds = fastest(
         lambda: suggest(
             snapshot, promised.__getitem__, Objective(), SuggestLimits(), algorithm=algorithm
@@ -245,8 +245,8 @@ def _node(name: str, tier: Tier, cores: float, mebibytes: float) -> Node:
     return instances.node(name, tier, Resources(int(cores * 1000), int(mebibytes * MI), 250))
 
 
-def _promises(_: Workload) -> Promise:
-    return Promise()
+def _promises(_: Workload) -> QosTarget:
+    return QosTarget()
 
 
 def _edge_pods(snapshot: Snapshot) -> int:

@@ -9,7 +9,7 @@ from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import Usage
 from kubedsm.model.model import Taint, Tier
 from kubedsm.objective.load import Capacity, LoadGoal, Loads
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
@@ -28,7 +28,7 @@ GOAL = LoadGoal(move=True)
 SIZED = LoadGoal(move=True, capacity=(Capacity(net=100.0, disk=200.0),))
 LIMITS = SuggestLimits(spread=True)
 #: all that may be is there already
-CONTENT = Promise(0.0)
+CONTENT = QosTarget(0.0)
 CPU, MEMORY = Usage(1000.0, 0.0), Usage(0.0, float(GIB))
 BOTH = [edge("n0"), edge("n1")]
 
@@ -103,7 +103,7 @@ def test_only_if_nothing_else_is_to_be_moved():
     both = snapshot([edge("n0"), edge("n1"), cloud("away")], [*shot.pods.values(), far])
     uses = {**shot.measured.workloads, far.workload: Usage(0.0, 0.0)}
     both = twice(both, uses)
-    [move] = suggested(both, promise=Promise()).moves
+    [move] = suggested(both, promise=QosTarget()).moves
     assert (move.pod.name, move.load_scores) == ("far", None)
     assert moved(both) == [("c1", "n0", "n1", "edge-to-edge")]
     pair = [running(f"p{n}", "pair", resources(), "n1") for n in range(2)]

@@ -8,7 +8,7 @@ import pytest
 from kubedsm.commands.advising import stages
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.gains import Gains
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.migration_graph import (
     Order,
     break_cycles,
@@ -86,7 +86,7 @@ def gains(**promised):
     shares = {
         Workload("shop", "Deployment", name): Share(1, 2) for name in (*promised, "a", "b", "c")
     }
-    return Gains(shares, lambda w: Promise(promised.get(w.name, 1.0)), Objective())
+    return Gains(shares, lambda w: QosTarget(promised.get(w.name, 1.0)), Objective())
 
 
 def test_moves_that_wait_for_each_other_are_a_group():

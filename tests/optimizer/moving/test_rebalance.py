@@ -8,7 +8,7 @@ import pytest
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Taint, Tier
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import MoveKind, SuggestLimits, suggest
@@ -26,7 +26,7 @@ ZONE = "topology.kubernetes.io/zone"
 LIMITS = SuggestLimits(spread=True)
 WITHIN_A_TIER = (MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_CLOUD)
 #: all that may be is there already
-CONTENT = Promise(0.0)
+CONTENT = QosTarget(0.0)
 
 
 def edge(name, cpu=4, zone=None, **more):
@@ -146,7 +146,7 @@ def test_the_most_pods_come_first_before_them_the_weight_and_first_the_priority(
     nodes = [edge("e1", 16), edge("e2", 1)]
     pods = [*together("a", 2, "e1"), *together("b", 3, "e1"), *together("c", 2, "e1")]
     assert told(suggested(nodes, pods)) == {("b-2", "e1", "e2", "edge-to-edge")}
-    heavy = {"a": Promise(0.0, 2.0)}
+    heavy = {"a": QosTarget(0.0, 2.0)}
     assert told(suggested(nodes, pods, promised=heavy)) == {("a-1", "e1", "e2", "edge-to-edge")}
     pods = [*pods[:5], *together("c", 2, "e1", priority=5)]
     assert told(suggested(nodes, pods, promised=heavy)) == {("c-1", "e1", "e2", "edge-to-edge")}
@@ -196,15 +196,17 @@ def test_it_pays_only_where_the_workload_stays_as_it_is_for_long_enough():
 def test_beside_moves_that_gain_it_is_a_group_of_its_own():
     nodes = [edge("e1"), edge("e2"), cloud()]
     pods = [*together("a", 2, "e1"), running("b-1", "b", resources(1), "c1")]
-    found = suggested(nodes, pods, promised={"b": Promise(1.0)})
+    found = suggested(nodes, pods, promised={"b": QosTarget(1.0)})
     assert Counter(move.rebalances for move in found.moves) == {True: 1, False: 1}
     assert sorted(move.group for move in found.moves) == [0, 1]
     assert all(not leg.needs for leg in found.legs)
     # Of what is left by the others of moves, of room, and of workloads.
-    alone = suggested(nodes, pods, attrs.evolve(LIMITS, max_moves=1), promised={"b": Promise(1.0)})
+    alone = suggested(
+        nodes, pods, attrs.evolve(LIMITS, max_moves=1), promised={"b": QosTarget(1.0)}
+    )
     assert [move.rebalances for move in alone.moves] == [False]
     small = [edge("e1", 2), edge("e2", 1), cloud()]
-    assert [m.pod.name for m in suggested(small, pods, promised={"b": Promise(1.0)}).moves] == [
+    assert [m.pod.name for m in suggested(small, pods, promised={"b": QosTarget(1.0)}).moves] == [
         "b-1"
     ]
 
@@ -217,7 +219,7 @@ def test_it_does_not_count_on_room_that_another_move_leaves():
         running("b-1", "b", resources(3), "e2"),
         running("c-1", "c", resources(2), "c1"),
     ]
-    found = suggested(nodes, pods, promised={"c": Promise(1.0)})
+    found = suggested(nodes, pods, promised={"c": QosTarget(1.0)})
     assert {move.pod.name for move in found.moves} == {"b-1", "c-1"}
 
 
@@ -260,7 +262,7 @@ def test_who_has_rules_about_others_waits_until_nothing_else_moves():
     pods = [member(f"a-{n}", "a", "e1", **close) for n in range(2)]
     assert [m.pod.workload.name for m in suggested(nodes, pods).moves] == ["a"]
     pods.append(running("b-1", "b", resources(1), "c1"))
-    beside = suggested(nodes, pods, promised={"b": Promise(1.0)})
+    beside = suggested(nodes, pods, promised={"b": QosTarget(1.0)})
     assert [m.pod.workload.name for m in beside.moves] == ["b"]
 
 
@@ -289,7 +291,7 @@ def lumped(seed):
     free = {of.name: of.allocatable for of in nodes}
     pods, promised = [], {}
     for service in "abcd"[: rng.randint(1, 4)]:
-        promised[service] = Promise(rng.choice((0.0, 0.5, 1.0)), rng.choice((1.0, 2.0)))
+        promised[service] = QosTarget(rng.choice((0.0, 0.5, 1.0)), rng.choice((1.0, 2.0)))
         home, requests = rng.choice(nodes).name, resources(rng.choice((0.5, 1, 2)))
         for n in range(rng.randint(1, 4)):
             on = home if rng.random() < 0.9 else rng.choice(nodes).name

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from kubedsm.model.model import SchedulingRules, Tier
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.move_order import Impasse, order_migrations
 from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
@@ -68,7 +68,7 @@ def tight_case(seed, *, shy=()):
             rules = attrs.evolve(rules, anti_affinity=(apart(name),))
         pod_class = attrs.evolve(pod.pod_class, rules=rules)
         pods[at] = attrs.evolve(pod, pod_class=pod_class, labels={"app": name})
-    promised = {s: Promise(rng.choice((0.5, 1.0, 1.0)), rng.choice((1, 2))) for s in SIZES}
+    promised = {s: QosTarget(rng.choice((0.5, 1.0, 1.0)), rng.choice((1, 2))) for s in SIZES}
     limits = SuggestLimits(max_edge_reorder=rng.choice((2, 3, 4)), defragment=rng.random() < 0.2)
     return snapshot(nodes, pods), lambda w: promised[w.name], limits
 

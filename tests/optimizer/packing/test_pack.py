@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from kubedsm.model.model import SchedulingRules, Tier
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.packing.pack import pack_cluster
 from kubedsm.solvers.highs import Highs
@@ -13,7 +13,7 @@ from support.suggest_instances import running
 
 
 def nothing_promised(_):
-    return Promise(weight=0)
+    return QosTarget(weight=0)
 
 
 def packed(of, **how):
@@ -71,7 +71,7 @@ def test_moves_that_need_each_others_room_are_let_out_by_one_that_stops_over():
     ]
     of = snapshot(three_nodes(Tier.EDGE, Tier.EDGE, Tier.CLOUD), pods)
     found = pack_cluster(
-        of, lambda _: Promise(), Objective(), Bounds(solver=Highs()), lambda _: None
+        of, lambda _: QosTarget(), Objective(), Bounds(solver=Highs()), lambda _: None
     )
     assert found.proven
     small = next(move for move in found.moves if move.pod.name == "small")

@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.model.model import Share, Tier
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Packing, group_kinds
@@ -26,7 +26,7 @@ OBJECTIVES = [
     (Objective(), None),
     (Objective("ecmus"), None),
     (Objective("proportional"), None),
-    (INDIFFERENT, Promise(qos=0.0)),
+    (INDIFFERENT, QosTarget(qos=0.0)),
 ]
 
 

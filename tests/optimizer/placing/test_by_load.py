@@ -14,7 +14,7 @@ from kubedsm.model.node_index import zone_of
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.load import Capacity, LoadGoal
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import pairs
 from kubedsm.optimizer.placing.decision import room_after
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -28,7 +28,7 @@ from support.ruled_batches import ruled_batch
 
 GIB = 2**30
 GOAL = LoadGoal()
-POLICY = KubeDSM(lambda _: Promise(), Objective(), load=GOAL)
+POLICY = KubeDSM(lambda _: QosTarget(), Objective(), load=GOAL)
 BLIND = attrs.evolve(POLICY, load=None)
 SOME = Usage(400.0, 0.0)
 IDLE, BUSY, FULL = Usage(0.0, 0.0), Usage(2000.0, 0.2 * GIB), Usage(3600.0, 3.6 * GIB)

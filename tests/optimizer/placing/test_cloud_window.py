@@ -24,7 +24,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.load import LoadGoal
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.policies import kubedsm
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from support.placement_instances import (
@@ -39,7 +39,7 @@ from support.placement_instances import (
 )
 from support.rule_instances import DISLIKED, HOST, ZONE, app
 
-POLICY = KubeDSM(lambda workload: Promise(PROMISED.get(workload.name, 1.0)), Objective())
+POLICY = KubeDSM(lambda workload: QosTarget(PROMISED.get(workload.name, 1.0)), Objective())
 PROMISED = {"b": 0.5, "c": 0.0}
 GIB = 2**30
 

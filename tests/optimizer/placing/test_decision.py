@@ -7,7 +7,7 @@ import pytest
 from kubedsm.model.model import Share, Tier, shares_after
 from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Packing, group_kinds
 from kubedsm.optimizer.placing.cloud import CloudRoom, allocation_score, place_least_allocated
@@ -63,7 +63,7 @@ def edge_only(cpu, pods, promised, cloud=True):
         nodes.append(node("cloud", Tier.CLOUD, cpu=64, memory=64))
     shot = snapshot(nodes, pods)
     decision = immediate_schedule(
-        shot, shot.schedulable(pods), lambda w: promised.get(w.name, Promise()), DEFAULT
+        shot, shot.schedulable(pods), lambda w: promised.get(w.name, QosTarget()), DEFAULT
     )
     return Counter(b.pod.workload.name for b in decision.bindings if b.tier is Tier.EDGE), decision
 
@@ -74,14 +74,14 @@ def pods_of(service, number, cpu=1.0, memory=1.0):
 
 def test_a_promise_that_can_be_kept_is_kept_before_one_that_cannot():
     # Two cores: half of a's four pods keep its promise, b's three would need all.
-    edge, _ = edge_only(2, pods_of("a", 4) + pods_of("b", 3), {"a": Promise(0.5)})
+    edge, _ = edge_only(2, pods_of("a", 4) + pods_of("b", 3), {"a": QosTarget(0.5)})
     assert edge == {"a": 2}
 
 
 def test_weight_decides_who_is_kept_waiting():
     pods = pods_of("a", 2) + pods_of("b", 2)
     assert edge_only(2, pods, {})[0] == {"a": 2}
-    assert edge_only(2, pods, {"b": Promise(weight=2)})[0] == {"b": 2}
+    assert edge_only(2, pods, {"b": QosTarget(weight=2)})[0] == {"b": 2}
 
 
 def test_pods_that_run_on_the_edge_already_count():
@@ -96,7 +96,7 @@ def test_pods_that_run_on_the_edge_already_count():
 def test_a_workload_in_two_classes_has_one_promise():
     # Large and small pods of one workload: the small ones make up its half, and leave room.
     pods = [pod("a-1", "a", resources(2, 1)), pod("a-2", "a", resources(1, 1)), *pods_of("b", 1)]
-    edge, decision = edge_only(2, pods, {"a": Promise(0.5)})
+    edge, decision = edge_only(2, pods, {"a": QosTarget(0.5)})
     assert edge == {"a": 1, "b": 1}
     assert {b.pod.name for b in decision.bindings if b.node == "edge"} == {"a-2", "b-0"}
 
@@ -109,8 +109,8 @@ def test_a_pod_only_the_edge_can_hold_goes_there_whatever_it_costs_in_qos():
     ]
     pods = [*pods_of("a", 2), pod("g-1", "g", resources(2, 1, gpu=1))]
     shot = snapshot(nodes, pods)
-    promised = {"g": Promise(0.0, 0.0)}
-    decision = immediate_schedule(shot, pods, lambda w: promised.get(w.name, Promise()), DEFAULT)
+    promised = {"g": QosTarget(0.0, 0.0)}
+    decision = immediate_schedule(shot, pods, lambda w: promised.get(w.name, QosTarget()), DEFAULT)
     assert {b.pod.name: b.node for b in decision.bindings} == {
         "a-0": "cloud",
         "a-1": "cloud",
@@ -233,7 +233,7 @@ def test_one_tier_too_large_to_tabulate_leaves_the_other_exact():
     bounds = Bounds(loads=500)
     room = CloudRoom.of(cloud, bounds)
     choice = make_decision(
-        edge, room, shot.shares(), lambda _: Promise(), DEFAULT, measured, bounds
+        edge, room, shot.shares(), lambda _: QosTarget(), DEFAULT, measured, bounds
     )
     assert not choice.proven
     assert len(choice.edge) == 2
@@ -247,7 +247,7 @@ def test_greedy_picks_look_at_gains_anew_after_every_pick():
     decision = immediate_schedule(
         snapshot(nodes, pods),
         pods,
-        lambda w: Promise(0.5 if w.name == "a" else 1.0),
+        lambda w: QosTarget(0.5 if w.name == "a" else 1.0),
         DEFAULT,
         bounds=Bounds(states=2),
     )
@@ -261,7 +261,7 @@ def test_greedy_picks_weigh_gain_by_size():
     nodes = [node("edge", Tier.EDGE, 2, 64), node("cloud", Tier.CLOUD, 64, 64)]
     pods = pods_of("a", 4, 2) + pods_of("b", 4, 1)
     decision = immediate_schedule(
-        snapshot(nodes, pods), pods, lambda _: Promise(), DEFAULT, bounds=Bounds(states=2)
+        snapshot(nodes, pods), pods, lambda _: QosTarget(), DEFAULT, bounds=Bounds(states=2)
     )
     on_edge = [b.pod.name for b in decision.bindings if b.tier is Tier.EDGE]
     assert on_edge == ["b-0", "b-1"]
@@ -284,7 +284,7 @@ def test_beyond_the_bounds_no_room_is_left_that_a_pod_would_fit_into():
         *pods_of("f", 2, 0.5, 2),
     ]
     decision = immediate_schedule(
-        snapshot(nodes, pods), pods, lambda _: Promise(), DEFAULT, bounds=Bounds(loads=6)
+        snapshot(nodes, pods), pods, lambda _: QosTarget(), DEFAULT, bounds=Bounds(loads=6)
     )
     assert not decision.proven
     assert decision.unplaced

@@ -5,7 +5,7 @@ import numpy as np
 
 from kubedsm.model.model import Tier
 from kubedsm.model.node_index import NodeRows
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.best_fit import BestFit, kind_sizes
 from kubedsm.optimizer.matching.problem import Packing, Rank, group_kinds
 from kubedsm.optimizer.placing.heuristics import DrawnIn, pick_greedily
@@ -64,7 +64,7 @@ def test_what_is_not_wanted_at_the_edge_only_stays_where_it_is():
     pods = [pod(f"web-{at}", "web", resources(1)) for at in range(3)]
     shot = snapshot(nodes, pods)
     edge = Packing.of(group_kinds(pods, shot.in_turn(Tier.EDGE)), shot.in_turn(Tier.EDGE))
-    members = list_demands(edge, shot.shares(), lambda _: Promise(most=0), Objective())
+    members = list_demands(edge, shot.shares(), lambda _: QosTarget(most=0), Objective())
     there = np.array([[2]])
     room = DrawnIn(BestFit(edge, there), there[0], np.array([1]))
     assert pick_greedily(edge, members, room) == {(pods[0].workload, 0): 2}

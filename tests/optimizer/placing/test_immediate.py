@@ -5,7 +5,7 @@ import pytest
 
 from kubedsm.model.model import PodClass, SchedulingRules, Tier
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.scene import Rejection
@@ -19,7 +19,7 @@ DEFAULT = Objective()
 
 
 def schedule(shot, pods):
-    return immediate_schedule(shot, pods, lambda _: Promise(), DEFAULT)
+    return immediate_schedule(shot, pods, lambda _: QosTarget(), DEFAULT)
 
 
 def check(case, decision, measure):

@@ -7,7 +7,7 @@ import attrs
 
 from kubedsm.model.model import SchedulingRules, Taint, Tier, Toleration
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds, build_table
 from kubedsm.optimizer.matching.problem import Packing, group_kinds
 from kubedsm.optimizer.placing.batch_mip import choose_by_parts, split_kinds
@@ -44,7 +44,9 @@ def sites(seed, most=3):
                 pods.append(pod(named, of, requests, rules=rules, priority=priority))
     if cloud != "own":
         nodes.append(node("c", Tier.CLOUD, *((64, 64) if cloud == "endless" else (2, 3))))
-    promised = {p.workload.name: Promise(rng.choice((0.5, 1.0)), rng.choice((1, 2))) for p in pods}
+    promised = {
+        p.workload.name: QosTarget(rng.choice((0.5, 1.0)), rng.choice((1, 2))) for p in pods
+    }
     return Instance(snapshot(nodes, pods), tuple(pods), promised)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from kubedsm.model.model import PodClass, Preferences, SchedulingRules, Taint, Tier, Toleration
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.fragmentation import SCALE
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
 from kubedsm.optimizer.matching.node_loads import Digits
 from kubedsm.optimizer.matching.problem import Packing
@@ -34,7 +34,7 @@ from support.rule_instances import (
 
 
 def promise(_):
-    return Promise()
+    return QosTarget()
 
 
 def decided(shot, pods, bounds=None):

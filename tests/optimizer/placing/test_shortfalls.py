@@ -2,7 +2,7 @@
 
 import attrs
 
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
 from kubedsm.optimizer.placing.immediate import immediate_schedule
@@ -14,7 +14,7 @@ from support.rule_instances import drawn_batch
 NONE = Bounds(states=0, steps=0, loads=0)
 
 
-def told(snapshot, batch, promises=lambda _: Promise()):
+def told(snapshot, batch, promises=lambda _: QosTarget()):
     """What is said without tables, beside what is decided with them."""
     decisions = [
         immediate_schedule(snapshot, batch, promises, Objective(), bounds=bounds)

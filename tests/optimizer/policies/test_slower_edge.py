@@ -8,7 +8,7 @@ import pytest
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.fragmentation import Fragmentation, Measure
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Packing, group_kinds
 from kubedsm.optimizer.moving.suggest import suggest
@@ -27,7 +27,7 @@ from support.suggest_instances import crowded_case, running
 
 SSD = SchedulingRules(node_selector=(("disk", "ssd"),))
 NONE = Bounds(states=0, steps=0, loads=0)
-POLICY = KubeDSM(lambda _: Promise(), Objective())
+POLICY = KubeDSM(lambda _: QosTarget(), Objective())
 
 
 def slow(seed, most):
@@ -97,7 +97,7 @@ def test_it_comes_to_a_crowded_cloud_rather_than_to_an_empty_edge(number, bounds
         shot = snapshot([*nodes, node("c1", Tier.CLOUD, room, 64)], [*pods, *batch])
         measured = Measured(1.0, slower=frozenset({pods[0].workload}))
         shot = attrs.evolve(shot, measured=measured)
-        promises = POLICY.promises_in(shot)
+        promises = POLICY.qos_targets_in(shot)
         decision = immediate_schedule(shot, batch, promises, POLICY.objective, bounds=bounds)
         assert len(decision.bindings) == number
         assert sum(b.tier is Tier.EDGE for b in decision.bindings) == expected
@@ -159,7 +159,9 @@ def test_no_pod_of_it_takes_the_place_of_another_at_the_edge():
         running("api-0", "api", resources(1), on="c1"),
         cloud=9,
     )
-    policy = attrs.evolve(POLICY, promises=lambda w: Promise(weight=9 if w.name == "api" else 1))
+    policy = attrs.evolve(
+        POLICY, qos_targets=lambda w: QosTarget(weight=9 if w.name == "api" else 1)
+    )
     found = policy.suggest(shot, lambda _: None)
     assert {move.pod.name for move in found.moves} == {"web-0", "api-0"}
 
@@ -206,7 +208,7 @@ def test_one_that_waits_is_packed_into_the_cloud():
     shot = tight([4, 2, 2], db, web, STUCK)
     shot = attrs.evolve(shot, measured=Measured(1.0, slower=frozenset({web.workload})))
     policy = attrs.evolve(
-        POLICY, solver=Highs(), promises=lambda w: Promise(weight=float(w.name == "web"))
+        POLICY, solver=Highs(), qos_targets=lambda w: QosTarget(weight=float(w.name == "web"))
     )
     found = policy.pack(shot, lambda _: None)
     assert {move.pod.name: move.target[0] for move in found.awaited} == {"stuck": "c", "web": "c"}

@@ -20,7 +20,7 @@ from kubedsm.model.model import (
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.gains import Gains
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds, build_table
 from kubedsm.optimizer.matching.problem import Packing, group_kinds
 from kubedsm.optimizer.moving.best_changes import TooManyError, iterate_best_changes
@@ -51,10 +51,10 @@ class Instance:
     snapshot: Snapshot
     #: they wait for a node; none where it is asked what to move
     batch: tuple[Pod, ...]
-    promised: dict[Workload, Promise]
+    promised: dict[Workload, QosTarget]
     objective: Objective
 
-    def promises(self, workload: Workload) -> Promise:
+    def promises(self, workload: Workload) -> QosTarget:
         return self.promised[workload]
 
 
@@ -210,7 +210,7 @@ def _instance(
         name,
         instances.snapshot(nodes, [*running, *waiting], free),
         tuple(waiting),
-        {s.workload: Promise(rng.choice(_PROMISES), rng.choice(_WEIGHTS)) for s in services},
+        {s.workload: QosTarget(rng.choice(_PROMISES), rng.choice(_WEIGHTS)) for s in services},
         Objective(gamma=rng.choice((0, 10))),
     )
 

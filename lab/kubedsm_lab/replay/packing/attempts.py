@@ -13,7 +13,7 @@ from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Resources
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.gains import Gains
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.packing.pack import Packed, pack_cluster
@@ -25,7 +25,7 @@ from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.replay.packing.instances import Shape, instance
 
 #: nothing is promised of the edge, and nothing gained by it: what counts is who is placed
-_PROMISE, _OBJECTIVE = Promise(qos=0.0), Objective(beta=0.0)
+_PROMISE, _OBJECTIVE = QosTarget(qos=0.0), Objective(beta=0.0)
 
 #: pods that are packed to the end in the paper's order in less than a second
 SMALL = 16
