@@ -34,13 +34,11 @@ from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
 from kubedsm.objective.load import Loads
 from kubedsm.objective.objective import NANO
 from kubedsm.objective.replica_spread import ReplicaSpread, spreads
-from kubedsm.optimizer.placing.cloud import score_with
-from kubedsm.optimizer.placing.cloud_window import LookedAt
+from kubedsm.optimizer.placing.cloud import LookedAt, score_with
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.plugins.class_verdicts import rejections
 from kubedsm.plugins.feasibility import Feasibility, Rejection
 from kubedsm.plugins.fit import NO_TIER, NODE_RESOURCES_FIT, TIER, too_little, why_unschedulable
-from kubedsm.plugins.plugins import BY_NAME
+from kubedsm.plugins.plugins import BY_NAME, rejections
 
 
 class NodeScore(NamedTuple):

@@ -4,6 +4,9 @@ A `Feasibility` is a value. Adding or removing a pod gives another, which shares
 a batch is checked pod by pod, and a migration without the pod that leaves. Verdicts are about a pod
 without a node: remove a running pod first. Costs, for N nodes: a new class a few vector operations
 a plugin; a known class a lookup; adding or removing a pod, copies of N.
+
+Broken rules: kube-scheduler checks affinity and spread only when a pod comes. Later pods may break
+them; no pod is evicted for that, but the next replica may find no node.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,12 +15,18 @@ from typing import Self
 import attrs
 import numpy as np
 
-from kubedsm.model.model import Node, NodeName, Pod, PodAffinityTerm, PodClass, Uid
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodAffinityTerm,
+    PodClass,
+    SpreadConstraint,
+    Uid,
+)
 from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
-from kubedsm.model.residents import Residents, Selection, keys_looked_at
+from kubedsm.model.residents import Keeper, Residents, Selection, keys_looked_at
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.plugins.broken_rules import BrokenRules, broken_rules
-from kubedsm.plugins.class_verdicts import Finding, applies_to, findings, first_rejections
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, TIER
 from kubedsm.plugins.plugin import Plugin
 from kubedsm.plugins.plugins import (
@@ -26,11 +35,61 @@ from kubedsm.plugins.plugins import (
     PRE_FILTERS,
     SCORES,
     STATIC_FILTERS,
+    Finding,
+    applies_to,
+    findings,
+    first_rejections,
 )
 from kubedsm.plugins.pod_affinity import find_deserted, is_spoken_of
 from kubedsm.plugins.scene import EquivalenceClass, Rejection, Scene
-from kubedsm.plugins.spread import POD_TOPOLOGY_SPREAD, Skews
+from kubedsm.plugins.spread import POD_TOPOLOGY_SPREAD, Skews, domains_of
 from kubedsm.plugins.taints import count_disliked
+
+#: Holder, rule, and position of the node.
+_Where = tuple[Keeper, tuple[PodAffinityTerm, ...] | SpreadConstraint, int]
+#: Excess skew of each broken rule; 1 for affinity.
+BrokenRules = Mapping[_Where, int]
+
+
+def is_worse(before: BrokenRules, after: BrokenRules) -> bool:
+    """Return whether a rule is broken that was kept, or broken further."""
+    return any(amount > before.get(where, 0) for where, amount in after.items())
+
+
+def broken_rules(about: Iterable[EquivalenceClass], scene: Scene) -> dict[_Where, int]:
+    """Return the broken rules of such pods, and of pods whose rules concern them."""
+    known = dict.fromkeys(about)
+    found: dict[_Where, int] = {}
+    for keeper, homes in scene.residents.keepers.items():
+        candidate = EquivalenceClass(*keeper)
+        if candidate in known or any(_selects_pod(candidate, pod, scene) for pod in known):
+            positions = scene.residents.where(homes)
+            found.update(_list_broken(keeper, candidate, positions, scene))
+    return found
+
+
+def _selects_pod(candidate: EquivalenceClass, pod: EquivalenceClass, scene: Scene) -> bool:
+    rules = candidate.rules
+    selections = [Selection.of(term) for term in rules.affinity]
+    selections += [Selection(c.selector, (c.namespace,)) for c in rules.spread]
+    labels = pod.label_map()
+    return any(s.covers(pod.namespace, labels, scene.surroundings) for s in selections)
+
+
+def _list_broken(
+    keeper: Keeper, candidate: EquivalenceClass, positions: Positions, scene: Scene
+) -> Iterator[tuple[_Where, int]]:
+    rules = candidate.rules
+    if rules.affinity:
+        for position in positions[find_deserted(candidate, scene, positions)].tolist():
+            yield (keeper, rules.affinity, position), 1
+    for constraint, domains in domains_of(candidate, scene):
+        matching = domains.matching(scene)
+        most = domains.least(matching) + constraint.max_skew
+        excess = matching[domains.column.codes[positions]] - most
+        for position, amount in zip(positions.tolist(), excess.tolist(), strict=True):
+            if amount > 0:
+                yield (keeper, constraint, position), amount
 
 
 def ratings(

@@ -1,12 +1,14 @@
-"""All plugins in kube-scheduler's order, and SchedulingGates and DynamicResources.
+"""All plugins in kube-scheduler's order, SchedulingGates, DynamicResources, and verdicts on a
+class.
 
 The first plugin that rejects a node gives the reasons. NodeName is missing: a pod with
 spec.nodeName is bound already.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from kubedsm.model.model import Pod, SchedulingRules
+from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, SchedulingRules
+from kubedsm.model.node_index import Mask, NodeIndex, Room
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.plugins import (
     fit,
@@ -17,7 +19,9 @@ from kubedsm.plugins import (
     taints,
     volumes,
 )
+from kubedsm.plugins.fit import NODE_RESOURCES_FIT, node_resources_fit, shortages
 from kubedsm.plugins.plugin import Filter, Plugin, never
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Rejection, Scene
 
 NOT_ALLOCATED = "pod has ResourceClaims, whose devices KubeDSM does not allocate"
 
@@ -81,3 +85,73 @@ DYNAMIC_FILTERS: Filters = tuple(
 PRE_ENQUEUES = tuple((plugin, plugin.pre_enqueue) for plugin in PLUGINS if plugin.pre_enqueue)
 PRE_FILTERS = tuple((plugin, plugin.pre_filter) for plugin in PLUGINS if plugin.pre_filter)
 SCORES = tuple((plugin, plugin.score) for plugin in PLUGINS if plugin.score)
+
+
+Finding = tuple[Plugin, RejectedNodes]
+_FILTERS: Filters = (*STATIC_FILTERS, (NODE_RESOURCES_FIT, node_resources_fit))
+_NO_RULES = SchedulingRules()
+
+
+def applies_to(plugin: Plugin, rules: SchedulingRules) -> bool:
+    """Return whether the plugin applies to pods with these rules."""
+    return not plugin.demands or any(
+        getattr(rules, demand) != getattr(_NO_RULES, demand) for demand in plugin.demands
+    )
+
+
+def findings(filters: Filters, candidate: EquivalenceClass, scene: Scene) -> Iterator[Finding]:
+    for plugin, rejects in filters:
+        for rejected in rejects(candidate, scene) if applies_to(plugin, candidate.rules) else ():
+            if rejected.nodes.any():
+                yield plugin, rejected
+
+
+def first_rejections(found: Iterable[Finding], nodes: NodeIndex) -> dict[NodeName, Rejection]:
+    """Return the first rejection of each rejected node, in name order."""
+    first: dict[int, Rejection] = {}
+    left = nodes.every()
+    for plugin, rejected in found:
+        rejection = Rejection(plugin.name, rejected.reasons)
+        first |= dict.fromkeys((rejected.nodes & left).nonzero()[0].tolist(), rejection)
+        left &= ~rejected.nodes
+    return {nodes.names[position]: first[position] for position in sorted(first)}
+
+
+def open_nodes(pod_class: PodClass, nodes: NodeIndex) -> Mask:
+    """Return the nodes that accept such a pod, capacity aside; cached until a node changes."""
+    return nodes.open_to(pod_class, _judge_static)
+
+
+def _judge_static(pod_class: PodClass, nodes: NodeIndex) -> Mask:
+    mask, scene = nodes.every(), Scene.bare(nodes, Room(nodes, {}))
+    for _, rejected in findings(STATIC_FILTERS, EquivalenceClass(pod_class), scene):
+        mask &= ~rejected.nodes
+    return mask
+
+
+def fitting_nodes(pod_class: PodClass, nodes: NodeIndex, room: Room) -> Mask:
+    """Return the open nodes with enough capacity."""
+    return open_nodes(pod_class, nodes) & ~room.short(pod_class.requests)
+
+
+def rejections(pod_class: PodClass, nodes: NodeIndex, room: Room) -> dict[NodeName, Rejection]:
+    """Return why each rejecting node rejects such a pod, in name order."""
+    for plugin in NODE_PLUGINS:
+        if plugin.pre_filter and (reason := plugin.pre_filter(pod_class.rules, Surroundings())):
+            return dict.fromkeys(nodes.names, Rejection(plugin.name, (reason,), everywhere=True))
+    found = findings(_FILTERS, EquivalenceClass(pod_class), Scene.bare(nodes, room))
+    return first_rejections(found, nodes)
+
+
+def accepts(pod_class: PodClass, node: Node, free: Resources) -> bool:
+    """Return whether one node with this free capacity accepts such a pod."""
+    open_to = open_nodes(pod_class, NodeIndex.single(node))
+    return bool(open_to[0]) and not shortages(pod_class.requests, free)
+
+
+def rejection(pod_class: PodClass, node: Node, free: Resources) -> Rejection | None:
+    """Return why one node with this free capacity rejects such a pod; None if it accepts."""
+    if accepts(pod_class, node, free):
+        return None
+    nodes = NodeIndex.single(node)
+    return rejections(pod_class, nodes, Room(nodes, {node.name: free}))[node.name]

@@ -19,7 +19,7 @@ from kubedsm.optimizer.moving.suggestion import (
     Suggestion,
     split_into_legs,
 )
-from kubedsm.optimizer.placing.alone import rejection_elsewhere
+from kubedsm.optimizer.placing.batch import rejection_elsewhere
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.pack_request import score_of
 from kubedsm.planner.suggest_request import kept_by, reason_to_stay

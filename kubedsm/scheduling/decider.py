@@ -10,7 +10,7 @@ from kubedsm.config.current import CurrentConfiguration
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.optimizer.placing.cloud_window import LookedAt
+from kubedsm.optimizer.placing.cloud import LookedAt
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy

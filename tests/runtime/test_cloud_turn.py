@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from kubedsm.config.settings import load
 from kubedsm.explain.table import explanation_table
 from kubedsm.model import node_index
-from kubedsm.optimizer.placing.cloud_window import LookedAt
+from kubedsm.optimizer.placing.cloud import LookedAt
 from kubedsm.planner.frames import pickled, pickled_answer, unpickled, unpickled_answer
 from kubedsm_lab.emulator.paper import node
 from support.metered import Metered

@@ -18,7 +18,7 @@ from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, Uid, s
 from kubedsm.model.node_index import Mask, NodeRows
 from kubedsm.objective.fragmentation import Ints, axes_of, canonical
 from kubedsm.objective.fragmentation import rows as amounts_of
-from kubedsm.plugins.class_verdicts import fitting_nodes
+from kubedsm.plugins.plugins import fitting_nodes
 
 
 @attrs.frozen(eq=False)

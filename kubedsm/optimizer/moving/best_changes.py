@@ -26,14 +26,14 @@ from kubedsm.objective.gains import Gain, less_price, standing, worthwhile
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
 from kubedsm.optimizer.matching.node_walk import Options, walk_nodes
 from kubedsm.optimizer.matching.problem import group_equal_rows
-from kubedsm.optimizer.moving.edge_changes import (
+from kubedsm.optimizer.moving.edge_problem import (
     Changes,
+    EdgeProblem,
     added_fragmentation,
     list_changes,
     select_cheapest,
     split_options,
 )
-from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.proposal import Question
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 

@@ -42,10 +42,9 @@ from kubedsm.optimizer.moving.suggestion import (
     is_worthwhile,
     sum_gains,
 )
-from kubedsm.plugins.class_verdicts import rejections
 from kubedsm.plugins.feasibility import Feasibility, Rejection
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, too_little
-from kubedsm.plugins.plugins import NODE_PLUGINS
+from kubedsm.plugins.plugins import NODE_PLUGINS, rejections
 
 #: Least reduction of fragmentation by a group without QoS gain.
 _LEAST_DEFRAGMENTED = SCALE // 100

@@ -16,8 +16,7 @@ from kubedsm.model.model import Workload
 from kubedsm.objective.gains import LEAST_GAIN, Gains, less_price, worthwhile
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.best_changes import Solution
-from kubedsm.optimizer.moving.edge_changes import added_fragmentation
-from kubedsm.optimizer.moving.edge_problem import signed_row
+from kubedsm.optimizer.moving.edge_problem import added_fragmentation, signed_row
 from kubedsm.optimizer.moving.proposal import Question
 from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import UNBOUNDED, Ints, Programme, Rows, Solver

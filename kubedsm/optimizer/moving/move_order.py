@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 import attrs
 
 from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid
-from kubedsm.optimizer.moving.edge_rules import taking_no_room
+from kubedsm.optimizer.moving.edge_items import taking_no_room
 from kubedsm.optimizer.moving.migration_graph import (
     Needs,
     Order,
@@ -21,8 +21,7 @@ from kubedsm.optimizer.moving.migration_graph import (
     list_startable,
 )
 from kubedsm.optimizer.moving.suggestion import Cause, Move, MoveKind, Moves, Reason
-from kubedsm.plugins.broken_rules import BrokenRules, is_worse
-from kubedsm.plugins.feasibility import Feasibility, Rejection
+from kubedsm.plugins.feasibility import BrokenRules, Feasibility, Rejection, is_worse
 from kubedsm.plugins.fit import shortages
 
 #: Infeasible sets of migrations after which the search stops.

@@ -15,13 +15,13 @@ from kubedsm.objective.gains import Gains, standing
 from kubedsm.optimizer.matching.best_fit import BestFit, greatest_allocatable, pod_size
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, match
 from kubedsm.optimizer.matching.node_walk import walk_nodes
-from kubedsm.optimizer.moving.edge_changes import (
+from kubedsm.optimizer.moving.edge_problem import (
     Changes,
+    EdgeProblem,
     added_fragmentation,
     list_changes,
     split_options,
 )
-from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.move_order import Impasse
 from kubedsm.optimizer.moving.pairing import pair_moves
 from kubedsm.optimizer.moving.proposal import Proposal, Question, drop_rejected

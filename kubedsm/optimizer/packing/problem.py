@@ -16,10 +16,10 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints, axes_of
 from kubedsm.objective.gains import Gains
 from kubedsm.optimizer.matching.problem import Kind, Packing, Rank
-from kubedsm.optimizer.moving.edge_rules import EdgeRules
+from kubedsm.optimizer.moving.edge_items import EdgeRules
 from kubedsm.optimizer.moving.movable import Movable
-from kubedsm.plugins.class_verdicts import open_nodes
 from kubedsm.plugins.feasibility import EquivalenceClass
+from kubedsm.plugins.plugins import open_nodes
 
 #: Key of a kind; workload only if its edge share has a benefit.
 _Alike = tuple[PodClass | EquivalenceClass, Workload | None]

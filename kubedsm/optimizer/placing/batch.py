@@ -1,14 +1,24 @@
-"""Batch of pods to be placed, and the shared data of its decision."""
+"""Batch of pods to be placed: shared data of its decision, a single pod, and one pod at a time.
+
+A single pod goes to the edge if that gains QoS, or costs none and joins fewer replicas, or as many
+and reduces fragmentation. One pod at a time, in serving order, is the floor that every decision
+reaches; as in kube-scheduler, a later pod may break rules of an earlier one there. The time of the
+floor is linear in the number of pods, so no deadline applies.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
+import numpy as np
 
+from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.model.model import (
+    Node,
     NodeName,
     Pod,
     PodClass,
+    Resources,
     Share,
     Tier,
     Uid,
@@ -16,24 +26,116 @@ from kubedsm.model.model import (
     levels_of,
     shares_after,
 )
-from kubedsm.model.node_index import NodeRows
+from kubedsm.model.node_index import Mask, NodeRows, Positions
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation
+from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of, row
 from kubedsm.objective.objective import Objective, QosTargets, quality
-from kubedsm.objective.replica_spread import ReplicaSpread
+from kubedsm.objective.replica_spread import ReplicaSpread, spreads
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Packing, Rank, Turn, group_kinds
-from kubedsm.optimizer.placing.alone import place_alone
+from kubedsm.optimizer.placing.batch_kinds import is_plain
 from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
-from kubedsm.optimizer.placing.cloud import CloudRoom
-from kubedsm.optimizer.placing.cloud_window import WHOLE_CLOUD, LookedAt, Sampling
+from kubedsm.optimizer.placing.cloud import (
+    WHOLE_CLOUD,
+    CloudRoom,
+    LookedAt,
+    Sampling,
+    allocation_scores,
+)
 from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, make_decision, room_after
 from kubedsm.optimizer.placing.proof import Proof, plain_proof
 from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
-from kubedsm.optimizer.placing.settling import Placed
+from kubedsm.optimizer.placing.settling import OpenNodes, Placed, Settling
 from kubedsm.optimizer.programming.in_order import Certificate
-from kubedsm.plugins.class_verdicts import fitting_nodes, rejections
+from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.plugins import fitting_nodes, rejection, rejections
 from kubedsm.plugins.scene import Rejection
+
+
+def place_alone(
+    pod: Pod,
+    edge: NodeRows,
+    cloud: NodeRows,
+    gain: int,
+    fragmentation: Fragmentation,
+    spread: ReplicaSpread | None = None,
+) -> Choice:
+    """Return the node of the pod; gain: QoS that the pod adds on the edge."""
+    fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
+    company = np.zeros(len(edge.index), dtype=np.int64)
+    if spread is not None and spreads(pod):
+        company = spread.by_node(pod.workload, edge.index)
+    axes = axes_of([pod.requests, *(vector for vector, _ in fragmentation.mix)])
+    size, room = edge.allocatable(axes), edge.free(axes)
+    waste = fragmentation.costs(axes, size, room)
+
+    def added(rows: Positions) -> Ints:
+        more = fragmentation.costs(axes, size[rows], room[rows] - row(pod.requests, axes))
+        more -= waste[rows]
+        return more
+
+    total, nowhere = int(waste.sum()), np.zeros_like(company)
+    chosen = choose_node(pod.requests, fits, edge, cloud, gain, added, company, nowhere)
+    if chosen is None:
+        return Choice((), (), total, Proof())
+    node, more = chosen
+    target = ((pod, edge.index.names[node]),)
+    if node in edge.positions:
+        return Choice(target, (), total + more, Proof())
+    return Choice((), target, total, Proof())
+
+
+def choose_node(
+    requests: Resources,
+    open_to: Mask,
+    edge: NodeRows,
+    cloud: NodeRows,
+    gain: int,
+    added: Callable[[Positions], Ints],
+    company: Ints,
+    penalties: Ints,
+) -> tuple[int, int] | None:
+    """Return the position of the node that a single pod goes to, and the fragmentation added.
+
+    open_to: nodes that accept the pod. added: fragmentation that the pod adds to these edge rows.
+    company, penalties: by position, replicas that the pod joins, and its penalty.
+    """
+    target = _least_allocated(requests, cloud.only(open_to), company, penalties)
+    rows = np.flatnonzero(open_to[edge.positions])
+    if not len(rows) or (target is not None and gain < 0):
+        return None if target is None else (target, 0)
+    for costs in (penalties, company):
+        of_rows = costs[edge.positions[rows]]
+        rows = rows[of_rows == of_rows.min()]
+    more = added(rows)
+    best = int(more.argmin())
+    node, least = int(edge.positions[rows[best]]), int(more[best])
+    if target is not None and gain == 0:
+        at_edge = int(penalties[node]), int(company[node]), least
+        if at_edge >= (int(penalties[target]), int(company[target]), 0):
+            return target, 0
+    return node, least
+
+
+def _least_allocated(
+    requests: Resources, nodes: NodeRows, company: Ints, penalties: Ints
+) -> int | None:
+    """Return the position of the cloud node for a pod; all of these nodes have room."""
+    if not len(nodes.positions):
+        return None
+    basic = ("cpu", "memory")
+    size = nodes.allocatable(basic)
+    more = np.array([requests.cpu, requests.memory], dtype=np.int64)
+    scores = allocation_scores(size, size - nodes.free(basic) + more)
+    best = int(np.lexsort((-scores, company[nodes.positions], penalties[nodes.positions]))[0])
+    return int(nodes.positions[best])
+
+
+def rejection_elsewhere(snapshot: Snapshot, pod: Pod, node: Node) -> Rejection | None:
+    """Return why another node would reject a pod that leaves its own; None if it would not."""
+    if is_plain(snapshot, [pod]):
+        return rejection(pod.pod_class, node, snapshot.free[node.name])
+    return Feasibility.of(snapshot).without_pod(pod.uid).rejection(pod, node.name)
 
 
 @attrs.frozen(eq=False)
@@ -259,3 +361,84 @@ def without_binding(pods: Iterable[Pod], bindings: Iterable[Binding]) -> list[Po
     """Return the pods without a binding."""
     placed = {binding.pod.uid for binding in bindings}
     return [pod for pod in pods if pod.uid not in placed]
+
+
+#: Overhead in nodes, and limit, of pods times request vectors times edge nodes.
+_OVERHEAD, _MOST_MEASURED = 100, 10_000_000
+
+
+def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
+    """Place every pod that finds a node on its turn.
+
+    Pods without a node are tried again at the end: others may have opened a node to them.
+    """
+    surroundings = feasibility.scene.surroundings
+    settling = Settling(
+        feasibility.index,
+        feasibility.room,
+        OpenNodes(feasibility, surroundings, batch.pods),
+        feasibility.skews(batch.pods),
+        surroundings,
+        batch.gain_at_edge,
+        batch.turn,
+        NO_DEADLINE,
+        batch.spread.copy() if batch.spread is not None else None,
+        forgetful=True,
+    )
+    nodes = len(batch.edge.positions) + _OVERHEAD
+    measured = len(batch.pods) * len(batch.fragmentation.mix) * nodes <= _MOST_MEASURED
+    for pod in batch.pods:
+        open_to = settling.open_to(pod)
+        if open_to is None:
+            continue
+        edge, cloud = (
+            batch.snapshot.in_turn(tier, settling.room, len(settling.placed))
+            for tier in (Tier.EDGE, Tier.CLOUD)
+        )
+        company = penalties = np.zeros(len(open_to), dtype=np.int64)
+        if settling.spread is not None and spreads(pod):
+            company = settling.spread.by_node(pod.workload, edge.index)
+        differing = settling.open.penalties(pod, open_to.nonzero()[0])
+        chosen = choose_node(
+            pod.requests,
+            open_to,
+            edge,
+            cloud,
+            batch.gain_at_edge(pod.workload, settling.edge[pod.workload]),
+            (_added_fragmentation if measured else _room_left)(batch, edge, pod.requests),
+            company,
+            penalties if differing is None else differing,
+        )
+        if chosen is not None:
+            settling.put(pod, edge.index.names[chosen[0]])
+    settling.retry(pod for pod in batch.pods if pod.uid not in settling.placed)
+    return settling
+
+
+def _added_fragmentation(
+    batch: Batch, edge: NodeRows, requests: Resources
+) -> Callable[[Positions], Ints]:
+    """Return the fragmentation that such a pod adds to rows of the edge."""
+    measure = batch.fragmentation
+    axes = axes_of([requests, *(vector for vector, _ in measure.mix)])
+
+    def added(rows: Positions) -> Ints:
+        some = attrs.evolve(edge, positions=edge.positions[rows])
+        size, room = some.allocatable(axes), some.free(axes)
+        rooms = np.concatenate((room, room - row(requests, axes)))
+        before, after = np.split(measure.costs(axes, np.concatenate((size, size)), rooms), 2)
+        return np.asarray(after - before)
+
+    return added
+
+
+def _room_left(_: Batch, edge: NodeRows, __: Resources) -> Callable[[Positions], Ints]:
+    """Return the free share of these rows of the edge: the stand-in where mixes are large."""
+    basic = ("cpu", "memory")
+
+    def added(rows: Positions) -> Ints:
+        some = attrs.evolve(edge, positions=edge.positions[rows])
+        shares = 1000 * some.free(basic) // np.maximum(some.allocatable(basic), 1)
+        return np.asarray(shares.sum(axis=1))
+
+    return added

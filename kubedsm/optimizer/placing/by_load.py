@@ -19,9 +19,8 @@ from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
 from kubedsm.objective.replica_spread import ReplicaSpread, spreads
 from kubedsm.optimizer.placing.decision import Binding, Decision, room_after
-from kubedsm.plugins.broken_rules import is_worse
-from kubedsm.plugins.class_verdicts import fitting_nodes, rejections
-from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.feasibility import Feasibility, is_worse
+from kubedsm.plugins.plugins import fitting_nodes, rejections
 from kubedsm.plugins.scene import Rejection
 
 

@@ -32,8 +32,7 @@ from kubedsm.optimizer.placing.batch_mip import (
     choose_by_solver,
     split_kinds,
 )
-from kubedsm.optimizer.placing.cloud import CloudRoom
-from kubedsm.optimizer.placing.cloud_window import LookedAt
+from kubedsm.optimizer.placing.cloud import CloudRoom, LookedAt
 from kubedsm.optimizer.placing.heuristics import Placement, pick_greedily
 from kubedsm.optimizer.placing.proof import Proof
 from kubedsm.optimizer.placing.replica_spreading import (

@@ -15,15 +15,14 @@ from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Rank
-from kubedsm.optimizer.placing.batch import Batch, without_binding
+from kubedsm.optimizer.placing.batch import Batch, place_one_at_a_time, without_binding
 from kubedsm.optimizer.placing.batch_kinds import is_plain
-from kubedsm.optimizer.placing.cloud_window import WHOLE_CLOUD, Sampling
+from kubedsm.optimizer.placing.cloud import WHOLE_CLOUD, Sampling
 from kubedsm.optimizer.placing.decision import Decision, room_after
-from kubedsm.optimizer.placing.one_at_a_time import place_one_at_a_time
 from kubedsm.optimizer.placing.proof import NO_PROOF
 from kubedsm.optimizer.placing.ruled import decide_ruled
-from kubedsm.plugins.class_verdicts import fitting_nodes
 from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.plugins import fitting_nodes
 
 
 def rank_pods(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid, Rank] | None:

@@ -16,9 +16,9 @@ from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.selectors import Selector, selects
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import Objective, QosTargets
-from kubedsm.plugins.class_verdicts import open_nodes
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
+from kubedsm.plugins.plugins import open_nodes
 from kubedsm.plugins.scene import speaks_of_others
 
 #: kube-scheduler's minCandidateNodesPercentage and minCandidateNodesAbsolute: limit of

@@ -8,11 +8,10 @@ from kubedsm.model.model import Pod
 from kubedsm.model.node_index import Mask
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Kind, Packing
-from kubedsm.optimizer.placing.batch import Batch, without_binding
+from kubedsm.optimizer.placing.batch import Batch, place_one_at_a_time, without_binding
 from kubedsm.optimizer.placing.batch_kinds import group_ruled_kinds
 from kubedsm.optimizer.placing.batch_mip import Also
 from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, room_after
-from kubedsm.optimizer.placing.one_at_a_time import place_one_at_a_time
 from kubedsm.optimizer.placing.proof import Proof
 from kubedsm.optimizer.placing.rule_keeping import Kept, keep_rules
 from kubedsm.optimizer.placing.ruled_mip import (

@@ -21,7 +21,7 @@ from kubedsm.optimizer.moving.suggestion import Suggestion, SuggestLimits
 from kubedsm.optimizer.packing.pack import Packed, pack_cluster
 from kubedsm.optimizer.placing.batch_kinds import is_plain
 from kubedsm.optimizer.placing.by_load import balance_by_load
-from kubedsm.optimizer.placing.cloud_window import Sampling
+from kubedsm.optimizer.placing.cloud import Sampling
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.programming.programme import Solver

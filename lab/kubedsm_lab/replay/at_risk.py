@@ -7,7 +7,7 @@ from itertools import pairwise
 import attrs
 
 from kubedsm.model.model import Node, NodeName, Pod, Resources
-from kubedsm.plugins.class_verdicts import rejection
+from kubedsm.plugins.plugins import rejection
 from kubedsm_lab.replay.timeline import Timeline
 
 

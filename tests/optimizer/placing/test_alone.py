@@ -11,7 +11,7 @@ from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Packing, group_kinds
-from kubedsm.optimizer.placing.alone import place_alone, rejection_elsewhere
+from kubedsm.optimizer.placing.batch import place_alone, rejection_elsewhere
 from kubedsm.optimizer.placing.batch_kinds import is_plain
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision

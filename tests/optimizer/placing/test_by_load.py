@@ -18,8 +18,7 @@ from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import pairs
 from kubedsm.optimizer.placing.decision import room_after
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.plugins.broken_rules import is_worse
-from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.feasibility import Feasibility, is_worse
 from support.measured_loads import cloud, drawn_sample, edge
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.rule_instances import HOST, app, drawn_batch, near, zoned
