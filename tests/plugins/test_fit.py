@@ -11,7 +11,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.plugins.fit import shortages, unschedulable_message
 from kubedsm.plugins.scene import Rejection
-from kubedsm_lab.bench.literal.fit import reasons, rejection, static_reasons
+from support.literal_fit import reasons, rejection, static_reasons
 from support.placement_instances import GPU, node, resources
 
 EDGE = Tier.EDGE

@@ -3,8 +3,8 @@
 import math
 
 from kubedsm.model.selectors import selects
-from kubedsm_lab.bench.literal.fit import node_affinity, taint_toleration, term_selects
-from kubedsm_lab.bench.literal.rules import meant, together
+from support.literal_fit import node_affinity, taint_toleration, term_selects
+from support.literal_rules import meant, together
 
 HOST = "kubernetes.io/hostname"
 

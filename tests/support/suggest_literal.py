@@ -15,9 +15,9 @@ from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
 from kubedsm.optimizer.moving.suggestion import Cause, count_edge_changes
 from kubedsm.plugins.fit import shortages
-from kubedsm_lab.bench.literal.enumerated_moves import best_by_enumeration
-from kubedsm_lab.bench.literal.fit import reasons
-from kubedsm_lab.bench.literal.paper import LiteralPaper
+from support.literal_fit import reasons
+from support.literal_moves import best_by_enumeration
+from support.literal_paper import LiteralPaper
 
 
 def enumerated(case, measure, worth=None):

@@ -10,7 +10,7 @@ from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import ASSUMED
 from kubedsm.objective.objective import NANO, Objective, QosTarget, count_target_pods
 from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
-from kubedsm_lab.bench.literal.fit import reasons
+from support.literal_fit import reasons
 from support.placement_instances import node, resources, snapshot
 from support.suggest_instances import crowded_case, drawn_case, running
 from support.suggest_literal import carried_out, enumerated

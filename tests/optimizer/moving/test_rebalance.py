@@ -14,7 +14,7 @@ from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import MoveKind, SuggestLimits, suggest
 from kubedsm.optimizer.moving.within_tier import find_concentrated
 from kubedsm.plugins.fit import shortages
-from kubedsm_lab.bench.literal.fit import reasons
+from support.literal_fit import reasons
 from support.placement_instances import Instance, node, resources, snapshot
 from support.rule_instances import app, evenly, near
 from support.ruled_instances import leaning, member, ruled_case

@@ -15,7 +15,7 @@ from kubedsm.optimizer.moving.paper import (
 )
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.within_tier import Rebalancing
-from kubedsm_lab.bench.literal.enumerated_moves import pairs_on_edge
+from support.literal_moves import pairs_on_edge
 from support.suggest_instances import crowded_case, drawn_case
 from support.suggest_literal import enumerated, item_counts, literal_paper, problem_of
 

@@ -11,7 +11,7 @@ from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.objective import Objective, quality
 from kubedsm.optimizer.placing.immediate import immediate_schedule, is_uncontended
-from kubedsm_lab.bench.literal.fit import rejection
+from support.literal_fit import rejection
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.rule_instances import app, near
 

@@ -10,7 +10,7 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm_lab.bench.literal.fit import reasons
+from support.literal_fit import reasons
 from support.placement_instances import Instance, drawn, node, pod, resources, snapshot
 from support.placement_literal import every_placement, standing
 

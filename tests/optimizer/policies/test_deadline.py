@@ -16,7 +16,7 @@ from kubedsm.optimizer.placing.settling import OpenNodes, Settling
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm_lab.baselines.registry import KUBEDSM, POLICIES
-from kubedsm_lab.bench.literal.rules import literal_rule
+from support.literal_rules import literal_rule
 from support.placement_instances import drawn as placement_instance
 from support.placement_instances import node, resources, snapshot
 from support.placement_instances import pod as plain
