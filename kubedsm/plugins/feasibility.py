@@ -346,7 +346,8 @@ class Feasibility:
             placed = ((there, self.index.names[position]) for there, position in places)
             residents = Residents.of(self.index, self.scene.surroundings, keys, placed)
             scene = attrs.evolve(self.scene, residents=residents)
-            wide = attrs.evolve(self, scene=scene, verdicts={}, widened={})
+            covered = set(self._covered)
+            wide = attrs.evolve(self, scene=scene, verdicts={}, covered=covered, widened={})
             self._widened[keys] = wide
         return wide
 
