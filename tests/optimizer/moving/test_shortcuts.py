@@ -37,10 +37,12 @@ def thorough(monkeypatch):
         everywhere = property(lambda problem: np.arange(len(problem.nodes)))
         monkeypatch.setattr(EdgeProblem, "changeable", everywhere)
         monkeypatch.setattr(
-            best_changes, "cheapest", lambda costs, _: np.ones(costs.shape, dtype=np.bool_)
+            best_changes, "select_cheapest", lambda costs, _: np.ones(costs.shape, dtype=np.bool_)
         )
         monkeypatch.setattr(
-            best_changes, "alike", lambda looks: (np.arange(len(looks)), np.arange(len(looks)))
+            best_changes,
+            "group_equal_rows",
+            lambda looks: (np.arange(len(looks)), np.arange(len(looks))),
         )
 
     return pass_over_nothing
