@@ -21,7 +21,7 @@ from kubedsm.dashboard.terminal.following import Away
 from kubedsm.dashboard.terminal.news_lines import News, json_of, line_of
 from kubedsm.dashboard.terminal.picture import picture
 from kubedsm.dashboard.terminal.rows_seen import Seen
-from kubedsm.kube.calls.verbs import get_config_map
+from kubedsm.kube.calls.reads import get_config_map
 from kubedsm.kube.client.port import Cluster, ClusterError
 from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.kube.watching.config_map import ConfigMapName

@@ -29,10 +29,9 @@ from kubedsm.events.notices import (
     subject_of,
     with_older,
 )
-from kubedsm.execution.bind_calls import BindCalls
-from kubedsm.execution.tier_labels import tier_marks
+from kubedsm.execution.bind_calls import BindCalls, tier_marks
 from kubedsm.explain.listener import Listener
-from kubedsm.kube.calls import live, pod_writes, verbs
+from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
     Cluster,
     ClusterError,
@@ -41,14 +40,15 @@ from kubedsm.kube.client.port import (
     Invalid,
     NotFound,
 )
-from kubedsm.kube.wire.decoding import ConfigMap, WireError
+from kubedsm.kube.wire.decoding import ConfigMap
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Tier, Uid
+from kubedsm.process.backoff import TokenBucket
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm.process.supervisor import Supervisor
-from kubedsm.process.token_bucket import TokenBucket
 
 log = structlog.get_logger()
 
@@ -356,9 +356,9 @@ class EventRecorder:
             case Retiered(pod, tier):
                 marks = tier_marks(pod, tier)
                 await self._turn()
-                known_by = await live.owner_knows_by(self._cluster, pod, timeout=REQUEST_TIMEOUT)
+                known_by = await reads.owner_knows_by(self._cluster, pod, timeout=REQUEST_TIMEOUT)
                 labels = {k: v for k, v in marks.labels.items() if k not in known_by}
-                await pod_writes.annotate(
+                await writes.annotate(
                     self._cluster, pod, labels, marks.annotations, timeout=REQUEST_TIMEOUT
                 )
         return True
@@ -374,7 +374,7 @@ class EventRecorder:
         await self._turn()
         now = self._clock.wall()
         try:
-            await verbs.set_pod_condition(
+            await writes.set_pod_condition(
                 self._cluster, pod, reason, text, since=now, timeout=REQUEST_TIMEOUT
             )
         except Forbidden as error:
@@ -387,7 +387,7 @@ class EventRecorder:
         counted = entry if isinstance(entry, FailedScheduling | Note) else None
         return await self._events.write(
             Occurrence(
-                verbs.Regarding.of(subject_of(entry)),
+                writes.Regarding.of(subject_of(entry)),
                 reason,
                 action,
                 note,

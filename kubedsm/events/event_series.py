@@ -7,7 +7,7 @@ and words are those of client-go's EventCorrelator.
 
 import attrs
 
-from kubedsm.process.token_bucket import TokenBucket
+from kubedsm.process.backoff import TokenBucket
 
 SIMILAR = 10
 #: seconds in which Events count as similar, or as the same

@@ -5,7 +5,7 @@ import structlog
 
 from kubedsm.events.event_series import EventSeries, Series
 from kubedsm.explain.listener import Listener
-from kubedsm.kube.calls import verbs
+from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.process.clock import Clock
@@ -24,7 +24,7 @@ def is_namespace_ending(error: Exception) -> bool:
 class Occurrence:
     """What an Event tells, and how often it has happened."""
 
-    about: verbs.Regarding
+    about: writes.Regarding
     reason: str
     action: str
     note: str
@@ -67,10 +67,10 @@ class EventWriter:
             return False
         return True
 
-    async def _counted(self, about: verbs.Regarding, series: Series) -> bool:
+    async def _counted(self, about: writes.Regarding, series: Series) -> bool:
         """Whether the Event is still there to be counted on."""
         try:
-            await verbs.count_event(
+            await writes.count_event(
                 self.cluster,
                 about.namespace,
                 series.name,
@@ -84,7 +84,7 @@ class EventWriter:
 
     async def _created(self, occurred: Occurrence, series: Series) -> str:
         about, reason, note = occurred.about, occurred.reason, series.prefix + occurred.note
-        name = await verbs.create_event(
+        name = await writes.create_event(
             self.cluster,
             about,
             reason=reason,

@@ -13,9 +13,9 @@ import structlog
 from kubedsm.events.event_writer import is_namespace_ending
 from kubedsm.explain.entries import MoveOutcome, Outcome
 from kubedsm.explain.listener import Listener
-from kubedsm.kube.calls import live, verbs
+from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import Cluster, ClusterError
-from kubedsm.kube.wire.decoding import WireError
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Workload
 from kubedsm.optimizer.moving.suggestion import Move
 from kubedsm.process.clock import Clock
@@ -56,13 +56,13 @@ class WorkloadEvents:
     def moved(self, ended: MoveOutcome) -> None:
         """Take note of how a move ended."""
         workload = ended.move.pod.workload
-        if workload.kind in live.APPS_RESOURCES:
+        if workload.kind in reads.APPS_RESOURCES:
             self._ended.setdefault(workload, []).append(ended)
             self._arrived.set()
 
     def noted(self, workload: Workload, note: Note) -> None:
         """Take note of what is to be told."""
-        if workload.kind in live.APPS_RESOURCES:
+        if workload.kind in reads.APPS_RESOURCES:
             self._notes[workload] = note
             self._arrived.set()
 
@@ -88,13 +88,13 @@ class WorkloadEvents:
 
     async def _write(self, workload: Workload, notes: Iterable[Note]) -> None:
         try:
-            uid = await live.uid_of(self.cluster, workload, timeout=REQUEST_TIMEOUT)
+            uid = await reads.uid_of(self.cluster, workload, timeout=REQUEST_TIMEOUT)
             if uid is None:
                 return  # nobody would read it
             kind, namespace, name = workload.kind, workload.namespace, workload.name
-            about = verbs.Regarding("apps/v1", kind, namespace, name, uid)
+            about = writes.Regarding("apps/v1", kind, namespace, name, uid)
             for note in notes:
-                await verbs.create_event(
+                await writes.create_event(
                     self.cluster,
                     about,
                     reason=note.reason,

@@ -12,7 +12,10 @@ from kubedsm.explain.decision_record import ENTRIES
 from kubedsm.explain.entries import rfc3339
 from kubedsm.explain.explanation import EffectAnswer, Explanation, MoveAnswer
 from kubedsm.explain.qos_targets import Promised
-from kubedsm.kube.calls.pod_events import PodEvent, events_about
+from kubedsm.kube.calls.reads import (
+    PodEvent,
+    events_about,
+)
 from kubedsm.kube.client.port import Cluster
 from kubedsm.model.model import Pod, Workload
 

@@ -6,7 +6,7 @@ import msgspec
 from kubedsm.explain.answers import Explainer
 from kubedsm.explain.explanation import Explanation
 from kubedsm.model.model import Pod, Uid
-from kubedsm.planner.requests import Known
+from kubedsm.planner.requests import PlanningContext
 
 
 @attrs.frozen(slots=True)
@@ -19,7 +19,7 @@ class PendingPods:
     budget = 5.0
     told: tuple[tuple[Uid, Explanation], ...]
 
-    def answered(self, known: Known) -> bytes:
+    def solve(self, known: PlanningContext) -> bytes:
         """The JSON of it, for it may be long."""
         snapshot, deadline = known.mirror.snapshot(), known.deadline(self)
         explainer = Explainer(snapshot, known.configuration().policy)

@@ -1,7 +1,7 @@
 """What the running scheduler tells on its loopback port: its last decisions, and why.
 
 Nothing there changes anything, and placing pods must not wait for it. The explanation of one pod is
-worked out in a thread of its own, from values; those of all that wait are the thinker's.
+worked out in a thread of its own, from values; those of all that wait are the planner's.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from aiohttp import web
 
 from kubedsm.explain.decision_record import ENTRIES
 from kubedsm.explain.explainer import Decisions
-from kubedsm.planner.requests import NoAnswerError, Thinker
+from kubedsm.planner.requests import NoResponseError, Planner
 from kubedsm.process.http_limits import DIAGNOSTICS, AddressUnavailableError, listen
 
 log = structlog.get_logger()
@@ -38,7 +38,7 @@ class Diagnostics:
     def __init__(
         self,
         decisions: Decisions,
-        thinker: Thinker,
+        planner: Planner,
         port: int = PORT,
         *,
         dry_run: bool = False,
@@ -54,7 +54,7 @@ class Diagnostics:
         self._leader = leader
         #: uid of the cluster's namespace kube-system, once that is read
         self.cluster_uid = ""
-        self._thinker = thinker
+        self._planner = planner
         self._port = port
         #: one explanation at a time
         self._thinking = asyncio.Semaphore()
@@ -108,8 +108,8 @@ class Diagnostics:
     async def _pending(self, request: web.Request) -> web.Response:
         query_of(request)
         try:
-            said = await self._thinker.ask(self._decisions.pending())
-        except NoAnswerError as error:
+            said = await self._planner.solve(self._decisions.pending())
+        except NoResponseError as error:
             raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
         return web.Response(body=said + b"\n", content_type="application/json")
 

@@ -17,7 +17,7 @@ from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, SuggestLimi
 from kubedsm.optimizer.placing.decision import Binding, Decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from kubedsm_lab.baselines.in_turn import InTurn
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.bench.report import DisagreementError

@@ -4,7 +4,7 @@ import pytest
 
 from kubedsm.dashboard.state.news import Told, of_decisions, of_events
 from kubedsm.explain.entries import Entry, Kind, PodChoice
-from kubedsm.kube.calls.verbs import Regarding
+from kubedsm.kube.calls.writes import Regarding
 from kubedsm.model.model import NodeName, Tier, Uid
 
 

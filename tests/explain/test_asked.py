@@ -17,7 +17,7 @@ from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier
 from kubedsm.optimizer.moving.suggestion import ClusterScore, Move, MoveKind, Suggestion
-from kubedsm.planner.requests import InProcess, Known
+from kubedsm.planner.requests import InProcessPlanner, PlanningContext
 from kubedsm.process.clock import VirtualClock
 from kubedsm.process.http_limits import AddressUnavailableError
 from support.answers import WEB, sample
@@ -34,8 +34,8 @@ def served():
     mirror, configuration = ClusterMirror(), Configuration()
     policy = configuration.policy
     decisions = Decisions(DecisionRecord(VirtualClock()), mirror, lambda: policy)
-    known = Known(mirror, (), lambda: configuration, lambda: policy, VirtualClock())
-    return decisions, Diagnostics(decisions, InProcess(known), port=0)
+    known = PlanningContext(mirror, (), lambda: configuration, lambda: policy, VirtualClock())
+    return decisions, Diagnostics(decisions, InProcessPlanner(known), port=0)
 
 
 async def test_edges_that_are_slower_are_known_to_a_suggestion_made_elsewhere(served):

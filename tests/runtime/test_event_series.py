@@ -3,7 +3,7 @@
 import pytest
 
 from kubedsm.events.event_series import BURST, COMBINED, REFILL, SIMILAR, WITHIN, EventSeries
-from kubedsm.process.token_bucket import TokenBucket
+from kubedsm.process.backoff import TokenBucket
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Questions asked on the page, and their answers as JSON; nothing there changes the cluster.
 
 What is known is taken at one go on the event loop; the answer is worked out in a thread, one at a
-time, and placing pods does not wait for it. What takes long is the thinker's.
+time, and placing pods does not wait for it. What takes long is the planner's.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from kubedsm.dashboard.answers.why_workload import about_workload, workload_name
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.explain.server import query_of, refused
 from kubedsm.observability.reading import Leadership
-from kubedsm.planner.requests import NoAnswerError
-from kubedsm.planner.what_if import Imagined, WhatIf
-from kubedsm.rebalancing.suggester import Suggester
+from kubedsm.planner.requests import NoResponseError
+from kubedsm.planner.what_if import WhatIfRequest, WhatIfResponse
+from kubedsm.rebalancing.suggester import Migrator
 from kubedsm.terminal.echo import escape_strings
 
 #: in a thread, how to tell; None: nothing is known of it
@@ -69,7 +69,7 @@ class Asking:
                 raise web.HTTPNotFound(text=f"nothing is known of a {kind} {shown}\n")
             return as_json(await asyncio.to_thread(tell))
 
-    def _about(self, kind: str, key: str, found: Imagined | None) -> Telling:
+    def _about(self, kind: str, key: str, found: WhatIfResponse | None) -> Telling:
         runtime = self._runtime
         decisions, configuration = runtime.decisions, runtime.configuration.current
         snapshot, moves = runtime.mirror.snapshot(), self._scene.snapshot().rows["moves"]
@@ -89,12 +89,12 @@ class Asking:
                 return about_move(decisions.record, key, row, snapshot, configuration)
         return about_decision(decisions.record, key, moves)
 
-    async def _moves_now(self) -> Imagined | None:
+    async def _moves_now(self) -> WhatIfResponse | None:
         """What would be moved as things are, if that can be asked."""
         try:
-            suggester = self._suggester()
+            migrator = self._migrator()
             async with self._imagining:
-                return await self._answered(suggester.what_if((), ()))
+                return await self._answered(migrator.what_if((), ()))
         except web.HTTPServiceUnavailable:
             return None
 
@@ -115,23 +115,23 @@ class Asking:
         async with self._imagining:
             if number != self._latest:
                 raise web.HTTPConflict(text="somebody asked something else since: ask again\n")
-            question = self._suggester().what_if(*asked)
+            question = self._migrator().what_if(*asked)
             imagined = await self._answered(question)
         return as_json(told(imagined, asked, self._runtime.configuration.current))
 
-    async def _answered(self, question: WhatIf) -> Imagined:
+    async def _answered(self, question: WhatIfRequest) -> WhatIfResponse:
         try:
-            return await self._runtime.thinker.ask(question, idle=True)
-        except NoAnswerError as error:
+            return await self._runtime.planner.solve(question, idle=True)
+        except NoResponseError as error:
             raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
 
-    def _suggester(self) -> Suggester:
+    def _migrator(self) -> Migrator:
         if hindrance := self._hindrance():
             raise web.HTTPServiceUnavailable(text=f"{hindrance}\n")
-        suggester = self._runtime.suggester
-        if suggester is None:
+        migrator = self._runtime.migrator
+        if migrator is None:
             raise web.HTTPServiceUnavailable(text="this policy moves nothing\n")
-        return suggester
+        return migrator
 
     def _hindrance(self) -> str:
         """Why nothing can be thought about here; empty if it can."""

@@ -23,7 +23,7 @@ from kubedsm.dashboard.answers.answer import (
 )
 from kubedsm.model.model import Workload
 from kubedsm.planner.plurals import counted
-from kubedsm.planner.what_if import Imagined, Placed, promising
+from kubedsm.planner.what_if import Placed, WhatIfResponse, promising
 
 #: replicas that can be added to one workload, and in all; workloads that can be changed at once
 MOST, MOST_IN_ALL, MOST_WORKLOADS = 100, 500, 100
@@ -98,7 +98,7 @@ def _short(text: str) -> str:
     return " ".join(text[:60].split()) or "nothing"
 
 
-def told(imagined: Imagined, asked: Changed, configuration: Configuration) -> Answer:
+def told(imagined: WhatIfResponse, asked: Changed, configuration: Configuration) -> Answer:
     """`configuration`: the one in force."""
     return Answer(
         "What would be done",
@@ -107,7 +107,7 @@ def told(imagined: Imagined, asked: Changed, configuration: Configuration) -> An
     )
 
 
-def _lines(imagined: Imagined, configuration: Configuration) -> Iterator[Words]:
+def _lines(imagined: WhatIfResponse, configuration: Configuration) -> Iterator[Words]:
     moves, missing = len(imagined.moves), _missing(imagined)
     kept = "every promise is kept"
     if missing:
@@ -130,12 +130,12 @@ def _lines(imagined: Imagined, configuration: Configuration) -> Iterator[Words]:
         yield ("There may be better moves: they were looked for as long as for a suggestion.",)
 
 
-def _missing(imagined: Imagined) -> int:
+def _missing(imagined: WhatIfResponse) -> int:
     return sum(max(0, each.wanted - each.then.edge) for each in imagined.shares.values())
 
 
 def _sections(
-    imagined: Imagined, asked: Changed, configuration: Configuration
+    imagined: WhatIfResponse, asked: Changed, configuration: Configuration
 ) -> Iterator[Section]:
     headings = ("workload", "at the edge now", "then", "promised then")
     shares = (

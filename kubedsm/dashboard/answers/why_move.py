@@ -24,7 +24,7 @@ from kubedsm.explain.decision_record import Basis, DecisionRecord
 from kubedsm.explain.entries import Entry, MoveOutcome, Outcome
 from kubedsm.model.model import Share
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.planner.suggest_request import migration_of
+from kubedsm.planner.rebalancing_requests import migration_mode
 
 _TOLD = {
     Outcome.PROPOSED: "would be moved",
@@ -135,7 +135,7 @@ class _About:
             yield ("It is made only together with ", *listed(group), ".")
 
     def _costs(self) -> Iterator[Words]:
-        mode = migration_of(self.outcome.move.pod, self.configuration)
+        mode = migration_mode(self.outcome.move.pod, self.configuration)
         if said := _MODES[mode]:
             yield (said,)
         if self.row is not None and self.row.began:

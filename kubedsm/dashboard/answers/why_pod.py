@@ -27,8 +27,8 @@ from kubedsm.model.model import NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import count_target_pods
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.planner.migration_reasons import made_for
 from kubedsm.planner.plurals import counted
+from kubedsm.planner.what_if import describe_purpose
 from kubedsm.plugins.fit import count_reasons
 from kubedsm.plugins.scene import Rejection
 
@@ -171,7 +171,7 @@ class _About:
             if basis is not None:
                 beside = [outcome.move for outcome in chosen.entry.moves]
                 promises = self.policy.qos_targets_in(basis.snapshot)
-                purpose = made_for(move, beside, basis.shares_before, promises)
+                purpose = describe_purpose(move, beside, basis.shares_before, promises)
             source = (" on ", node_link(move.source)) if move.source else ()
             return (f"it took the place of {move.pod}", *source, f", {purpose}")
         if basis is None or pod.workload not in basis.shares_after:

@@ -22,7 +22,7 @@ from kubedsm.model.model import Node, NodeName, Pod, PodClass, Share, Tier, Work
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import count_target_pods
 from kubedsm.planner.plurals import counted
-from kubedsm.planner.what_if import Imagined
+from kubedsm.planner.what_if import WhatIfResponse
 
 #: pods that are shown
 _SHOWN = 20
@@ -33,7 +33,10 @@ def workload_named(snapshot: Snapshot, name: str) -> Workload | None:
 
 
 def about_workload(
-    snapshot: Snapshot, configuration: Configuration, workload: Workload, found: Imagined | None
+    snapshot: Snapshot,
+    configuration: Configuration,
+    workload: Workload,
+    found: WhatIfResponse | None,
 ) -> Callable[[], Answer]:
     """How to tell of the workload in any thread. `found`: what would be moved now, if known."""
     return _About(snapshot, configuration, workload, found).told
@@ -44,7 +47,7 @@ class _About:
     snapshot: Snapshot
     configuration: Configuration
     workload: Workload
-    found: Imagined | None
+    found: WhatIfResponse | None
 
     def told(self) -> Answer:
         snapshot, workload = self.snapshot, self.workload

@@ -15,7 +15,7 @@ from kubedsm.explain.effects import Effect
 from kubedsm.explain.entries import Entry, Kind, MoveOutcome, Outcome
 from kubedsm.model.model import Pod, Uid
 from kubedsm.observability.reading import Reading
-from kubedsm.planner.migration_reasons import made_for
+from kubedsm.planner.what_if import describe_purpose
 from kubedsm.process.clock import Clock
 from kubedsm.rebalancing.migration_effects import NOT_MEASURED
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
@@ -208,7 +208,7 @@ def state_of(move: MoveOutcome, seen: Mapping[str, Row | None]) -> str:
 def _shown(runtime: Runtime) -> Iterator[tuple[str, Entry, MoveOutcome]]:
     """The moves to be told of, newest first: what was proposed only as long as it stands."""
     past, latest = 0, True
-    stands = runtime.suggester is not None and runtime.suggester.proposed is not None
+    stands = runtime.migrator is not None and runtime.migrator.proposed is not None
     for entry in runtime.decisions.record.newest_first():
         if entry.kind is not Kind.SUGGESTION:
             continue
@@ -229,4 +229,6 @@ def _purposes(entry: Entry, runtime: Runtime, reading: Reading) -> dict[Uid, str
         return {}
     moves = [outcome.move for outcome in entry.moves]
     promises = reading.policy.qos_targets_in(basis.snapshot)
-    return {move.pod.uid: made_for(move, moves, basis.shares_before, promises) for move in moves}
+    return {
+        move.pod.uid: describe_purpose(move, moves, basis.shares_before, promises) for move in moves
+    }

@@ -8,7 +8,7 @@ from kubedsm.dashboard.rows import MoveRow, NewsRow, NodeRow, StatusRow
 from kubedsm.dashboard.state.headline import line_of, moved_from_to, new_pods, sites_in
 from kubedsm.dashboard.state.kept_rows import Difference
 from kubedsm.explain.entries import Entry, Kind, Outcome, PodChoice
-from kubedsm.kube.calls.verbs import Regarding
+from kubedsm.kube.calls.writes import Regarding
 from kubedsm.model.model import Pod, Uid
 from kubedsm.planner.plurals import named
 

@@ -11,7 +11,7 @@ from kubedsm.dashboard.state.kept_rows import Difference, KeptRows
 from kubedsm.dashboard.state.news import Told, of_decisions, of_events
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.entries import Entry
-from kubedsm.kube.calls.verbs import Regarding
+from kubedsm.kube.calls.writes import Regarding
 from kubedsm.model.model import Pod, Uid
 from kubedsm.process.clock import Clock
 

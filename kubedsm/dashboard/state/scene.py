@@ -23,7 +23,7 @@ from kubedsm.dashboard.state.workloads import WorkloadsSeen
 from kubedsm.explain.effects import Effect
 from kubedsm.explain.entries import MoveOutcome
 from kubedsm.explain.listener import Listener, Result
-from kubedsm.kube.calls.verbs import Regarding
+from kubedsm.kube.calls.writes import Regarding
 from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, Uid
 from kubedsm.observability.reading import Leadership, Reading, read

@@ -21,8 +21,8 @@ def status_row(
     tiers: Iterable[str],
 ) -> StatusRow:
     """leadership: None where nothing is decided. tiers: see `troubles`."""
-    suggester, states = runtime.suggester, [move.state for move in there.moves.values()]
-    proposed = suggester.proposed if suggester is not None else None
+    migrator, states = runtime.migrator, [move.state for move in there.moves.values()]
+    proposed = None if migrator is None else migrator.proposed
     status = StatusRow(
         headline="",
         role=_role(leadership),

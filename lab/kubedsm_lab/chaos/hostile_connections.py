@@ -87,7 +87,7 @@ async def _attack() -> list[str]:
         async with (
             Monitoring(runtime, instruments, clock, ("127.0.0.1", 0)) as monitoring,
             page_of(runtime, scene, clock) as page,
-            Diagnostics(runtime.decisions, runtime.thinker, port=0) as diagnostics,
+            Diagnostics(runtime.decisions, runtime.planner, port=0) as diagnostics,
             contextlib.AsyncExitStack() as clients,
         ):
             process.start()

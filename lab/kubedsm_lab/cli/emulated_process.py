@@ -23,12 +23,11 @@ from kubedsm_lab.emulator.api.resources import NAMESPACES
 from kubedsm_lab.emulator.cluster_file import load
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
-from kubedsm_lab.emulator.http.certificates import ServerTls, server_tls
-from kubedsm_lab.emulator.http.server import HttpFront
+from kubedsm_lab.emulator.http.server import HttpFront, ServerTls, server_tls
 from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.emulator.processes.lab import Lab, pod_processes, reachable
-from kubedsm_lab.emulator.processes.pod_usage import PodUsage
 from kubedsm_lab.emulator.processes.request_rates import request_rates
+from kubedsm_lab.emulator.processes.usage import PodUsage
 
 #: names of the emulated API server in its certificate
 _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")

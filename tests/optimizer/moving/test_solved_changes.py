@@ -14,7 +14,7 @@ from kubedsm.optimizer.moving.exact import suggest_exact
 from kubedsm.optimizer.moving.proposal import Question
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
 from kubedsm.optimizer.moving.suggestion import count_legs
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from support.ruled_instances import ruled_case
 from support.suggest_instances import crowded_case, drawn_case, wide_case
 from support.suggest_literal import problem_of

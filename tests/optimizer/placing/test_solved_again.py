@@ -18,7 +18,7 @@ from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.programming.programme import Solved, Status
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from kubedsm_lab.baselines.registry import POLICIES
 from support.batch_orders import best_of_all, promises, served
 from support.literal_rules import literal_rule

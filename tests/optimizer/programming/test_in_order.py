@@ -14,7 +14,7 @@ from kubedsm.optimizer.programming.in_order import (
     maximise_in_order,
 )
 from kubedsm.optimizer.programming.programme import Rows, Solved, Status
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 
 
 def drawn(rng):

@@ -18,7 +18,7 @@ from kubedsm.optimizer.placing.batch_mip import QOS
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.plugins.fit import shortages
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from kubedsm.solvers.process import pids
 from kubedsm_lab.baselines.in_turn import InTurn, Room
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
