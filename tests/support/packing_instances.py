@@ -86,11 +86,9 @@ def placed(targets):
     return tuple(counts.values())
 
 
-def kept(targets, stays=3, moves=1):
+def kept(targets):
     had = [(pod, target) for pod, target in targets.items() if pod.node_name is not None]
-    return sum(
-        0 if target is None else stays if target == pod.node_name else moves for pod, target in had
-    )
+    return sum(0 if target is None else 3 if target == pod.node_name else 1 for pod, target in had)
 
 
 def usual(of, gains, targets):
@@ -100,11 +98,6 @@ def usual(of, gains, targets):
         edge = [n is not None and of.nodes[n].tier is Tier.EDGE for n in (each.node_name, target)]
         changes[each.workload] = changes.get(each.workload, 0) + edge[1] - edge[0]
     return placed(targets), gains.of_changes(changes), kept(targets)
-
-
-def evicting(of, gains, targets):
-    """As the authors' program weighs it."""
-    return placed(targets), kept(targets, stays=1, moves=-1)
 
 
 def by_tier(of, gains, targets):

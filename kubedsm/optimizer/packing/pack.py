@@ -37,7 +37,7 @@ from kubedsm.optimizer.moving.suggestion import (
     count_disruptions,
 )
 from kubedsm.optimizer.packing.packing_search import Search
-from kubedsm.optimizer.packing.phases import PLACED, Form, GoalOrder, Phases, Weighing
+from kubedsm.optimizer.packing.phases import PLACED, GoalOrder, Phases
 from kubedsm.optimizer.packing.problem import Problem
 from kubedsm.optimizer.programming.in_order import Certificate, Found
 from kubedsm.optimizer.programming.programme import Solver
@@ -326,7 +326,6 @@ def pack_cluster(
     tier_share: float = 0.6,
     allow_evictions: bool = False,
     gaps: bool = False,
-    weighing: Weighing = "keep",
     order: GoalOrder = "placed first",
 ) -> Packed:
     """Return what to do to place more of the pending pods.
@@ -344,15 +343,13 @@ def pack_cluster(
     # Cloud pods of capped workloads stay on their nodes.
     stays = reject_capped(snapshot, qos_targets, reason_to_stay)
     problem = Problem.of(snapshot, stays, gains, allow_evictions=allow_evictions)
-    problem = attrs.evolve(problem, evict_rather=weighing == "evict")
-    form = Form(tier_share, weighing, order)
-    phases = Phases(problem, gains, form)
+    phases = Phases(problem, gains, tier_share, order)
     choice = _Choice(problem, phases, gaps=gaps)
     known: list[Found] = []
     limited, tries = problem, _TRIES if problem.rules is not None else 1
     for left in reversed(range(tries if any(problem.waiting) else 0)):
         deadline = bounds.deadline.part(_EVEN if left else 1.0)
-        model = phases if limited is problem else Phases(limited, gains, form)
+        model = phases if limited is problem else Phases(limited, gains, tier_share, order)
         refused = _search_loads(limited, model, choice, known, bounds.solver, deadline)
         if not refused:
             break

@@ -3,9 +3,8 @@
 Section 2 of "Optimising Kubernetes pod placement with constraint programming", by counts of pods of
 a kind. For each tier (priority), the highest first: m1, the placed pods; and m2, for each running
 pod 3 if it stays, 1 if it migrates, 0 if it is evicted. (By the paper's text a pod that stays
-counts 2; its program rather evicts a pod than migrate it: `evict`.) Here all tiers are placed
-before migrations count, since migrations leave no gap; between the two is QoS. `by tier` is the
-paper's order.
+counts 2.) Here all tiers are placed before migrations count, since migrations leave no gap; between
+the two is QoS. `by tier` is the paper's order.
 """
 
 from collections.abc import Sequence
@@ -64,8 +63,6 @@ def _convex_weights(number: int) -> list[np.typing.NDArray[np.float64]]:
     return single + [s * single[a] + (1 - s) * single[b] for a, b in pairs for s in steps]
 
 
-#: Meaning of m2.
-Weighing = Literal["keep", "evict"]
 #: Whether m2 of a tier comes after all tiers are placed, or before the next tier.
 GoalOrder = Literal["placed first", "by tier"]
 
@@ -76,21 +73,18 @@ PLACED, STAYING, KEPT = "placed", "staying", "kept (3 a pod that stays, 1 that m
 _LEAST_DISTURBANCE = 2
 
 
-@attrs.frozen
-class Form:
-    """Variant of the paper's model."""
-
-    #: part of the time budget that is reserved equally for the goals
-    tier_share: float = 0.6
-    weighing: Weighing = "keep"
-    order: GoalOrder = "placed first"
-
-
 class Phases:
     """Programme of a problem, and the meaning of its variables."""
 
-    def __init__(self, problem: Problem, gains: Gains, form: Form) -> None:
-        self._problem, self._form = problem, form
+    def __init__(
+        self,
+        problem: Problem,
+        gains: Gains,
+        tier_share: float = 0.6,
+        order: GoalOrder = "placed first",
+    ) -> None:
+        """tier_share: part of the time budget that is reserved equally for the goals."""
+        self._problem, self._tier_share, self._order = problem, tier_share, order
         packing, old = problem.packing, problem.old
         rows = Rows()
         self._open = np.nonzero(packing.most)
@@ -166,25 +160,22 @@ class Phases:
             rows.add([y, stay], [1, -1], least=0)
         for kept, kind in zip(self._kept.tolist(), self._loose.tolist(), strict=True):
             columns = self._at[problem.packing.most[:, kind] > 0, kind]
-            waiting = len(problem.waiting[kind])
-            rows.add([*columns, kept], [*np.ones_like(columns), -1], least=0, most=waiting)
-            stay = self._stay[self._homes[1] == kind]
-            rows.add([*stay, kept], [*-np.ones_like(stay), 1], least=0)
+            rows.add([*columns, kept], [*np.ones_like(columns), -1], least=0)
 
     def goals(self, loads: Ints) -> list[Goal]:
         """Return the goals in order, with upper bounds given the pods placed by `loads`."""
-        form, placed = self._form, self._problem.placed(loads)
+        placed = self._problem.placed(loads)
         first = [
             Goal(PLACED, self._placing_weights(tier), most=most, of=self._tier_name(tier))
             for tier, most in enumerate(bound_placed(self._problem, placed))
         ]
-        if form.order == "by tier":
+        if self._order == "by tier":
             then = [self._keeping_goal(tier, placed) for tier in range(len(placed))]
             goals = [goal for pair in zip(first, then, strict=True) for goal in pair]
         else:
             qos = self._steps.goals(self._zero_weights())
             goals = [*first, *qos, self._keeping_goal(None, placed)]
-        parts = _time_parts(len(goals), form.tier_share)
+        parts = _time_parts(len(goals), self._tier_share)
         return [attrs.evolve(g, part=part) for g, part in zip(goals, parts, strict=True)]
 
     def _tier_name(self, tier: int) -> str:
@@ -200,13 +191,11 @@ class Phases:
 
     def _keeping_goal(self, tier: int | None, placed: Sequence[int]) -> Goal:
         """Return the goal m2 of a tier, or of all, constants aside."""
-        evicting = self._form.weighing == "evict"
         tiers, weights = self._problem.tiers, self._zero_weights()
         weights[self._stay] = 2 if tier is None else 2 * (tiers[self._homes[1]] == tier)
-        kept = 1 if tier is None else tiers[self._loose] == tier
-        weights[self._kept] = -1 * kept if evicting else kept
+        weights[self._kept] = 1 if tier is None else tiers[self._loose] == tier
         most = int(np.maximum(weights, 0) @ self._programme.upper)
-        if tier is None and not evicting and self._must_disturb(placed):
+        if tier is None and self._must_disturb(placed):
             most -= _LEAST_DISTURBANCE
         name, unit = (STAYING, 2) if not len(self._loose) else (KEPT, 1)
         return Goal(

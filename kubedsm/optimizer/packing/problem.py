@@ -45,8 +45,6 @@ class Problem:
     workloads: tuple[Workload | None, ...]
     #: None without rules between pods
     rules: EdgeRules | None
-    #: pending pods are placed before pods of the kind migrate, even by eviction
-    evict_rather: bool = False
 
     @classmethod
     def of(
@@ -154,13 +152,8 @@ class Problem:
 
     def kept(self, loads: Ints) -> Ints:
         """Return S, the running pods that have a node, the same or another."""
-        counts, had = loads.sum(axis=0), self.old.sum(axis=0)
-        most: Ints = np.minimum(counts, had)
-        if not self.evict_rather:
-            return most
-        stay, waiting = np.minimum(loads, self.old).sum(axis=0), self.packing.counts - had
-        fewest: Ints = np.maximum(self.least, np.maximum(stay, counts - waiting))
-        return fewest
+        kept: Ints = np.minimum(loads.sum(axis=0), self.old.sum(axis=0))
+        return kept
 
 
 def amounts_of_all(listed: Sequence[Resources], axes: Sequence[str]) -> Ints:
