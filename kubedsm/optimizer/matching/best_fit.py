@@ -11,6 +11,7 @@ import numpy as np
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Node, Resources
+from kubedsm.model.node_index import Mask
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.problem import Packing
 
@@ -54,44 +55,48 @@ def order_by_size(packing: Packing, *, largest_first: bool = False) -> list[int]
     return [index for _, _, index in ordered]
 
 
-class BestFit:
-    """Free capacity of the nodes while pods are placed one by one."""
+class Filling:
+    """Loads and free capacity of the nodes while pods are placed one by one."""
 
     def __init__(self, packing: Packing, loads: Ints | None = None) -> None:
         """Start from these loads, or from an empty placement."""
-        self._packing = packing
+        self.packing = packing
         self.loads = packing.nothing() if loads is None else loads.copy()
-        self._picky = bool(packing.penalties.any())
-        self._room = packing.room_after(self.loads)
+        self.room = packing.room_after(self.loads)
+        #: S x N, whether the node accepts one more pod of the kind
+        self.fits = np.empty((len(packing.kinds), len(self.room)), dtype=np.bool_)
         self._scale = np.maximum(packing.allocatable[:, :2].max(axis=0, initial=1), 1)
-        self._left = np.empty(len(self._room))
-        # S x N
-        self._fits = np.empty((len(packing.kinds), len(self._room)), dtype=np.bool_)
-        self._update_fits(slice(None))
+        self._free_share = np.empty(len(self.room))
+        self._update(slice(None))
+
+    def put(self, kind: int, node: int, number: int = 1) -> None:
+        self.loads[node, kind] += number
+        self.room[node] -= number * self.packing.requests[kind]
+        self._update(node)
+
+    def fullest(self, nodes: Mask) -> int:
+        """Return the node with the least free CPU and memory."""
+        return int(np.where(nodes, self._free_share, np.inf).argmin())
+
+    def _update(self, nodes: slice | int) -> None:
+        room, packing = self.room[nodes], self.packing
+        self._free_share[nodes] = (room[..., :2] / self._scale).sum(axis=-1)
+        fits = (room[..., None, :] >= packing.requests).all(axis=-1)
+        self.fits[:, nodes] = (fits & (self.loads[nodes] < packing.most[nodes])).T
+
+
+class BestFit(Filling):
+    """Best fit: each pod goes to the fullest node of least penalty."""
 
     def place(self, kind: int) -> bool:
-        """Place one more pod of the kind where it leaves least capacity; return False if none fits.
-
-        Only nodes with the least penalty are considered.
-        """
-        packing, fits = self._packing, self._fits[kind]
+        """Place one more pod of the kind; return False if none fits."""
+        fits, penalties = self.fits[kind], self.packing.penalties[:, kind]
         if not fits.any():
             return False
-        if self._picky:
-            penalties = packing.penalties[:, kind]
+        if penalties.any():
             fits = fits & (penalties == penalties[fits].min())
-        node = int(np.where(fits, self._left, np.inf).argmin())
-        self._room[node] -= packing.requests[kind]
-        self.loads[node, kind] += 1
-        self._update_fits(node)
+        self.put(kind, self.fullest(fits))
         return True
-
-    def _update_fits(self, nodes: slice | int) -> None:
-        """Update where pods fit, and how much capacity is left."""
-        room, packing = self._room[nodes], self._packing
-        self._left[nodes] = (room[..., :2] / self._scale).sum(axis=-1)
-        fits = (room[..., None, :] >= packing.requests).all(axis=-1)
-        self._fits[:, nodes] = (fits & (self.loads[nodes] < packing.most[nodes])).T
 
 
 def best_fit_increasing(packing: Packing) -> Ints:
@@ -128,20 +133,15 @@ def add_by_ejection_chains(
     return making.loads
 
 
-class _EjectionSearch:
-    """Nodes and loads during the search for ejection chains."""
+class _EjectionSearch(Filling):
+    """Search for ejection chains."""
 
     def __init__(self, packing: Packing, loads: Ints, tries: int, deadline: Deadline) -> None:
-        self.packing, self.loads = packing, loads.copy()
-        self.room = packing.room_after(loads)
+        super().__init__(packing, loads)
         self.left = packing.counts - loads.sum(axis=0)
         self._tries, self._deadline = tries, deadline
         self._turns = [kind.rank.turn for kind in packing.kinds]
         self._size = np.array(kind_sizes(packing))
-        self._scale = np.maximum(packing.allocatable[:, :2].max(axis=0, initial=1), 1)
-        #: N x S, whether the node accepts one more
-        self._fits = np.empty(loads.shape, dtype=np.bool_)
-        self._update_fits(slice(None))
 
     def bring(self, kind: int, chain: int) -> bool:
         """Place one more pod of the kind.
@@ -160,16 +160,16 @@ class _EjectionSearch:
 
         Avoided: the node it just left.
         """
-        fitting = np.flatnonzero(self._fits[:, kind])
-        fitting = fitting[fitting != avoided]
-        if len(fitting):
-            left = (self.room[fitting, :2] / self._scale).sum(axis=1)
-            self._place_pods(kind, int(fitting[left.argmin()]))
+        fits = self.fits[kind].copy()
+        if avoided != _NOWHERE:
+            fits[avoided] = False
+        if fits.any():
+            self.put(kind, self.fullest(fits))
             return True
         if not chain:
             return False
         nodes, others = self._in_the_way(kind, avoided)
-        elsewhere = self._fits.sum(axis=0)[others] > self._fits[nodes, others]
+        elsewhere = self.fits.sum(axis=1)[others] > self.fits[others, nodes]
         if elsewhere.any():
             first = int(elsewhere.argmax())
             node, other = int(nodes[first]), int(others[first])
@@ -196,20 +196,10 @@ class _EjectionSearch:
                 return True
         return False
 
-    def _place_pods(self, kind: int, node: int, number: int = 1) -> None:
-        self.loads[node, kind] += number
-        self.room[node] -= number * self.packing.requests[kind]
-        self._update_fits(node)
-
     def _exchange_pods(self, kind: int, other: int, node: int) -> None:
         """Replace one pod of a kind by one of another."""
-        self._place_pods(other, node, -1)
-        self._place_pods(kind, node)
-
-    def _update_fits(self, nodes: slice | int) -> None:
-        packing = self.packing
-        enough = (self.room[nodes][..., None, :] >= packing.requests).all(axis=-1)
-        self._fits[nodes] = enough & (self.loads[nodes] < packing.most[nodes])
+        self.put(other, node, -1)
+        self.put(kind, node)
 
     def _in_the_way(self, kind: int, avoided: int = _NOWHERE) -> tuple[Ints, Ints]:
         """Return the nodes that accept the pod without one pod of another kind, and these kinds.

@@ -18,6 +18,7 @@ from kubedsm.model.model import Workload, serving_order
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.best_fit import (
     BestFit,
+    Filling,
     add_by_ejection_chains,
     best_fit_increasing,
     kind_sizes,
@@ -116,8 +117,6 @@ def steepest_slopes(values: Sequence[int]) -> list[float]:
     return found[::-1]
 
 
-#: of kube-scheduler's sum: a preference for the edge, beside scores of 0..100
-_EDGE_SCORE = 200
 #: Longest ejection chain, and trial displacements.
 _CHAIN, _TRIES = 3, 1000
 
@@ -193,38 +192,27 @@ def _list_placements(whole: Packing, number: int, deadline: Deadline) -> Iterato
 def place_one_by_one(whole: Packing, number: int) -> Ints:
     """Place each pod in serving order on the node with kube-scheduler's highest score.
 
-    By resources and a heavily weighted preference for the edge.
+    By resources, on the edge if possible; number: edge nodes, the first of all.
     """
-    room, loads = whole.free.copy(), whole.nothing()
-    size = np.maximum(whole.allocatable[:, :2], 1)
-    at_edge = _EDGE_SCORE * (np.arange(len(room)) < number)
-    ratings = np.empty(loads.shape[::-1])
-    for kind, asked in enumerate(whole.requests):
-        fits = (room >= asked).all(axis=1) & (whole.most[:, kind] > 0)
-        ratings[kind] = np.where(fits, _rate_nodes(at_edge, size, room, asked), -np.inf)
+    filling, size = Filling(whole), np.maximum(whole.allocatable[:, :2], 1)
     line = sorted(
         (serving_order(pod), kind) for kind, of in enumerate(whole.kinds) for pod in of.pods
     )
     for _, kind in line:
-        if ratings[kind].max(initial=-np.inf) == -np.inf:
-            continue
-        node = int(ratings[kind].argmax())
-        room[node] -= whole.requests[kind]
-        loads[node, kind] += 1
-        # Only the chosen node changes.
-        fits = (room[node] >= whole.requests).all(axis=1) & (loads[node] < whole.most[node])
-        rated = _rate_nodes(at_edge[node], size[node], room[node], whole.requests)
-        ratings[:, node] = np.where(fits, rated, -np.inf)
-    return loads
+        nodes = np.flatnonzero(filling.fits[kind])
+        nodes = nodes[nodes < number] if len(nodes) and nodes[0] < number else nodes
+        if len(nodes):
+            rated = _rate_nodes(size[nodes], filling.room[nodes, :2], whole.requests[kind, :2])
+            filling.put(kind, int(nodes[rated.argmax()]))
+    return filling.loads
 
 
-def _rate_nodes(at_edge: Ints, size: Ints, room: Ints, asked: Ints) -> NDArray[np.float64]:
-    """Of many nodes for one kind of pods, or of one node for many."""
-    used = size - room[..., :2]
-    then = used + asked[..., :2]
+def _rate_nodes(size: Ints, room: Ints, asked: Ints) -> NDArray[np.float64]:
+    """Return kube-scheduler's least allocation and balanced allocation of each node."""
+    used = size - room
+    then = used + asked
     balance = np.abs(np.diff(used / size)) - np.abs(np.diff(then / size))
-    scores = allocation_scores(np.broadcast_to(size, then.shape), then)
-    return np.asarray(at_edge + scores + 25 * balance[..., 0])
+    return np.asarray(allocation_scores(size, then) + 25 * balance[:, 0])
 
 
 def _best_standing(packing: Packing, members: Sequence[Demand]) -> tuple[object, ...]:
