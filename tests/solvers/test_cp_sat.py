@@ -12,7 +12,7 @@ needs_ortools = pytest.mark.skipif(
 
 def of_one(**limits):
     rows = Rows()
-    rows.add(rows.variables([1]), [1], **limits)
+    rows.add((rows.variables([1]), [1]), **limits)
     return rows.programme()
 
 
@@ -20,8 +20,8 @@ def drawn(seed, variables=25):
     rows, rng = Rows(), np.random.default_rng(seed)
     numbers = rows.variables(rng.integers(1, 3, variables))
     for _ in range(6):
-        rows.add(numbers, rng.integers(0, 2**33, variables), most=2**35)
-    rows.add(numbers, np.ones(variables, dtype=np.int64), least=2)
+        rows.add((numbers, rng.integers(0, 2**33, variables)), most=2**35)
+    rows.add((numbers, np.ones(variables, dtype=np.int64)), least=2)
     return rows.programme(), rng.integers(-10, 100, variables)
 
 

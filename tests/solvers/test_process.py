@@ -72,7 +72,7 @@ def stub(tmp_path, monkeypatch):
 
 def of_one(most=1):
     rows = Rows()
-    rows.add(rows.variables([5]), [1], most=most)
+    rows.add((rows.variables([5]), [1]), most=most)
     return rows.programme()
 
 
@@ -170,7 +170,7 @@ def test_a_library_that_claims_the_worst_is_the_best_is_not_believed(stub):
     stub(MINIMISES)
     rows, rng = Rows(), np.random.default_rng(1)
     variables = rows.variables(np.full(8, 3))
-    rows.add(variables, rng.integers(3, 9, 8), most=40)
+    rows.add((variables, rng.integers(3, 9, 8)), most=40)
     goals = [Goal("all", rng.integers(1, 9, 8))]
     hint = np.eye(8, dtype=np.int64)[0]
     found = maximise_in_order(rows.programme(), goals, Highs(), NO_DEADLINE, hint)
@@ -186,7 +186,7 @@ from kubedsm.solvers import process
 from kubedsm.solvers.available import Highs
 from threading import Thread
 rows = Rows()
-rows.add(rows.variables([5]), [1], most=3)
+rows.add((rows.variables([5]), [1]), most=3)
 asking = (rows.programme(), np.array([1]), NO_DEADLINE)
 """
 SOLVES = """
@@ -245,7 +245,7 @@ def test_cp_sat_is_stopped_when_its_deadline_passes_early():
     rows, rng = Rows(), np.random.default_rng(3)
     variables = rows.variables(np.full(300, 9))
     for _ in range(200):
-        rows.add(variables, rng.integers(0, 10**6, 300), most=10**8)
+        rows.add((variables, rng.integers(0, 10**6, 300)), most=10**8)
     looks = iter([0.0] * 20)
     deadline = Deadline(lambda: next(looks, 1.0), 600.0)
     solved = CpSat(workers=1).maximise(

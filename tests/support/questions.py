@@ -106,6 +106,6 @@ class Solve:
         numbers = rows.variables([5] * 60)
         for _ in range(200):
             weights = [rng.randrange(1, 1000) for _ in numbers]
-            rows.add(numbers, weights, most=sum(weights) // 3)
+            rows.add((numbers, weights), most=sum(weights) // 3)
         goal = np.array([rng.randrange(1, 1000) for _ in numbers])
         return Highs().maximise(rows.programme(), goal, known.deadline(self)).status

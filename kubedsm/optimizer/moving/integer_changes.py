@@ -19,10 +19,14 @@ from kubedsm.optimizer.moving.best_changes import Solution
 from kubedsm.optimizer.moving.edge_problem import added_fragmentation, signed_row
 from kubedsm.optimizer.moving.proposal import Question
 from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximise_in_order
-from kubedsm.optimizer.programming.programme import UNBOUNDED, Ints, Programme, Rows, Solver
-
-#: No variable.
-_NONE = -1
+from kubedsm.optimizer.programming.programme import (
+    NO_VARIABLE,
+    UNBOUNDED,
+    Ints,
+    Programme,
+    Rows,
+    Solver,
+)
 
 
 @attrs.frozen(eq=False)
@@ -59,7 +63,7 @@ class ChangesProgramme:
             dtype=np.int64,
         )
         self._waiting = np.array([len(i.waiting) for i in problem.items], dtype=np.int64)
-        #: K x I: how many come, and leave; _NONE where none does
+        #: K x I: how many come, and leave; NO_VARIABLE where none does
         self._come, self._leave = self._add_touches()
         #: 4 x I: within the edge; pending; from the cloud; to the cloud
         self._moved = self._add_flow_balance()
@@ -82,7 +86,7 @@ class ChangesProgramme:
 
     def changes(self, values: Ints) -> Ints:
         """Return N x I."""
-        padded = np.append(values, 0)  # where _NONE points to
+        padded = np.append(values, 0)  # where NO_VARIABLE points to
         changes = np.zeros_like(self._problem.present)
         changes[self._nodes] = padded[self._come] - padded[self._leave]
         return changes
@@ -113,7 +117,7 @@ class ChangesProgramme:
         for gains in {id(each): each for each in (question.gains, question.worths)}.values():
             weights, beside = self.gain_weights(gains, level)
             columns = np.flatnonzero(weights)
-            self._rows.add(columns, weights[columns], -beside, -beside)
+            self._rows.add((columns, weights[columns]), least=-beside, most=-beside)
 
     def forbid(self, changes: Ints) -> None:
         """Exclude all changes that contain these."""
@@ -123,9 +127,9 @@ class ChangesProgramme:
             for number, amount in zip(numbers[amounts > 0], amounts[amounts > 0], strict=True):
                 [as_many] = rows.variables([1]).tolist()
                 spare = self._limits.max_moves - int(amount) + 1
-                rows.add([number, as_many], [1, -spare], most=int(amount) - 1)
+                rows.add(([number], 1), ([as_many], -spare), most=int(amount) - 1)
                 made.append(as_many)
-        rows.add(made, [1] * len(made), most=len(made) - 1)
+        rows.add((made, 1), most=len(made) - 1)
 
     def _list_acting(self) -> Ints:
         """Return the nodes to change; of equal nodes as many as there may be migrations."""
@@ -161,7 +165,7 @@ class ChangesProgramme:
         return self._add_variables(come), self._add_variables(leave)
 
     def _add_variables(self, upper: Ints) -> Ints:
-        numbers = np.full(upper.shape, _NONE, dtype=np.int64)
+        numbers = np.full(upper.shape, NO_VARIABLE, dtype=np.int64)
         numbers[upper > 0] = self._rows.variables(upper[upper > 0])
         return numbers
 
@@ -171,28 +175,23 @@ class ChangesProgramme:
         Departures = intra-edge + to cloud.
         """
         rows, problem, limits = self._rows, self._problem, self._limits
-        number = len(problem.items)
         most = limits.max_moves
         inside = np.minimum(problem.staying, limits.max_edge_reorder)
         fetched = np.minimum(problem.supply - self._waiting, limits.max_cloud_to_edge)
         waited = np.minimum(self._waiting, most)
         fetched = np.minimum(fetched, most)
         moved = rows.variables(np.stack((inside, waited, fetched, self._away)))
-        for item in range(number):
-            columns, signs = _existing_columns(self._come[:, item], 1)
-            rows.add([*columns, *moved[:3, item]], [*signs, -1, -1, -1], 0, 0)
-            columns, signs = _existing_columns(self._leave[:, item], 1)
-            rows.add([*columns, moved[0, item], moved[3, item]], [*signs, -1, -1], 0, 0)
+        for item in range(len(problem.items)):
+            rows.add((self._come[:, item], 1), (moved[:3, item], -1), least=0, most=0)
+            rows.add((self._leave[:, item], 1), (moved[[0, 3], item], -1), least=0, most=0)
             if self._away[item] and waited[item] + fetched[item]:
                 # An item has arrivals or departures, not both: else they are moves within the edge.
-                [comes] = rows.variables([1]).tolist()
-                brought = int(waited[item] + fetched[item])
-                rows.add([moved[1, item], moved[2, item], comes], [1, 1, -brought], most=0)
-                away = int(self._away[item])
-                rows.add([moved[3, item], comes], [1, away], most=away)
-        rows.add(moved, np.ones(moved.size, dtype=np.int64), most=most)
-        rows.add(moved[0], np.ones(number, dtype=np.int64), most=limits.max_edge_reorder)
-        rows.add(moved[2], np.ones(number, dtype=np.int64), most=limits.max_cloud_to_edge)
+                comes, away = rows.variables([1]), int(self._away[item])
+                rows.add((moved[1:3, item], 1), (comes, -waited[item] - fetched[item]), most=0)
+                rows.add((moved[3:, item], 1), (comes, away), most=away)
+        rows.add((moved, 1), most=most)
+        rows.add((moved[0], 1), most=limits.max_edge_reorder)
+        rows.add((moved[2], 1), most=limits.max_cloud_to_edge)
         return moved
 
     def _add_capacity(self) -> None:
@@ -200,23 +199,18 @@ class ChangesProgramme:
         for at, node in enumerate(self._nodes.tolist()):
             come, leave = self._come[at], self._leave[at]
             for requests, free in zip(problem.requests.T, problem.free[node].tolist(), strict=True):
-                asked = (requests > 0) & (come != _NONE)
-                if not asked.any():
+                asked = requests > 0
+                coming = come[asked & (come != NO_VARIABLE)]
+                if not len(coming):
                     continue
-                left = (requests > 0) & (leave != _NONE)
-                columns = [*come[asked], *leave[left]]
-                counts = [*requests[asked], *-requests[left]]
+                taken = (come[asked], requests[asked]), (leave[asked], -requests[asked])
                 if free < 0:
                     # The capacity row applies only with arrivals.
-                    [comes] = rows.variables([1]).tolist()
-                    number = int(asked.sum())
-                    ones = [1] * number
-                    rows.add(
-                        [*come[asked], comes], [*ones, -self._limits.max_moves * number], most=0
-                    )
-                    rows.add([*columns, comes], [*counts, -free], most=0)
+                    comes = rows.variables([1])
+                    rows.add((coming, 1), (comes, -self._limits.max_moves * len(coming)), most=0)
+                    rows.add(*taken, (comes, -free), most=0)
                 else:
-                    rows.add(columns, counts, most=free)
+                    rows.add(*taken, most=free)
 
     def _add_clashes(self) -> None:
         """Forbid one item to come while there is a pod of the other."""
@@ -225,20 +219,19 @@ class ChangesProgramme:
         for on, comes, there in problem.clashes:
             for at in np.flatnonzero(on[self._nodes]).tolist():
                 one = int(self._come[at, comes])
-                if one == _NONE:
+                if one == NO_VARIABLE:
                     continue
                 if one not in coming:
                     [coming[one]] = rows.variables([1]).tolist()
-                    rows.add([one, coming[one]], [1, -most], most=0)
-                columns, signs = _existing_columns([self._come[at, there]], 1)
-                others, minus = _existing_columns([self._leave[at, there]], -1)
+                    rows.add(([one], 1), ([coming[one]], -most), most=0)
                 present = int(problem.present[self._nodes[at], there]) - (comes == there)
-                if columns or present > 0:
+                if self._come[at, there] != NO_VARIABLE or present > 0:
                     # Without the first item, the row is slack.
                     spare = max(present, 0) + most
                     rows.add(
-                        [*columns, *others, coming[one]],
-                        [*signs, *minus, spare],
+                        (self._come[at, [there]], 1),
+                        (self._leave[at, [there]], -1),
+                        ([coming[one]], spare),
                         most=spare - present,
                     )
 
@@ -246,7 +239,7 @@ class ChangesProgramme:
         problem = self._problem
         to_fill = problem.to_fill(self._limits.headroom)
         for requests, most in zip(problem.requests.T, to_fill.tolist(), strict=True):
-            self._rows.add([*self._moved[2], *self._moved[3]], [*requests, *-requests], most=most)
+            self._rows.add((self._moved[2], requests), (self._moved[3], -requests), most=most)
 
     def _add_steps(self) -> Iterable[_Steps]:
         rows, problem, most = self._rows, self._problem, self._limits.max_moves
@@ -255,11 +248,9 @@ class ChangesProgramme:
             lowest = -min(int(self._away[at].sum()), most)
             highest = min(int(problem.supply[at].sum()), most)
             steps = rows.variables(np.ones(highest - lowest, dtype=np.int64))
-            for one, following in pairwise(steps.tolist()):
-                rows.add([one, following], [1, -1], 0)
-            columns = [*self._moved[1, at], *self._moved[2, at], *self._moved[3, at], *steps]
-            signs = [*[1] * (2 * len(at)), *[-1] * (len(at) + len(steps))]
-            rows.add(columns, signs, lowest, lowest)
+            rows.add_chain(steps)
+            came, left = self._moved[1:3, at], self._moved[3, at]
+            rows.add((came, 1), (left, -1), (steps, -1), least=lowest, most=lowest)
             yield _Steps(workload, lowest, steps)
 
     def _add_cloud(self) -> None:
@@ -269,8 +260,7 @@ class ChangesProgramme:
         places = rows.variables(np.minimum(packing.most, counts))
         for kind in range(len(packing.kinds)):
             going = [at for at, item in enumerate(problem.items) if item.cloud_kind == kind]
-            columns = [*places[:, kind], *self._moved[3, going]]
-            rows.add(columns, [*[1] * len(packing.nodes), *[-1] * len(going)], 0, 0)
+            rows.add((places[:, kind], 1), (self._moved[3, going], -1), least=0, most=0)
         leaving: list[tuple[int, int, Ints]] = []
         if self._question.vacating:
             leaving = self._add_vacated()
@@ -279,9 +269,9 @@ class ChangesProgramme:
             for axis, room in enumerate(free.tolist()):
                 asked = np.flatnonzero(packing.requests[:, axis])
                 if len(asked):
-                    columns = [*places[at, asked], *(column for column, _ in gone)]
-                    row = [*packing.requests[asked, axis], *(-int(r[axis]) for _, r in gone)]
-                    rows.add(columns, row, most=max(room, 0))
+                    taken = places[at, asked], packing.requests[asked, axis]
+                    left = [column for column, _ in gone], [-int(row[axis]) for _, row in gone]
+                    rows.add(taken, left, most=max(room, 0))
 
     def _add_vacated(self) -> list[tuple[int, int, Ints]]:
         """Return cloud nodes, variables for pods that leave them, and the capacity of a pod."""
@@ -296,15 +286,10 @@ class ChangesProgramme:
                     number[at[pod.node_name]] = number.get(at[pod.node_name], 0) + 1
             if number:
                 columns = rows.variables(list(number.values())).tolist()
-                rows.add([*columns, self._moved[2, index]], [*[1] * len(columns), -1], most=0)
+                rows.add((columns, 1), (self._moved[2, [index]], -1), most=0)
                 room = np.array(signed_row(item.requests, packing.axes), dtype=np.int64)
                 found += [(node, c, room) for node, c in zip(number, columns, strict=True)]
         return found
-
-
-def _existing_columns(columns: Iterable[int], sign: int) -> tuple[list[int], list[int]]:
-    found = [int(column) for column in columns if column != _NONE]
-    return found, [sign] * len(found)
 
 
 #: Largest number of nodes times items: each pair takes up to two variables of `MOST_VARIABLES`.

@@ -20,7 +20,14 @@ from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.packing.problem import Problem
 from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximise_in_order
-from kubedsm.optimizer.programming.programme import UNBOUNDED, Programme, Rows, Solver, Status
+from kubedsm.optimizer.programming.programme import (
+    NO_VARIABLE,
+    UNBOUNDED,
+    Programme,
+    Rows,
+    Solver,
+    Status,
+)
 
 _MIXES = 9
 
@@ -89,7 +96,7 @@ class Phases:
         rows = Rows()
         self._open = np.nonzero(packing.most)
         self._y = rows.variables(packing.most[self._open])
-        self._at = np.full(packing.most.shape, -1, dtype=np.int64)
+        self._at = np.full(packing.most.shape, NO_VARIABLE, dtype=np.int64)
         self._at[self._open] = self._y
         self._homes = np.nonzero(old)
         self._stay = rows.variables(old[self._homes])
@@ -147,20 +154,18 @@ class Phases:
                 asked = packing.requests[kinds, axis]
                 if int(asked @ packing.most[row, kinds]) > amount:
                     some = asked > 0
-                    rows.add(self._at[row, kinds[some]], asked[some], most=amount)
+                    rows.add((self._at[row, kinds[some]], asked[some]), most=amount)
 
     def _add_counts(self, rows: Rows) -> None:
         problem = self._problem
         for kind, (least, most) in enumerate(
             zip(problem.least.tolist(), problem.packing.counts.tolist(), strict=True)
         ):
-            columns = self._at[problem.packing.most[:, kind] > 0, kind]
-            rows.add(columns, np.ones_like(columns), least, most)
+            rows.add((self._at[:, kind], 1), least=least, most=most)
         for stay, y in zip(self._stay.tolist(), self._at[self._homes].tolist(), strict=True):
-            rows.add([y, stay], [1, -1], least=0)
+            rows.add(([y], 1), ([stay], -1), least=0)
         for kept, kind in zip(self._kept.tolist(), self._loose.tolist(), strict=True):
-            columns = self._at[problem.packing.most[:, kind] > 0, kind]
-            rows.add([*columns, kept], [*np.ones_like(columns), -1], least=0)
+            rows.add((self._at[:, kind], 1), ([kept], -1), least=0)
 
     def goals(self, loads: Ints) -> list[Goal]:
         """Return the goals in order, with upper bounds given the pods placed by `loads`."""
@@ -245,14 +250,10 @@ class _Steps:
                 continue
             numbers = rows.variables(np.ones(most, dtype=np.int64))
             self._numbers[workload] = numbers
-            columns = at[:, kinds][mask]
-            signs = [*np.ones_like(columns), *-np.ones_like(numbers)]
             # Equality where further pods are a loss.
-            rows.add(
-                [*columns, *numbers], signs, least=0, most=0 if (worth < 0).any() else UNBOUNDED
-            )
-            for one, next_one in zip(numbers[:-1].tolist(), numbers[1:].tolist(), strict=True):
-                rows.add([one, next_one], [1, -1], least=0)
+            most = 0 if (worth < 0).any() else UNBOUNDED
+            rows.add((at[:, kinds][mask], 1), (numbers, -1), least=0, most=most)
+            rows.add_chain(numbers)
 
     def _pod_benefits(self, workload: Workload, most: int) -> Ints:
         """Return what each of `most` edge pods adds, in nano-units."""

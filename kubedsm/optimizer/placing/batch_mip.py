@@ -98,11 +98,11 @@ def build_programme(
     owners, kinds = np.nonzero(pods)
     taken = rows.variables(pods[owners, kinds])
     for kind in range(len(placed)):
-        _add_equality(rows, loads[:, kind], placed[kind : kind + 1])
-        _add_equality(rows, on_edge[:, kind], taken[kinds == kind])
+        rows.add((loads[:, kind], 1), (placed[kind : kind + 1], -1), least=0, most=0)
+        rows.add((on_edge[:, kind], 1), (taken[kinds == kind], -1), least=0, most=0)
     steps = tuple(_add_steps(rows, member.scores(objective)) for member in members)
     for member, of_member in enumerate(steps):
-        _add_equality(rows, taken[owners == member], of_member)
+        rows.add((taken[owners == member], 1), (of_member, -1), least=0, most=0)
     if also is not None:
         also(rows, loads)
     programme = rows.programme()
@@ -136,16 +136,8 @@ def _add_steps(rows: Rows, scores: Ints) -> Ints:
     """Add a variable for each further pod of a workload, ordered where gains are not concave."""
     steps = rows.variables(np.ones(len(scores) - 1, dtype=np.int64))
     if (np.diff(scores, 2) > _ROUNDED).any():
-        ones = np.ones((len(steps) - 1, 1), dtype=np.int64)
-        rows.add_each(
-            np.column_stack((steps[1:], steps[:-1])), np.hstack((ones, -ones)), 0 * ones[:, 0]
-        )
+        rows.add_chain(steps)
     return steps
-
-
-def _add_equality(rows: Rows, these: Ints, those: Ints) -> None:
-    signs = np.repeat([1, -1], [len(these), len(those)])
-    rows.add(np.concatenate((these, those)), signs, 0, 0)
 
 
 def turn_called(turn: Turn) -> str:

@@ -44,8 +44,6 @@ from kubedsm.plugins.volumes import is_shared_disk
 _T = TypeVar("_T", bound=Hashable)
 #: Of S kinds, some.
 _Kinds = list[int]
-#: variables and their coefficient
-_Part = tuple[Ints, int]
 
 
 @attrs.frozen(eq=False)
@@ -179,14 +177,14 @@ class _Apart:
             # 1 if there are holders that are not covered.
             asked = rows.variables([1] if held and others else [])
             if both and (len(asked) or int(most[both].sum()) > 1):
-                _at_most(rows, 1, (alone, 1), (asked, 1))
+                rows.add((alone, 1), (asked, 1), most=1)
             for k in others:
-                _at_most(rows, most[k], (y[here, k], 1), (alone, most[k]), (asked, most[k]))
+                rows.add((y[here, k], 1), (alone, most[k]), (asked, most[k]), most=most[k])
             for k in held:
                 if others:
-                    _at_most(rows, 0, (y[here, k], 1), (asked, -most[k]))
+                    rows.add((y[here, k], 1), (asked, -most[k]), most=0)
                 else:
-                    _at_most(rows, most[k], (y[here, k], 1), (alone, most[k]))
+                    rows.add((y[here, k], 1), (alone, most[k]), most=most[k])
 
 
 @attrs.frozen(eq=False)
@@ -210,7 +208,7 @@ class _Even:
             least = rows.variables([fewest + int(batch.counts[self.covered].sum())])
             for code in np.flatnonzero(domains.present).tolist():
                 there = y[codes == code][:, self.covered].ravel()
-                _at_most(rows, matching[code], (least, 1), (there, -1))
+                rows.add((least, 1), (there, -1), most=matching[code])
         for here in _by_domain(codes):
             most, there = batch.at_most(here), int(matching[codes[here[0]]])
             if not most[self.holders].any():
@@ -220,9 +218,9 @@ class _Even:
             excess = there + int(most[free].sum()) - fewest - self.max_skew
             asked = rows.variables([1] if excess > 0 else [])
             for k in self.holders if excess > 0 else ():
-                _at_most(rows, 0, (y[here, k], 1), (asked, -most[k]))
+                rows.add((y[here, k], 1), (asked, -most[k]), most=0)
             room = self.max_skew - there + max(excess, 0)
-            _at_most(rows, room, (y[here][:, counted], 1), (least, -1), (asked, excess))
+            rows.add((y[here][:, counted], 1), (least, -1), (asked, excess), most=room)
 
 
 @attrs.frozen(eq=False)
@@ -247,21 +245,15 @@ class _Together:
         for key, there in zip(keys, sums, strict=True):
             codes = batch.codes(key)
             firsts = rows.variables(np.full(int(codes.max(initial=0)) + 1, int(not found)))
-            _at_most(rows, 1, (firsts, 1))
+            rows.add((firsts, 1), most=1)
             for here in _by_domain(codes):
                 code, most = codes[here[0]], batch.at_most(here)
                 for members, others, may_begin in parts if not there[code] else ():
                     is_open = rows.variables([1])
                     first = firsts[code : code + 1] if may_begin else firsts[:0]
-                    _at_most(rows, 0, (is_open, 1), (y[here][:, others], -1), (first, -1))
+                    rows.add((is_open, 1), (y[here][:, others], -1), (first, -1), most=0)
                     for k in members:
-                        _at_most(rows, 0, (y[here, k], 1), (is_open, -most[k]))
-
-
-def _at_most(rows: Rows, most: int, *parts: _Part) -> None:
-    columns = np.concatenate([variables.ravel() for variables, _ in parts])
-    weights = np.repeat([weight for _, weight in parts], [part[0].size for part in parts])
-    rows.add(columns, weights, most=int(most))
+                        rows.add((y[here, k], 1), (is_open, -most[k]), most=0)
 
 
 def _by_domain(codes: Codes) -> Iterator[Positions]:

@@ -16,6 +16,10 @@ Floats = NDArray[np.float64]
 
 #: No limit of a row.
 UNBOUNDED = 2**62
+#: No variable, in the columns of a row.
+NO_VARIABLE = -1
+#: Variables, and their coefficients or one for all.
+Term = tuple["Ints | Sequence[int]", "Ints | Sequence[int] | int"]
 #: Binary places of a multiplier in integer arithmetic.
 _MULTIPLIER_BITS = 60
 
@@ -107,19 +111,24 @@ class Rows:
         self._number += bounds.size
         return numbers
 
-    def add(
-        self,
-        columns: "Ints | Sequence[int]",
-        coefficients: "Ints | Sequence[int]",
-        least: int = -UNBOUNDED,
-        most: int = UNBOUNDED,
-    ) -> None:
-        """Add a row. A variable may occur once."""
-        self._columns.append(np.asarray(columns, dtype=np.int64).ravel())
-        self._coefficients.append(np.asarray(coefficients, dtype=np.int64).ravel())
-        self._lengths.append(self._columns[-1].size)
-        self._least.append(least)
-        self._most.append(most)
+    def add(self, *terms: Term, least: int = -UNBOUNDED, most: int = UNBOUNDED) -> None:
+        """Add a row, the sum of these terms. A variable may occur once."""
+        length = 0
+        for columns, coefficients in terms:
+            numbers = np.asarray(columns, dtype=np.int64)
+            weights = np.broadcast_to(np.asarray(coefficients, dtype=np.int64), numbers.shape)
+            exists = numbers != NO_VARIABLE
+            self._columns.append(numbers[exists])
+            self._coefficients.append(weights[exists])
+            length += int(exists.sum())
+        self._lengths.append(length)
+        self._least.append(int(least))
+        self._most.append(int(most))
+
+    def add_chain(self, steps: Ints) -> None:
+        """Add rows that let each of these variables be at most the one before."""
+        ones = np.ones((max(0, len(steps) - 1), 1), dtype=np.int64)
+        self.add_each(np.column_stack((steps[1:], steps[:-1])), np.hstack((ones, -ones)), 0 * ones)
 
     def add_each(self, columns: Ints, coefficients: Ints, most: Ints) -> None:
         """Add one row for each line, M x any, with these upper bounds, M."""
@@ -127,7 +136,7 @@ class Rows:
         self._coefficients.append(coefficients.ravel())
         self._lengths += [columns.shape[1]] * len(columns)
         self._least += [-UNBOUNDED] * len(columns)
-        self._most += most.tolist()
+        self._most += most.ravel().tolist()
 
     def programme(self) -> Programme:
         return Programme(

@@ -23,7 +23,7 @@ def posed():
     rows, rng = Rows(), np.random.default_rng(5)
     variables = rows.variables(np.full(12, 2))
     for _ in range(3):
-        rows.add(variables, rng.integers(30, 120, 12), most=371)
+        rows.add((variables, rng.integers(30, 120, 12)), most=371)
     weights = rng.integers(10, 40, 12), rng.integers(10, 40, 12), -rng.integers(10, 40, 12)
     return rows.programme(), [Goal(f"level {n}", w, slack=SLACK) for n, w in enumerate(weights)]
 
@@ -145,7 +145,7 @@ class Asked:
 
 def test_what_has_reached_its_bound_is_not_given_to_a_solver():
     rows = Rows()
-    rows.add(rows.variables([5, 5]), [1, 1], most=7)
+    rows.add((rows.variables([5, 5]), [1, 1]), most=7)
     goal = Goal("all", np.array([1, 1]), most=7)
     found = maximise_in_order(rows.programme(), [goal], Asked(), NO_DEADLINE, np.array([3, 4]))
     assert found.proven
@@ -154,7 +154,7 @@ def test_what_has_reached_its_bound_is_not_given_to_a_solver():
 def test_what_is_too_large_is_not_given_to_a_solver_and_the_reason_is_said():
     rows = Rows()
     variables = rows.variables(np.ones(MOST_VARIABLES + 1, dtype=np.int64))
-    rows.add(variables, np.ones(variables.size, dtype=np.int64), most=3)
+    rows.add((variables, np.ones(variables.size, dtype=np.int64)), most=3)
     goal, hint = Goal("all", np.ones(variables.size, dtype=np.int64)), np.zeros_like(variables)
     found = maximise_in_order(rows.programme(), [goal], Asked(), NO_DEADLINE, hint)
     assert found.certificates[0].words.endswith(

@@ -22,7 +22,7 @@ def drawn(rng):
     rows = Rows()
     variables = rows.variables([rng.randint(1, 3) for _ in range(4)])
     for _ in range(3):
-        rows.add(variables, [rng.randint(0, 5) for _ in variables], most=rng.randint(4, 15))
+        rows.add((variables, [rng.randint(0, 5) for _ in variables]), most=rng.randint(4, 15))
     goals = [np.array([rng.randint(-2, 3) for _ in variables]) for _ in range(2)]
     return rows.programme(), goals
 
@@ -50,7 +50,7 @@ class Silent:
 
 def test_what_it_began_with_is_kept_where_nothing_better_is_found():
     rows = Rows()
-    rows.add(rows.variables([5, 5]), [1, 1], most=7)
+    rows.add((rows.variables([5, 5]), [1, 1]), most=7)
     hint = np.array([3, 2])
     found = maximise_in_order(
         rows.programme(), [Goal("all", np.array([1, 1]))], Silent(), NO_DEADLINE, hint
@@ -62,14 +62,14 @@ def test_what_it_began_with_is_kept_where_nothing_better_is_found():
 
 def test_what_reaches_the_bound_of_the_goal_is_proven_whoever_found_it():
     rows = Rows()
-    rows.add(rows.variables([5, 5]), [1, 1], most=7)
+    rows.add((rows.variables([5, 5]), [1, 1]), most=7)
     goals, hint = [Goal("all", np.array([1, 1]), most=7)], np.array([3, 4])
     assert maximise_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, hint).proven
 
 
 def test_what_reaches_a_bound_that_only_the_solver_claims_is_not_proven():
     rows = Rows()
-    rows.add(rows.variables([5, 5]), [1, 1], most=7)
+    rows.add((rows.variables([5, 5]), [1, 1]), most=7)
     goals, hint = [Goal("all", np.array([1, 1]))], np.array([3, 4])
     found = maximise_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, hint)
     assert not found.proven
@@ -78,7 +78,7 @@ def test_what_reaches_a_bound_that_only_the_solver_claims_is_not_proven():
 
 def test_what_is_not_allowed_is_never_the_answer():
     rows = Rows()
-    rows.add(rows.variables([5]), [1], most=3)
+    rows.add((rows.variables([5]), [1]), most=3)
     goals = [Goal("all", np.array([1]))]
     found = maximise_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, np.array([4]))
     assert found.values is None
@@ -123,7 +123,7 @@ def test_what_is_not_proven_is_told_in_what_people_count_in():
 
 def test_a_goal_says_whose_it_is_and_in_which_unit():
     rows = Rows()
-    rows.add(rows.variables([5]), [1], most=3)
+    rows.add((rows.variables([5]), [1]), most=3)
     goal = Goal("QoS", np.array([1]), of="priority 7", unit=10)
     found = maximise_in_order(rows.programme(), [goal], Highs(), NO_DEADLINE)
     assert found.certificates[0].as_json()["of"] == "priority 7"

@@ -155,7 +155,7 @@ class _Model:
         return int(self._rows.variables([most])[0])
 
     def add_row(self, terms: _Terms, *, least: int = -UNBOUNDED, most: int = UNBOUNDED) -> None:
-        self._rows.add(list(terms), list(terms.values()), least, most)
+        self._rows.add((list(terms), list(terms.values())), least=least, most=most)
 
     def limit_resources(self, free: Resources, pods: Sequence[tuple[PodClass, int]]) -> None:
         """Keep the requests of that many pods within the free resources."""
