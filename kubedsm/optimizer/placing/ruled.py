@@ -1,6 +1,7 @@
 """Decision on a batch with rules between pods."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import attrs
 
@@ -10,19 +11,32 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Kind, Packing
 from kubedsm.optimizer.placing.batch import Batch, place_one_at_a_time, without_binding
 from kubedsm.optimizer.placing.batch_kinds import group_ruled_kinds
-from kubedsm.optimizer.placing.batch_mip import Also
-from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, room_after
+from kubedsm.optimizer.placing.batch_mip import (
+    PLACED,
+    QOS,
+    Also,
+    build_programme,
+    derive_proof,
+)
+from kubedsm.optimizer.placing.decision import (
+    Binding,
+    Choice,
+    Decision,
+    room_after,
+    split_by_pick,
+)
 from kubedsm.optimizer.placing.proof import Proof
+from kubedsm.optimizer.placing.replica_spreading import DealtTier
 from kubedsm.optimizer.placing.rule_keeping import Kept, keep_rules
 from kubedsm.optimizer.placing.ruled_mip import (
     Attempt,
     RuleRows,
-    iterate_solved,
+    complete_values,
+    count_loads,
     sample_classes,
-    solve_with_rules,
 )
 from kubedsm.optimizer.placing.split import list_demands
-from kubedsm.optimizer.programming.in_order import MOST_VARIABLES
+from kubedsm.optimizer.programming.in_order import MOST_VARIABLES, maximise_in_order
 from kubedsm.plugins.feasibility import Feasibility
 
 #: Nodes times kinds above which the solver gets a sample of nodes first.
@@ -130,31 +144,57 @@ class _Ruled:
         first: Attempt,
         bounds: Bounds,
     ) -> Iterator[Attempt]:
-        edge = Packing.of(batch_kinds, self.batch.edge.only(nodes))
-        cloud = Packing.of(batch_kinds, self.batch.cloud.only(nodes))
-        members = list_demands(
-            edge, self.batch.shares, self.batch.qos_targets, self.batch.objective
+        """Yield attempts on these nodes with more and more rules as rows.
+
+        First with all constraints kept in the end; where kube-scheduler is more lenient, also with
+        each pod keeping its own as it comes. The solver starts from what was kept before.
+        """
+        edge, cloud = (
+            Packing.of(batch_kinds, rows.only(nodes))
+            for rows in (self.batch.edge, self.batch.cloud)
         )
+        rule_rows, like = RuleRows.of(self.feasibility, edge, cloud), self.feasibility.equivalence
+        attempt, in_the_way = first, set(map(like, first.moved))
+        for sound in (True, False) if rule_rows.lenient else (True,):
+            rules = attrs.evolve(rule_rows, sound=sound)
+            while not bounds.deadline.passed:
+                also = partial(rules.add, concerned=frozenset(in_the_way))
+                choice = self._solve(edge, cloud, bounds, also, attempt.kept)
+                if choice is None:
+                    break
+                bounding = not (sound and rules.lenient)
+                attempt = Attempt(choice, self.kept(choice, anew=not sound), bounding)
+                yield attempt
+                more = set(map(like, attempt.moved))
+                if more <= in_the_way:
+                    break
+                in_the_way |= more
 
-        def choose(also: Also, begun: Kept) -> Choice | None:
-            return solve_with_rules(
-                edge,
-                cloud,
-                members,
-                self.batch.objective,
-                self.batch.fragmentation,
-                bounds,
-                self.batch.spread,
-                also,
-                begun,
-            )
-
-        def keep(choice: Choice, *, anew: bool) -> Kept:
-            return self.kept(choice, anew=anew)
-
-        rules = RuleRows.of(self.feasibility, edge, cloud)
-        like = self.feasibility.equivalence
-        return iterate_solved(first, rules, like, choose, keep, bounds.deadline)
+    def _solve(
+        self, edge: Packing, cloud: Packing, bounds: Bounds, also: Also, begun: Kept
+    ) -> Choice | None:
+        """Return the solver's choice, no worse than the start; None without an answer."""
+        batch = self.batch
+        members = list_demands(edge, batch.shares, batch.qos_targets, batch.objective)
+        made = build_programme(edge, cloud, members, batch.objective, also)
+        hint = complete_values(made, count_loads(edge, cloud, begun), bounds)
+        found = maximise_in_order(made.programme, made.goals, bounds.solver, bounds.deadline, hint)
+        if found.values is None:
+            return None
+        loads = found.values[made.loads]
+        on_edge, in_cloud = loads[: len(edge.nodes)], loads[len(edge.nodes) :]
+        chosen, others = split_by_pick(edge, made.picks(found.values))
+        parts = (edge, on_edge, chosen), (cloud, in_cloud, others)
+        if batch.spread is None:
+            at_edge, at_cloud = (packing.targets(of, pods) for packing, of, pods in parts)
+        else:
+            there = batch.spread.copy()
+            at_edge, at_cloud = (DealtTier.of(*part, there).targets for part in parts)
+        room = edge.room_after(on_edge)
+        fragmented = batch.fragmentation.costs(edge.axes, edge.allocatable, room)
+        proof = derive_proof(found.certificates)
+        told = tuple(c for c in found.certificates if c.goal in (PLACED, QOS) and not c.proven)
+        return Choice(at_edge, at_cloud, int(fragmented.sum()), proof, told)
 
     def merit(self, attempt: Attempt) -> tuple[object, ...]:
         """Sort key of attempts: soundness comes before QoS, unless time was too short."""

@@ -6,34 +6,21 @@ settling.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
 import attrs
 import numpy as np
 
-from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Pod, PodAffinityTerm, SpreadConstraint
 from kubedsm.model.node_index import MISSING, Codes, Ints, Mask, Positions
 from kubedsm.model.residents import Selection
-from kubedsm.objective.fragmentation import Fragmentation
-from kubedsm.objective.objective import Objective
-from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Packing
 from kubedsm.optimizer.placing.batch_mip import (
-    PLACED,
-    QOS,
-    Also,
     IntegerChoice,
-    build_programme,
-    derive_proof,
 )
-from kubedsm.optimizer.placing.decision import Choice, split_by_pick
-from kubedsm.optimizer.placing.replica_spreading import DealtTier
+from kubedsm.optimizer.placing.decision import Choice
 from kubedsm.optimizer.placing.rule_keeping import Kept
-from kubedsm.optimizer.placing.split import Demand
-from kubedsm.optimizer.programming.in_order import maximise_in_order
 from kubedsm.optimizer.programming.programme import UNBOUNDED, Rows
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.ports import ports_clash
@@ -313,76 +300,7 @@ class Attempt:
                 yield pod
 
 
-class Keep(Protocol):
-    def __call__(self, choice: Choice, *, anew: bool) -> Kept: ...
-
-
-def iterate_solved(
-    first: Attempt,
-    rule_rows: RuleRows,
-    like: Callable[[Pod], EquivalenceClass],
-    choose: Callable[[Also, Kept], Choice | None],
-    keep: Keep,
-    deadline: Deadline,
-) -> Iterator[Attempt]:
-    """Yield attempts with more and more rules as rows.
-
-    First with all constraints kept in the end; where kube-scheduler is more lenient, also with each
-    pod keeping its own as it comes. `choose` starts from what was kept before.
-    """
-    attempt = first
-    in_the_way = set(map(like, first.moved))
-    for sound in (True, False) if rule_rows.lenient else (True,):
-        rules = attrs.evolve(rule_rows, sound=sound)
-        while not deadline.passed:
-            concerned = frozenset(in_the_way)
-            choice = choose(partial(rules.add, concerned=concerned), attempt.kept)
-            if choice is None:
-                break
-            kept = keep(choice, anew=not sound)
-            attempt = Attempt(choice, kept, bounding=not (sound and rules.lenient))
-            yield attempt
-            more = set(map(like, attempt.moved))
-            if more <= in_the_way:
-                break
-            in_the_way |= more
-
-
-def solve_with_rules(
-    edge: Packing,
-    cloud: Packing,
-    members: Sequence[Demand],
-    objective: Objective,
-    fragmentation: Fragmentation,
-    bounds: Bounds,
-    spread: ReplicaSpread | None,
-    also: Also,
-    begun: Kept,
-) -> Choice | None:
-    """Return the solver's choice, no worse than the start; None without an answer."""
-    if bounds.solver is None:
-        return None
-    made = build_programme(edge, cloud, members, objective, also)
-    hint = _complete_values(made, _count_loads(edge, cloud, begun), bounds)
-    found = maximise_in_order(made.programme, made.goals, bounds.solver, bounds.deadline, hint)
-    if found.values is None:
-        return None
-    loads = found.values[made.loads]
-    on_edge, in_cloud = loads[: len(edge.nodes)], loads[len(edge.nodes) :]
-    chosen, others = split_by_pick(edge, made.picks(found.values))
-    parts = (edge, on_edge, chosen), (cloud, in_cloud, others)
-    if spread is None:
-        at_edge, at_cloud = (packing.targets(of, pods) for packing, of, pods in parts)
-    else:
-        there = spread.copy()
-        at_edge, at_cloud = (DealtTier.of(*part, there).targets for part in parts)
-    fragmented = fragmentation.costs(edge.axes, edge.allocatable, edge.room_after(on_edge))
-    proof = derive_proof(found.certificates)
-    told = tuple(c for c in found.certificates if c.goal in (PLACED, QOS) and not c.proven)
-    return Choice(at_edge, at_cloud, int(fragmented.sum()), proof, told)
-
-
-def _count_loads(edge: Packing, cloud: Packing, kept: Kept) -> Ints:
+def count_loads(edge: Packing, cloud: Packing, kept: Kept) -> Ints:
     """Return N x S of edge and cloud."""
     rows = {node.name: at for at, node in enumerate((*edge.nodes, *cloud.nodes))}
     kinds = {pod.uid: number for number, kind in enumerate(edge.kinds) for pod in kind.pods}
@@ -393,7 +311,7 @@ def _count_loads(edge: Packing, cloud: Packing, kept: Kept) -> Ints:
     return loads
 
 
-def _complete_values(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | None:
+def complete_values(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | None:
     """Return all values for these loads; None if the programme does not allow them."""
     upper = made.programme.upper.copy()
     if bounds.solver is None or (loads > upper[made.loads]).any():
