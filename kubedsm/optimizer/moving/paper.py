@@ -33,12 +33,26 @@ def suggest_paper(question: Question) -> Proposal:
     First the migrations within the edge that leave the least fragmentation, then as many of the
     chosen candidates as fit; of all these, what rules between pods allow.
     """
-    problem, plan = question.problem, paper_plan(question)
-    states = plan.decision.choices
-    if not plan.decision.chosen.any():
+    problem, gains, bounds = question.problem, question.gains, question.bounds
+    limits = question.limits
+    room, most = problem.to_fill(limits.headroom), limits.max_cloud_to_edge
+    candidates = cloud_to_edge_candidates(problem, gains, most, bounds.loads, room)
+    freeing = free_edge_as_needed(problem, gains, bounds.deadline)
+    decision = make_decision_with_migration(problem, candidates, freeing, gains)
+    states = decision.choices
+    if not decision.chosen.any():
         return Proposal(proven=False, states=states)
-    placed = _place_candidates(problem, plan.decision.chosen, plan.changes, question.bounds)
-    moves = pair_moves(problem, plan.changes + placed)
+    changes = np.zeros_like(problem.present)
+    for item, name in zip(
+        freeing.items[: decision.freed], freeing.nodes[: decision.freed], strict=True
+    ):
+        changes[problem.rows[name], item] -= 1
+    free, present = problem.free - changes @ problem.requests, problem.present + changes
+    reordered = reorder_edge(problem, free, present, limits.max_edge_reorder, bounds)
+    if reordered is not None:
+        changes += reordered
+    placed = _place_candidates(problem, decision.chosen, changes, bounds)
+    moves = pair_moves(problem, changes + placed)
     if isinstance(moves, Impasse) and problem.rules is not None:
         order, refused = drop_rejected(problem.rules.feasibility, moves.moves, problem.room)
         return Proposal(order.moves, proven=False, states=states, refused=refused)
@@ -55,40 +69,6 @@ class MigrationDecision:
     gain: int
     #: how many choices there were
     choices: int
-
-
-@attrs.frozen(eq=False)
-class PaperPlan:
-    decision: MigrationDecision
-    #: N x I: departures and moves within the edge, candidates aside
-    changes: Ints
-
-    @property
-    def moves(self) -> int:
-        """Number of migrations, those of the candidates included."""
-        return int(self.decision.chosen.sum() + np.maximum(-self.changes, 0).sum())
-
-
-def paper_plan(question: Question) -> PaperPlan:
-    """Return the decision of Algorithm 2 before the candidates get their nodes."""
-    problem, gains, bounds = question.problem, question.gains, question.bounds
-    most = question.limits.max_cloud_to_edge
-    room = problem.to_fill(question.limits.headroom)
-    candidates = cloud_to_edge_candidates(problem, gains, most, bounds.loads, room)
-    freeing = free_edge_as_needed(problem, gains, bounds.deadline)
-    decision = make_decision_with_migration(problem, candidates, freeing, gains)
-    index = {node.name: at for at, node in enumerate(problem.nodes)}
-    changes = np.zeros_like(problem.present)
-    for item, name in zip(
-        freeing.items[: decision.freed], freeing.nodes[: decision.freed], strict=True
-    ):
-        changes[index[name], item] -= 1
-    free, present = problem.free - changes @ problem.requests, problem.present + changes
-    if decision.chosen.any():
-        reordered = reorder_edge(problem, free, present, question.limits.max_edge_reorder, bounds)
-        if reordered is not None:
-            changes += reordered
-    return PaperPlan(decision, changes)
 
 
 def cloud_to_edge_candidates(
@@ -140,10 +120,9 @@ def _place_candidates(problem: EdgeProblem, chosen: Ints, changes: Ints, bounds:
         for pod in problem.items[index].outside[:number]
     }
     matched = match(pods, problem.nodes, room, problem.fragmentation, bounds)
-    index = {node.name: at for at, node in enumerate(problem.nodes)}
     placed = np.zeros_like(changes)
     for pod, name in matched.targets:
-        placed[index[name], pods[pod]] += 1
+        placed[problem.rows[name], pods[pod]] += 1
     return placed
 
 
