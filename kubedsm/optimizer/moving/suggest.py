@@ -18,7 +18,7 @@ from kubedsm.model.model import (
     shares_after,
 )
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation, Measure, axes_of, request_mix
+from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.gains import Gains, Worths
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
@@ -52,6 +52,7 @@ from kubedsm.optimizer.moving.within_tier import (
     balance_load,
     find_concentrated,
 )
+from kubedsm.optimizer.placing.batch import edge_fragmentation
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
 
@@ -111,7 +112,7 @@ def suggest(
     before = ClusterScore(
         quality(gains.shares, qos_targets, objective),
         gains.shares,
-        _fragmentation_of(snapshot, fragmentation),
+        edge_fragmentation(fragmentation, snapshot.in_turn(Tier.EDGE)),
     )
     exact = algorithm == "exact"
     if not exact:
@@ -120,7 +121,7 @@ def suggest(
     if wished.possible or limits.defragment:
         stays = reject_capped(snapshot, qos_targets, reason_to_stay)
         problem = EdgeProblem.of(snapshot, stays, fragmentation, bounds, spread=limits.spread)
-        worths = _benefits_of(problem, gains, limits, lasting)
+        worths = Worths(gains, lasting, problem.awaited) if limits.price else gains
         question = Question(problem, gains, worths, limits, bounds)
         found = _propose_moves(snapshot, question, before, stays, wished, exact=exact)
     if exact and limits.spread:
@@ -206,20 +207,6 @@ def _certify_moves(question: Question, found: Proposal, moves: Moves) -> Certifi
     proven = found.certificate.proven and value == found.certificate.bound
     status = Status.OPTIMAL if proven else Status.FEASIBLE
     return attrs.evolve(found.certificate, value=value, status=status)
-
-
-def _fragmentation_of(snapshot: Snapshot, fragmentation: Fragmentation) -> int:
-    """Return the fragmentation of all edge nodes."""
-    edge, axes = snapshot.in_turn(Tier.EDGE), axes_of(vector for vector, _ in fragmentation.mix)
-    return int(fragmentation.costs(axes, edge.allocatable(axes), edge.free(axes)).sum())
-
-
-def _benefits_of(
-    problem: EdgeProblem, gains: Gains, limits: SuggestLimits, lasting: Lasting
-) -> Gains:
-    if not limits.price:
-        return gains
-    return Worths(gains, lasting, problem.awaited)
 
 
 def _add_migration(

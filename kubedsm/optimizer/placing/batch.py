@@ -65,16 +65,8 @@ def place_alone(
     company = np.zeros(len(edge.index), dtype=np.int64)
     if spread is not None and spreads(pod):
         company = spread.by_node(pod.workload, edge.index)
-    axes = axes_of([pod.requests, *(vector for vector, _ in fragmentation.mix)])
-    size, room = edge.allocatable(axes), edge.free(axes)
-    waste = fragmentation.costs(axes, size, room)
-
-    def added(rows: Positions) -> Ints:
-        more = fragmentation.costs(axes, size[rows], room[rows] - row(pod.requests, axes))
-        more -= waste[rows]
-        return more
-
-    total, nowhere = int(waste.sum()), np.zeros_like(company)
+    added = _added_fragmentation(fragmentation, edge, pod.requests)
+    total, nowhere = edge_fragmentation(fragmentation, edge), np.zeros_like(company)
     chosen = choose_node(pod.requests, fits, edge, cloud, gain, added, company, nowhere)
     if chosen is None:
         return Choice((), (), total, Proof())
@@ -83,6 +75,12 @@ def place_alone(
     if node in edge.positions:
         return Choice(target, (), total + more, Proof())
     return Choice((), target, total, Proof())
+
+
+def edge_fragmentation(fragmentation: Fragmentation, edge: NodeRows) -> int:
+    """Return the fragmentation of these nodes together."""
+    axes = axes_of(vector for vector, _ in fragmentation.mix)
+    return int(fragmentation.costs(axes, edge.allocatable(axes), edge.free(axes)).sum())
 
 
 def choose_node(
@@ -405,7 +403,9 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
             edge,
             cloud,
             batch.gain_at_edge(pod.workload, settling.edge[pod.workload]),
-            (_added_fragmentation if measured else _room_left)(batch, edge, pod.requests),
+            _added_fragmentation(batch.fragmentation, edge, pod.requests)
+            if measured
+            else _room_left(edge),
             company,
             penalties if differing is None else differing,
         )
@@ -416,10 +416,9 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
 
 
 def _added_fragmentation(
-    batch: Batch, edge: NodeRows, requests: Resources
+    measure: Fragmentation, edge: NodeRows, requests: Resources
 ) -> Callable[[Positions], Ints]:
     """Return the fragmentation that such a pod adds to rows of the edge."""
-    measure = batch.fragmentation
     axes = axes_of([requests, *(vector for vector, _ in measure.mix)])
 
     def added(rows: Positions) -> Ints:
@@ -432,7 +431,7 @@ def _added_fragmentation(
     return added
 
 
-def _room_left(_: Batch, edge: NodeRows, __: Resources) -> Callable[[Positions], Ints]:
+def _room_left(edge: NodeRows) -> Callable[[Positions], Ints]:
     """Return the free share of these rows of the edge: the stand-in where mixes are large."""
     basic = ("cpu", "memory")
 
