@@ -325,12 +325,12 @@ class CloudHold:
         self._enough: list[Ints] = []
         self._too_many: list[Ints] = []
         self._vacated: dict[bytes, CloudHold] = {}
-        self._told = True
+        self._exact = True
 
     @property
     def certain(self) -> bool:
         """False if some test exceeded the exact-search limit."""
-        return self._told and all(hold.certain for hold in self._vacated.values())
+        return self._exact and all(hold.certain for hold in self._vacated.values())
 
     def takes(self, kind: int) -> bool:
         """Return whether one pod of the kind fits."""
@@ -363,17 +363,9 @@ class CloudHold:
             return self.packing.nothing()
         key = counts.tobytes()
         if key not in self._known:
-            spread = place_least_allocated(self.packing, counts)
-            complete = int(spread.sum()) == int(counts.sum())
-            self._known[key] = spread if complete else self._pack_exactly(counts)
+            room = CloudRoom.of(attrs.evolve(self.packing, counts=counts), self._bounds)
+            loads = room.place(counts)
+            complete = int(loads.sum()) == int(counts.sum())
+            self._exact = self._exact and (complete or room.exact)
+            self._known[key] = loads if complete else None
         return self._known[key]
-
-    def _pack_exactly(self, counts: Ints) -> Ints | None:
-        table = build_table(attrs.evolve(self.packing, counts=counts), None, self._bounds)
-        if table is None:
-            self._told = False
-            return None
-        whole = bool((table.limits == counts).all())
-        if not whole or int(table.costs()[tuple(counts.tolist())]) >= UNREACHABLE:
-            return None
-        return table.loads(counts)

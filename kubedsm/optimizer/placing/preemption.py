@@ -8,6 +8,7 @@ workload gains there. Capacity that comes free anyway makes preemption needless.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from functools import cached_property
 
 import attrs
 
@@ -69,13 +70,9 @@ class PreemptionSearch:
     budgets: Sequence[Budget] = ()
     #: ends the search over nodes
     deadline: Deadline = NO_DEADLINE
-    _on: dict[NodeName, list[Pod]] = attrs.field(init=False)
-    #: of the whole cluster, if there are rules between pods
-    _feasibility: Feasibility | None = attrs.field(init=False)
-    _gains_at_the_edge: bool = attrs.field(init=False)
 
-    @_on.default
-    def _pods_by_node(self) -> dict[NodeName, list[Pod]]:
+    @cached_property
+    def _on(self) -> dict[NodeName, list[Pod]]:
         on: dict[NodeName, list[Pod]] = {}
         for uid, name in self.snapshot.placed.items():
             pod = self.snapshot.pods.get(uid)
@@ -83,14 +80,15 @@ class PreemptionSearch:
                 on.setdefault(name, []).append(pod)
         return on
 
-    @_feasibility.default
-    def _of_the_cluster(self) -> Feasibility | None:
+    @cached_property
+    def _feasibility(self) -> Feasibility | None:
+        """Rules of the whole cluster; None without rules between pods."""
         pods = (self.pod, *(pod for pods in self._on.values() for pod in pods))
         concerned = any(speaks_of_others(pod.pod_class) for pod in pods)
         return Feasibility.of(self.snapshot) if concerned else None
 
-    @_gains_at_the_edge.default
-    def _gains(self) -> bool:
+    @cached_property
+    def _gains_at_the_edge(self) -> bool:
         if self.qos_targets is None:
             return False
         share = self.snapshot.shares().get(self.pod.workload, Share())
