@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubedsm.objective.fragmentation import SCALE, Ints
-from kubedsm.objective.gains import Gain, less_price, standing, worthwhile
+from kubedsm.objective.gains import Gain, standing, worthwhile
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
-from kubedsm.optimizer.matching.node_walk import Options, walk_nodes
+from kubedsm.optimizer.matching.node_walk import Options, Walk, walk_nodes
 from kubedsm.optimizer.matching.problem import group_equal_rows
 from kubedsm.optimizer.moving.edge_problem import (
     Changes,
@@ -204,6 +204,7 @@ class _Solved:
 
 @attrs.frozen(eq=False)
 class _Search:
+    question: Question
     problem: EdgeProblem
     limits: SuggestLimits
     bounds: Bounds
@@ -212,19 +213,13 @@ class _Search:
     gains: Ints
     #: X x L, benefits in the unit of the price
     worths: Ints
-    #: nano-units a move
-    price: int
     #: X: pending pods among the arrivals
     awaited: Ints
 
     def net(self, differences: Ints, moves: Ints) -> Ints:
-        """Return the net benefit of differences, given by index, after these migrations: T x L.
-
-        A pod's first node is no migration, and capacity for it is worth any price.
-        """
-        awaited = self.awaited[differences]
-        cost = self.price * (moves - awaited * (1 + self.limits.max_moves))
-        return less_price(self.worths[differences], cost)
+        """Return the net benefit of differences, given by index, after these migrations: T x L."""
+        worths, awaited = self.worths[differences], self.awaited[differences]
+        return self.question.net_benefits(worths, awaited, moves)
 
     def allowed(self, differences: Ints) -> Ints:
         """Return the most touches with which each difference, given by index, may be reached."""
@@ -240,36 +235,41 @@ class _Search:
         # To keep room free on the edge as a whole a pod may leave any node.
         return possible if self.limits.headroom else self.changes.drop_needless(possible)
 
-    def options(self, states: Ints, most: int) -> list[Options]:
-        """Return the options of each node on paths through these states, at a cost in touches.
+    def walk(self, targets: Ints, allowed: Ints, digits: Digits | None = None) -> tuple[Ints, Walk]:
+        """Return the states on paths to these targets within the allowed touches, and the paths.
+
+        digits: the cost is touches, then spread, then fragmentation; None: touches.
+        """
+        ceilings = _limit_touches(self, targets, allowed)
+        states = np.flatnonzero(ceilings >= self.changes.touched)
+        ceilings = ceilings[states]
+        if digits is not None:
+            ceilings = ceilings * digits.touch + digits.touch // 2
+        options = self._options(states, int(allowed.max()), digits)
+        walked = walk_nodes(self.changes.vectors[states], ceilings, options, self.bounds)
+        if walked is None:
+            raise TooManyError
+        return states, walked
+
+    def _options(self, states: Ints, most: int, digits: Digits | None) -> list[Options]:
+        """Return the options of each node on paths through these states.
 
         most: touches of the longest path. Options that no path can begin with are left out.
         """
-        touched, kept = self.changes.touched[states], self._considered_changes(states)
-        kept &= select_cheapest(np.where(kept, 0, UNREACHABLE), most - touched + 1)
-        return split_options(kept, self.changes.vectors[states], touched[kept.nonzero()[1]])
-
-    def options_by_spread(self, states: Ints, most: int, digits: Digits) -> list[Options]:
-        """Return the same options at a cost in touches, then spread, then fragmentation."""
         problem, vectors = self.problem, self.changes.vectors[states]
-        touched, kept = self.changes.touched[states], self._considered_changes(states)
+        touched = self.changes.touched[states]
+        kept = self.worthwhile[:, states] & (touched > 0)
         rows, which = kept.nonzero()
-        nodes = problem.changeable[rows]
-        added = problem.spread.added(nodes, vectors[which])
-        spread = np.sign(added) * (np.abs(added) // digits.pairs)
         costs = np.full(kept.shape, UNREACHABLE, dtype=np.int64)
-        costs[kept] = (
-            touched[which] * digits.touch
-            + spread * digits.spread
-            + added_fragmentation(problem, nodes, problem.free, vectors[which])
-        )
+        costs[kept] = touched[which]
+        if digits is not None:
+            nodes = problem.changeable[rows]
+            added = problem.spread.added(nodes, vectors[which])
+            spread = np.sign(added) * (np.abs(added) // digits.pairs)
+            fragmented = added_fragmentation(problem, nodes, problem.free, vectors[which])
+            costs[kept] = touched[which] * digits.touch + spread * digits.spread + fragmented
         kept &= select_cheapest(costs, most - touched + 1)
         return split_options(kept, vectors, costs[kept])
-
-    def _considered_changes(self, states: Ints) -> NDArray[np.bool_]:
-        """Return K x S: changes that are worth considering, the empty one aside."""
-        kept: NDArray[np.bool_] = self.worthwhile[:, states] & (self.changes.touched[states] > 0)
-        return kept
 
 
 def iterate_best_changes(question: Question) -> Iterator[Solution]:
@@ -319,21 +319,16 @@ def _prepare_search(question: Question) -> _Search:
     if vectors is None:
         raise TooManyError
     changes = Changes.of(vectors)
-    workloads = [item.workload for item in problem.items]
-    gains = question.gains.of_vectors(workloads, vectors)
-    worths = question.worths.of_vectors(workloads, vectors) if question.price else gains
-    waiting = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
-    awaited = np.clip(vectors, 0, waiting).sum(axis=1)
+    gains, worths, awaited = question.gain_arrays(vectors)
     # Asked first, since then there is mostly nothing more to ask.
     problem.cloud.holds(np.minimum(problem.cloud.packing.counts, most))
-    return _Search(problem, limits, bounds, changes, gains, worths, question.price, awaited)
+    return _Search(question, problem, limits, bounds, changes, gains, worths, awaited)
 
 
 def _list_candidates(search: _Search) -> tuple[Ints, Ints]:
     """Return differences, T, that may be feasible and pay, with upper bounds, T x L, in order."""
     problem, vectors = search.problem, search.changes.vectors
-    awaited = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
-    fetched = np.maximum(vectors - awaited, 0)
+    fetched = np.maximum(vectors - problem.waiting, 0)
     # Pending pods are new: the headroom is for them.
     brought = np.minimum(vectors, 0) + fetched
     room = np.maximum(problem.free, 0).sum(axis=0)
@@ -395,16 +390,7 @@ def _solve_batch(search: _Search, batch: Ints) -> list[_Solved]:
     """Return the differences of the batch that are reachable and pay, in any order."""
     touched = search.changes.touched
     allowed = search.allowed(batch)
-    ceilings = _limit_touches(search, batch, allowed)
-    states = np.flatnonzero(ceilings >= touched)
-    walked = walk_nodes(
-        search.changes.vectors[states],
-        ceilings[states],
-        search.options(states, int(allowed.max())),
-        search.bounds,
-    )
-    if walked is None:
-        raise TooManyError
+    states, walked = search.walk(batch, allowed)
     costs = np.full(len(touched), UNREACHABLE, dtype=np.int64)
     costs[states] = walked.costs
     reached = costs[batch] <= allowed
@@ -439,19 +425,9 @@ def _order_by_spread(search: _Search, alike: list[_Solved]) -> Iterator[Solution
     spent = np.array([each.spent for each in alike], dtype=np.int64)
     problem = search.problem
     digits = Digits.of(problem, search.limits)
-    scale = digits.touch
-    ceilings = _limit_touches(search, targets, spent)
-    states = np.flatnonzero(ceilings >= search.changes.touched)
-    walked = walk_nodes(
-        search.changes.vectors[states],
-        ceilings[states] * scale + scale // 2,
-        search.options_by_spread(states, int(spent.max()), digits),
-        search.bounds,
-    )
-    if walked is None:
-        raise TooManyError
+    states, walked = search.walk(targets, spent, digits)
     place = np.searchsorted(states, targets)
-    added = walked.costs[place] - spent * scale
+    added = walked.costs[place] - spent * digits.touch
     for at in np.lexsort((targets, added)).tolist():
         changes = np.zeros_like(problem.present)
         choices = walked.choices(int(place[at]))

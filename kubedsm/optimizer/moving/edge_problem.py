@@ -240,6 +240,11 @@ class EdgeProblem:
         return np.array([item.supply for item in self.items], dtype=np.int64)
 
     @cached_property
+    def waiting(self) -> Ints:
+        """I: stranded pods."""
+        return np.array([len(item.waiting) for item in self.items], dtype=np.int64)
+
+    @cached_property
     def changeable(self) -> Ints:
         """Indices of nodes that a pod may leave or come to."""
         changeable = self.present.any(axis=1)

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import Workload
-from kubedsm.objective.gains import LEAST_GAIN, Gains, less_price, worthwhile
+from kubedsm.objective.gains import LEAST_GAIN, Gains, worthwhile
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.best_changes import Solution
 from kubedsm.optimizer.moving.edge_problem import added_fragmentation, signed_row
@@ -62,7 +62,6 @@ class ChangesProgramme:
             ],
             dtype=np.int64,
         )
-        self._waiting = np.array([len(i.waiting) for i in problem.items], dtype=np.int64)
         #: K x I: how many come, and leave; NO_VARIABLE where none does
         self._come, self._leave = self._add_touches()
         #: 4 x I: within the edge; pending; from the cloud; to the cloud
@@ -177,8 +176,8 @@ class ChangesProgramme:
         rows, problem, limits = self._rows, self._problem, self._limits
         most = limits.max_moves
         inside = np.minimum(problem.staying, limits.max_edge_reorder)
-        fetched = np.minimum(problem.supply - self._waiting, limits.max_cloud_to_edge)
-        waited = np.minimum(self._waiting, most)
+        fetched = np.minimum(problem.supply - problem.waiting, limits.max_cloud_to_edge)
+        waited = np.minimum(problem.waiting, most)
         fetched = np.minimum(fetched, most)
         moved = rows.variables(np.stack((inside, waited, fetched, self._away)))
         for item in range(len(problem.items)):
@@ -371,13 +370,8 @@ def _make_solution(question: Question, changes: Ints) -> Solution | None:
     problem = question.problem
     difference = changes.sum(axis=0)
     moves = int(np.abs(changes).sum() + np.abs(difference).sum()) // 2
-    waiting = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
-    awaited = int(np.clip(difference, 0, waiting).sum())
-    cost = question.price * (moves - awaited * (1 + question.limits.max_moves))
-    workloads = [item.workload for item in problem.items]
-    gains = question.gains.of_vectors(workloads, difference[None])
-    worths = question.worths.of_vectors(workloads, difference[None])
-    net = less_price(worths, np.array([cost]))
+    gains, worths, awaited = question.gain_arrays(difference[None])
+    net = question.net_benefits(worths, awaited, np.array([moves]))
     if not (worthwhile(gains)[0] and worthwhile(net)[0]):
         return None
     nodes = np.flatnonzero(changes.any(axis=1))

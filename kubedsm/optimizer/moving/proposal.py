@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 import attrs
+import numpy as np
 
 from kubedsm.model.model import NodeName, Resources, Tier, Uid, Workload
-from kubedsm.objective.gains import Gain, Gains, net
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.objective.gains import Gain, Gains, less_price, net
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
@@ -52,6 +54,20 @@ class Question:
         """Return the price of the migrations; capacity for a pending pod is worth any price."""
         awaited = sum(move.source is None for move in moves)
         return self.price * (count_disruptions(moves) - awaited * self.limits.max_moves)
+
+    def gain_arrays(self, vectors: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return gains and benefits of differences, T x I, both T x L, and awaited arrivals, T."""
+        workloads = [item.workload for item in self.problem.items]
+        gains = self.gains.of_vectors(workloads, vectors)
+        worths = self.worths.of_vectors(workloads, vectors) if self.price else gains
+        return gains, worths, np.clip(vectors, 0, self.problem.waiting).sum(axis=1)
+
+    def net_benefits(self, worths: Ints, awaited: Ints, moves: Ints) -> Ints:
+        """Return the benefits less the price of these migrations, T x L.
+
+        A pod's first node is no migration, and capacity for it is worth any price.
+        """
+        return less_price(worths, self.price * (moves - awaited * (1 + self.limits.max_moves)))
 
     def net(self, moves: Moves) -> Gain:
         """Return the benefit of the migrations less their price."""
