@@ -59,7 +59,7 @@ class Filling:
     """Loads and free capacity of the nodes while pods are placed one by one."""
 
     def __init__(self, packing: Packing, loads: Ints | None = None) -> None:
-        """Start from these loads, or from an empty placement."""
+        """Start from the loads, or from an empty placement."""
         self.packing = packing
         self.loads = packing.nothing() if loads is None else loads.copy()
         self.room = packing.room_after(self.loads)
@@ -89,7 +89,7 @@ class BestFit(Filling):
     """Best fit: each pod goes to the fullest node of least penalty."""
 
     def place(self, kind: int) -> bool:
-        """Place one more pod of the kind; return False if none fits."""
+        """Place another pod of the kind; return False if none fits."""
         fits, penalties = self.fits[kind], self.packing.penalties[:, kind]
         if not fits.any():
             return False
@@ -144,7 +144,7 @@ class _EjectionSearch(Filling):
         self._size = np.array(kind_sizes(packing))
 
     def bring(self, kind: int, chain: int) -> bool:
-        """Place one more pod of the kind.
+        """Place another pod of the kind.
 
         Return False, with nothing changed, if that is impossible.
         """
@@ -188,7 +188,7 @@ class _EjectionSearch(Filling):
         return False
 
     def _drive_out(self, kind: int) -> bool:
-        """Place one more pod by leaving out a pod of a lesser turn."""
+        """Place another pod by leaving out a pod of a lesser turn."""
         for node, other in zip(*map(np.ndarray.tolist, self._in_the_way(kind)), strict=True):
             if self._turns[other] < self._turns[kind]:
                 self._exchange_pods(kind, other, node)
@@ -202,7 +202,7 @@ class _EjectionSearch(Filling):
         self.put(kind, node)
 
     def _in_the_way(self, kind: int, avoided: int = _NOWHERE) -> tuple[Ints, Ints]:
-        """Return the nodes that accept the pod without one pod of another kind, and these kinds.
+        """Return the nodes accepting the pod without one pod of another kind, and the kinds.
 
         The smallest displaced pods come first.
         """

@@ -53,13 +53,13 @@ class Bounds:
     #: distinct loads of all distinct nodes together
     loads: int = 50_000
     deadline: Deadline = NO_DEADLINE
-    #: solves what is above these limits; None: no solver
+    #: solves what is above the limits; None: no solver
     solver: Solver | None = None
 
 
 @attrs.frozen(eq=False)
 class MatchTable:
-    """Least cost of placing exactly these numbers of pods of each kind, for every vector.
+    """Least cost of placing exactly the numbers of pods of each kind, for every vector.
 
     `layers[i]` has the cost for the first i nodes with loads to be tried.
     """

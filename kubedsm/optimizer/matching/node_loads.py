@@ -83,7 +83,7 @@ def limit_loads(packing: Packing, digits: Digits) -> Ints:
     """Return N x S: most pods of each kind that are worth having on each node, as far as they fit.
 
     The other pods leave one of any n nodes empty. So no pod costs more, fragmentation aside, than
-    the first one on the n-th cheapest of the nodes that accept it.
+    the first one on the n-th cheapest of the nodes accepting it.
     """
     most = packing.fitting
     number, ladders = int(packing.counts.sum()), packing.ladders
@@ -141,7 +141,7 @@ def list_useful_loads(
 
 
 class _Groups(NamedTuple):
-    """Groups of nodes with equal costs of equal loads, and these loads in lexicographic order."""
+    """Groups of nodes with equal costs of equal loads, and the loads in lexicographic order."""
 
     #: N, the group of each node
     of_nodes: Ints
@@ -191,7 +191,7 @@ def _group_nodes(
 def _enumerate_loads(
     packing: Packing, nodes: Ints, most: Ints, most_loads: int
 ) -> tuple[Ints, Ints, Ints] | None:
-    """Return every load that fits: the index of its node, its counts, and the capacity it leaves.
+    """Return every fitting load: the index of its node, its counts, and the capacity it leaves.
 
     most: of each node. None if there are more than `most_loads`. Loads grow kind by kind out of the
     free capacity, so no sum of requests can overflow.
@@ -220,6 +220,6 @@ def place_values(sizes: Sequence[int]) -> Ints:
 
 
 def _concat_ranges(begins: Ints, lengths: Ints) -> Ints:
-    """Return the concatenated ranges that start at `begins` and have these lengths."""
+    """Return the concatenated ranges that start at `begins` and have the lengths."""
     before = lengths.cumsum() - lengths
     return np.arange(int(lengths.sum())) + np.repeat(begins - before, lengths)

@@ -5,6 +5,7 @@ cost. Only listed states are passed through; that is how callers prune. Vectors 
 mixed-radix code whose digits have room for every option.
 """
 
+import math
 from collections.abc import Sequence
 
 import attrs
@@ -12,6 +13,7 @@ import numpy as np
 
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
+from kubedsm.optimizer.matching.node_loads import place_values
 
 #: Largest lookup table of states; above, binary search.
 _TABLE = 2**22
@@ -38,13 +40,11 @@ class _Codes:
         extents = np.vstack((none, *(option.vectors for option in options)))
         low, high = extents.min(axis=0), extents.max(axis=0)
         self._origin = states.min(axis=0) + low
-        places, total = [], 1
-        for width in reversed((states.max(axis=0) + high - self._origin + 1).tolist()):
-            places.append(total)
-            total *= width
+        widths = (states.max(axis=0) + high - self._origin + 1).tolist()
+        total = math.prod(widths)
         # Codes must be distinct, hence within 64 bits.
         self.fit = total < _LARGEST_CODE
-        self.places = np.array(places[::-1] if self.fit else none, dtype=np.int64)
+        self.places = place_values(widths) if self.fit else none
         self.codes = (states - self._origin) @ self.places
         self._table: Ints | None = None
         if total <= _TABLE:
@@ -55,7 +55,7 @@ class _Codes:
             self._sorted = self.codes[self._order]
 
     def find(self, codes: Ints) -> Ints:
-        """Return the indices of the states with these codes; -1 for unknown codes."""
+        """Return the indices of the states with the codes; -1 for unknown codes."""
         if self._table is not None:
             return self._table[codes]
         at = np.minimum(np.searchsorted(self._sorted, codes), len(self._sorted) - 1)

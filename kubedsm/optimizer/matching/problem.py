@@ -23,7 +23,7 @@ from kubedsm.plugins.plugins import fitting_nodes
 
 @attrs.frozen(eq=False)
 class Ladders:
-    """Convex charges of N nodes for S kinds: no pod costs less than the one before.
+    """Convex charges of N nodes for S kinds: no pod costs less than the previous.
 
     Nodes that charge alike share one of the D ladders of P steps.
     """
@@ -41,24 +41,24 @@ class Ladders:
         return totals
 
     def of(self, nodes: Ints, loads: Ints) -> Ints:
-        """Return the charge of each of these loads, K x S, on its node."""
+        """Return the charge of each of the loads, K x S, on its node."""
         costs: Ints = self.totals[self.which[nodes], loads].sum(axis=1)
         return costs
 
     def least(self, kind: int, nodes: Ints, count: int) -> Ints:
-        """Return the least charges of 0, 1, ... count pods of a kind on these nodes."""
+        """Return the least charges of 0, 1, ... count pods of a kind on the nodes."""
         distinct, times = np.unique(self.which[nodes, kind], return_counts=True)
         return least_totals(self.steps[distinct], times, count)
 
     def greatest(self, counts: Iterable[int]) -> int:
-        """Return an upper bound on the charge for these numbers of pods."""
+        """Return an upper bound on the charge for the numbers of pods."""
         return sum(
             int(self.steps[:, count - 1].max(initial=0)) * count for count in counts if count
         )
 
 
 def least_totals(steps: Ints, times: Ints, count: int) -> Ints:
-    """Return the least charges of 0, 1, ... count pods on nodes with these ladders."""
+    """Return the least charges of 0, 1, ... count pods on nodes with the ladders."""
     steps = steps[:, :count]
     order = np.argsort(steps, axis=None, kind="stable")
     repeats = np.repeat(np.minimum(times, count), steps.shape[1])[order]
@@ -131,14 +131,21 @@ class Kind:
 def group_kinds(
     pods: Iterable[Pod], rows: NodeRows, ranks: Mapping[Uid, Rank] | None = None
 ) -> tuple[Kind, ...]:
-    """Return the kinds of these pods on these nodes, rules between pods aside."""
+    """Return the kinds of the pods on the nodes, rules between pods aside."""
     by_class: dict[tuple[PodClass, Rank], list[Pod]] = {}
     for pod in pods:
         by_class.setdefault((pod.pod_class, ranks[pod.uid] if ranks else NO_RANK), []).append(pod)
+    return merge_kinds(
+        (rows.mask & fitting_nodes(pod_class, rows.index, rows.room), rank, members)
+        for (pod_class, rank), members in by_class.items()
+    )
+
+
+def merge_kinds(classes: Iterable[tuple[Mask, Rank, Sequence[Pod]]]) -> tuple[Kind, ...]:
+    """Return the kinds of pods of the classes, each with its feasible nodes."""
     merged: dict[tuple[Resources, bytes, Rank], tuple[Mask, list[Pod]]] = {}
-    for (pod_class, of_class), members in by_class.items():
-        fitting = rows.mask & fitting_nodes(pod_class, rows.index, rows.room)
-        key = (pod_class.requests, fitting.tobytes(), of_class)
+    for fitting, rank, members in classes:
+        key = (members[0].requests, fitting.tobytes(), rank)
         merged.setdefault(key, (fitting, []))[1].extend(members)
     return sort_kinds(
         Kind(requests, tuple(sorted(members, key=serving_order)), fitting, of_kind)
@@ -194,7 +201,7 @@ class Packing:
         measured: Iterable[Resources] = (),
         ladders: Ladders | None = None,
     ) -> Self:
-        """Build the arrays; the kinds must be of the index of these rows.
+        """Build the arrays; the kinds must be of the index of the rows.
 
         measured: request vectors whose resources need a column too.
         """
@@ -256,7 +263,7 @@ class Packing:
         return tuple(worth[turn] for turn in turns) if total < _MOST_WORTH else None
 
     def only(self, kinds: Ints) -> Self:
-        """Return the problem restricted to these kinds."""
+        """Return the problem restricted to the kinds."""
         return attrs.evolve(
             self,
             kinds=tuple(self.kinds[kind] for kind in kinds.tolist()),

@@ -72,7 +72,7 @@ class Transport:
         return shares
 
     def _marginal_costs(self, shares: Ints, group: int) -> Ints:
-        """Return the cost of one more pod of the group in each place."""
+        """Return the cost of another pod of the group in each place."""
         if self.indifferent[group]:
             return np.zeros_like(shares[group])
         company: Ints = self.crowds[group] + shares[group] + self._count_in_zones(shares[group])

@@ -1,7 +1,7 @@
 """Exact suggester: best change of the edge by dynamic programming over difference vectors.
 
 R pods of an item leave edge nodes and C pods come. That makes max(R, C) migrations: min(R, C)
-within the edge, and the surplus from or to the cloud. A pod that comes or leaves is a touch, so the
+within the edge, and the surplus from or to the cloud. An arrival or departure is a touch, so the
 number of migrations is half of (touches + |C - R|) summed over items, and QoS depends on C - R
 only. One DP over the nodes, with a state for each vector of differences and the fewest touches as
 cost, knows the optimum: greatest net benefit, then fewest migrations, then (by a second DP) least
@@ -155,7 +155,7 @@ def bound_gain(question: Question) -> tuple[int, int]:
     )
 
 
-#: Differences that are tried at once; the last batch takes the rest.
+#: Differences tried at once; the last batch takes the rest.
 _BATCHES = (6, 48, 384)
 #: Vector comparisons in the time of one DP step.
 _DISTANCES_A_STEP = 50
@@ -169,9 +169,9 @@ class TooManyError(Exception):
 
 @attrs.frozen(eq=False)
 class Solution:
-    #: N x I
     """One change of the edge."""
 
+    #: N x I
     changes: Ints
     #: net benefit, migrations, added spread and fragmentation, lexicographically
     net: Gain
@@ -217,7 +217,7 @@ class _Search:
     awaited: Ints
 
     def net(self, differences: Ints, moves: Ints) -> Ints:
-        """Return the net benefit of differences, given by index, after these migrations: T x L."""
+        """Return the net benefit of differences, given by index, after the migrations: T x L."""
         worths, awaited = self.worths[differences], self.awaited[differences]
         return self.question.net_benefits(worths, awaited, moves)
 
@@ -236,7 +236,7 @@ class _Search:
         return possible if self.limits.headroom else self.changes.drop_needless(possible)
 
     def walk(self, targets: Ints, allowed: Ints, digits: Digits | None = None) -> tuple[Ints, Walk]:
-        """Return the states on paths to these targets within the allowed touches, and the paths.
+        """Return the states on paths to the targets within the allowed touches, and the paths.
 
         digits: the cost is touches, then spread, then fragmentation; None: touches.
         """
@@ -252,7 +252,7 @@ class _Search:
         return states, walked
 
     def _options(self, states: Ints, most: int, digits: Digits | None) -> list[Options]:
-        """Return the options of each node on paths through these states.
+        """Return the options of each node on paths through the states.
 
         most: touches of the longest path. Options that no path can begin with are left out.
         """
@@ -354,7 +354,7 @@ def _list_candidates(search: _Search) -> tuple[Ints, Ints]:
 
 
 def _cloud_may_hold(question: Question, difference: Ints) -> bool:
-    """Return whether the cloud may hold the pods that leave the edge, an optimistic test.
+    """Return whether the cloud may hold the pods leaving the edge, an optimistic test.
 
     Pods that leave the cloud may free the capacity, whichever they are.
     """

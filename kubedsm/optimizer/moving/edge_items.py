@@ -5,7 +5,7 @@ pods, and pairs of pods that can never share a node; `move_order` checks complet
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from types import MappingProxyType
@@ -31,7 +31,13 @@ from kubedsm.model.model import (
 from kubedsm.model.node_index import Mask, NodeRows, Room
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import axes_of, canonical
-from kubedsm.optimizer.matching.problem import UNLIMITED, Kind, group_kinds, sort_kinds
+from kubedsm.optimizer.matching.problem import (
+    NO_RANK,
+    UNLIMITED,
+    Kind,
+    group_kinds,
+    merge_kinds,
+)
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 from kubedsm.plugins.plugins import fitting_nodes, open_nodes
@@ -152,7 +158,7 @@ def _exclusive_rules(pod: Pod) -> SchedulingRules:
 
 
 def _with_rules(pod: Pod, rules: SchedulingRules) -> Pod:
-    """Return the pod without requests and with only these rules."""
+    """Return the pod without requests and with only the rules."""
     return attrs.evolve(pod, pod_class=PodClass(Resources(), rules))
 
 
@@ -212,7 +218,13 @@ class EdgePods:
             return pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
 
         if rules is not None:
-            groups = _split_groups(groups.values(), alike)
+            split: dict[tuple[Workload, Alike], Group] = {}
+            for group in groups.values():
+                for pod in group.here:
+                    split.setdefault((pod.workload, alike(pod)), Group()).here.append(pod)
+                for pod in group.outside:
+                    split.setdefault((pod.workload, alike(pod)), Group()).outside.append(pod)
+            groups = split
         for pod in _list_stranded(snapshot, others, rules):
             groups.setdefault((pod.workload, alike(pod)), Group()).waiting.append(pod)
         return cls(groups, others, rules)
@@ -223,20 +235,19 @@ class EdgePods:
         return {alike: group.one for (_, alike), group in self.groups.items()}
 
     def kinds_on(self, rows: NodeRows) -> tuple[tuple[Kind, ...], Mapping[Alike, int]]:
-        """Return the kinds of these pods on the nodes, and the kind of each equivalence class.
+        """Return the kinds of the pods on the nodes, and the kind of each equivalence class.
 
-        Capacity of movable pods on these nodes counts as free. A kind names only some of its pods.
+        Capacity of movable pods on the nodes counts as free. A kind names only some of its pods.
         """
-        emptied, pods = (
-            attrs.evolve(rows, room=self._free_after_leaving(rows)),
-            self.one_of.values(),
-        )
-        rules = self.rules
-        found = (
-            group_kinds(pods, emptied)
-            if rules is None
-            else _kinds_under_rules(pods, emptied, rules)
-        )
+        emptied = attrs.evolve(rows, room=self._free_after_leaving(rows))
+        pods, rules = self.one_of.values(), self.rules
+        if rules is None:
+            found = group_kinds(pods, emptied)
+        else:
+            open_to = ((emptied.mask & rules.open_to(pod), pod) for pod in pods)
+            found = merge_kinds(
+                (mask & ~emptied.room.short(pod.requests), NO_RANK, [pod]) for mask, pod in open_to
+            )
         kind_of = {pod.uid: at for at, kind in enumerate(found) for pod in kind.pods}
         return found, {alike: kind_of[pod.uid] for alike, pod in self.one_of.items()}
 
@@ -257,23 +268,10 @@ class EdgePods:
         return Room(rows.index, {}, columns)
 
 
-def _split_groups(
-    groups: Iterable[Group], alike: Callable[[Pod], Alike]
-) -> dict[tuple[Workload, Alike], Group]:
-    """Split groups by equivalence class."""
-    found: dict[tuple[Workload, Alike], Group] = {}
-    for group in groups:
-        for pod in group.here:
-            found.setdefault((pod.workload, alike(pod)), Group()).here.append(pod)
-        for pod in group.outside:
-            found.setdefault((pod.workload, alike(pod)), Group()).outside.append(pod)
-    return found
-
-
 def _list_stranded(
     snapshot: Snapshot, pods: Iterable[Pod], rules: EdgeRules | None
 ) -> Iterable[Pod]:
-    """Yield our pending pods that fit on no node; other pending pods only await their turn.
+    """Yield our pending pods fitting on no node; other pending pods only await their turn.
 
     Pods larger than any node are left out.
     """
@@ -292,19 +290,6 @@ def _list_stranded(
             yield pod
 
 
-def _kinds_under_rules(pods: Iterable[Pod], rows: NodeRows, rules: EdgeRules) -> tuple[Kind, ...]:
-    """Return what `problem.kinds` does, restricted to nodes that rules between pods leave open."""
-    merged: dict[tuple[Resources, bytes], tuple[Mask, list[Pod]]] = {}
-    for pod in pods:
-        open_to = rows.mask & rules.open_to(pod)
-        fitting = open_to & ~rows.room.short(pod.requests)
-        merged.setdefault((pod.requests, fitting.tobytes()), (fitting, []))[1].append(pod)
-    return sort_kinds(
-        Kind(requests, tuple(members), fitting)
-        for (requests, _), (fitting, members) in merged.items()
-    )
-
-
 def leaving_turn(pod: Pod) -> tuple[float, str, str]:
     """Sort key of pods of an item: the youngest, with the least work done, moves first."""
     return -pod.created, pod.namespace, pod.name
@@ -316,7 +301,7 @@ class Item:
 
     workload: Workload
     requests: Resources
-    #: N: edge nodes that accept the pod, capacity aside
+    #: N: edge nodes accepting the pod, capacity aside
     open_to: Mask
     #: kind of `CloudHold`; None: no cloud node has room
     cloud_kind: int | None
@@ -327,7 +312,7 @@ class Item:
     away: int = UNLIMITED
     #: pods excluded from migration
     kept: frozenset[Uid] = frozenset()
-    #: cloud pods that come first
+    #: cloud pods coming first
     first: tuple[Pod, ...] = ()
 
     @cached_property
@@ -365,20 +350,18 @@ class Item:
     @property
     def supply(self) -> int:
         """Number of pods that may come to the edge."""
-        kept = sum(p.uid in self.kept for g in self.groups for p in g.outside) if self.kept else 0
-        return sum(len(g.outside) + len(g.waiting) for g in self.groups) - kept
+        return len(self._outside) + sum(len(group.waiting) for group in self.groups)
 
     @property
     def leavers(self) -> int:
         """Number of pods that may leave the edge."""
-        kept = sum(p.uid in self.kept for g in self.groups for p in g.here) if self.kept else 0
-        return sum(len(group.here) for group in self.groups) - kept
+        return len(self._here)
 
-    @property
+    @cached_property
     def _here(self) -> list[Pod]:
         return [p for group in self.groups for p in group.here if p.uid not in self.kept]
 
-    @property
+    @cached_property
     def _outside(self) -> list[Pod]:
         return [p for group in self.groups for p in group.outside if p.uid not in self.kept]
 

@@ -29,6 +29,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of
 from kubedsm.objective.replica_spread import spreads
 from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.matching.node_loads import place_values
 from kubedsm.optimizer.matching.node_walk import Options
 from kubedsm.optimizer.matching.problem import UNLIMITED, Packing
 from kubedsm.optimizer.moving.edge_items import Clash, EdgePods, EdgeRules, Item, group_items
@@ -56,7 +57,7 @@ class EdgeSpread:
     matters: bool
 
     def only(self, items: Sequence[int]) -> "EdgeSpread":
-        """Return the spread restricted to these items."""
+        """Return the spread restricted to the items."""
         return attrs.evolve(self, items=tuple(self.items[item] for item in items))
 
     @cached_property
@@ -316,7 +317,7 @@ class EdgeProblem:
         return int((after - before).sum())
 
     def cloud_room(self, pods: Iterable[Pod]) -> Ints:
-        """Return the capacity that these pods hold in the cloud, as rows of its packing."""
+        """Return the capacity that the pods hold in the cloud, as rows of its packing."""
         packing = self.cloud.packing
         at = {node.name: index for index, node in enumerate(packing.nodes)}
         room = np.zeros_like(packing.free)
@@ -373,7 +374,7 @@ class Changes:
     @classmethod
     def of(cls, vectors: Ints) -> "Changes":
         width = vectors.max(axis=0) - vectors.min(axis=0) + 1
-        places = np.array([int(np.prod(width[i + 1 :])) for i in range(len(width))], dtype=np.int64)
+        places = place_values(width.tolist())
         codes = (vectors - vectors.min(axis=0)) @ places  # sorted, since the vectors are
         relieved = np.full(vectors.shape, -1, dtype=np.int64)
         for item in range(vectors.shape[1]):

@@ -142,7 +142,7 @@ def _list_subsets(question: Question) -> Iterator[list[Workload]]:
 
 
 def _solve_subset(question: Question, workloads: Collection[Workload]) -> Proposal:
-    """Return the best result for these workloads; with fewer migrations above the limit."""
+    """Return the best result for the workloads; with fewer migrations above the limit."""
     problem = question.problem.only(workloads)
     most = question.limits.max_moves
     while most and not question.bounds.deadline.passed:
@@ -260,7 +260,7 @@ def _simplify_question(question: Question, *, waited: bool) -> Question | None:
 
 
 def _fits_cloud_now(problem: EdgeProblem, solution: Solution) -> bool:
-    """Return whether the cloud has capacity now for the pods that leave the edge."""
+    """Return whether the cloud has capacity now for the pods leaving the edge."""
     counts = problem.cloud_counts(np.maximum(-solution.changes.sum(axis=0), 0))
     return counts is not None and problem.cloud.holds(counts)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cached_property
+from functools import cached_property, reduce
 
 import attrs
 
@@ -24,8 +24,8 @@ from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.migration_graph import Order, group_migrations
 from kubedsm.optimizer.moving.movable import Movable
-from kubedsm.optimizer.moving.move_order import Impasse
-from kubedsm.optimizer.moving.proposal import Question
+from kubedsm.optimizer.moving.move_order import carry_out
+from kubedsm.optimizer.moving.proposal import Proposal, Question
 from kubedsm.optimizer.moving.suggestion import (
     Cause,
     Move,
@@ -154,18 +154,13 @@ class Outcome:
     """Result of a suggestion."""
 
     snapshot: Snapshot
-    problem: EdgeProblem
-    #: gains in the unit of the price
-    worths: Gains
+    question: Question
+    found: Proposal
     taken: Taken
-    limits: SuggestLimits
     #: whether max_moves was a limit
     counted: bool
-    proven: bool
     #: free room once the moves are carried out
     free: Mapping[NodeName, Resources]
-    #: migrations that rules between pods reject
-    refused: tuple[Impasse, ...] = ()
     _rejections: dict[PodClass, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
 
     def rejections(self, pod_class: PodClass) -> Mapping[NodeName, Rejection]:
@@ -177,16 +172,15 @@ class Outcome:
             self._rejections[pod_class] = rejections(pod_class, index, after)
         return self._rejections[pod_class]
 
+    @property
+    def problem(self) -> EdgeProblem:
+        return self.question.problem
+
     @cached_property
     def rules_after(self) -> Feasibility | None:
         """Rules after the migrations; None without rules between pods."""
-        if self.problem.rules is None:
-            return None
-        after = self.problem.rules.feasibility
-        for move in self.taken.moves:
-            gone = after if move.source is None else after.without_pod(move.pod.uid)
-            after = gone.with_pod(move.pod, move.target)
-        return after
+        rules = self.problem.rules
+        return None if rules is None else reduce(carry_out, self.taken.moves, rules.feasibility)
 
 
 def explain_rest(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTaken, ...]:
@@ -197,7 +191,7 @@ def explain_rest(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotT
     taken = outcome.taken
     dropped = [NotTaken(m.pod, reason) for group, reason in taken.left for m in group]
     named = {move.pod.uid for move in taken.moves} | {pod.uid for pod, _ in dropped}
-    for impasse in outcome.refused:
+    for impasse in outcome.found.refused:
         pod = impasse.move.pod
         if pod.uid not in named:
             named.add(pod.uid)
@@ -211,7 +205,7 @@ def explain_rest(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotT
         first: dict[tuple[Workload, PodClass, Reason | None], Pod] = {}
         for pod in sorted(alike, key=leaving_turn):
             said = movable(pod) if pod.uid in held else None
-            if said is None and is_capped(outcome.worths.qos_targets, pod.workload):
+            if said is None and is_capped(outcome.question.worths.qos_targets, pod.workload):
                 said = Cause.EDGE_SLOWER.of()
             first.setdefault((pod.workload, pod.pod_class, said), pod)
         ranked = sorted(first.items(), key=lambda entry: str(entry[1]))[:left]
@@ -282,7 +276,8 @@ def _explain_always(
 def _explain_now(
     outcome: Outcome, pod: Pod, refused: Sequence[Rejection], rules: AbstractSet[str], words: str
 ) -> Reason:
-    nodes, limits, moves = outcome.problem.nodes, outcome.limits, outcome.taken.moves
+    nodes, limits = outcome.problem.nodes, outcome.question.limits
+    moves = outcome.taken.moves
     price = limits.price if pod.node_name is not None else 0.0
     if price:
         worth = _benefit_of_pod(outcome, pod.workload)
@@ -306,9 +301,9 @@ def _explain_now(
 
 
 def _benefit_of_pod(outcome: Outcome, workload: Workload) -> float:
-    """Return the benefit of one more pod of the workload on the edge, in pod-seconds."""
+    """Return the benefit of another pod of the workload on the edge, in pod-seconds."""
     done = count_edge_changes(outcome.taken.moves).get(workload, 0)
-    of_workload = outcome.worths.of_workload
+    of_workload = outcome.question.worths.of_workload
     return (of_workload(workload, done + 1) - of_workload(workload, done)) / NANO
 
 
@@ -317,7 +312,7 @@ def _not_picked(outcome: Outcome, pod: Pod) -> Reason:
         return Cause.ROOM_ANYWAY.of()
     if not outcome.counted:
         return Cause.NOT_PICKED.of()
-    return (Cause.WORTH_NOTHING if outcome.proven else Cause.NOT_FOUND).of()
+    return (Cause.WORTH_NOTHING if outcome.found.proven else Cause.NOT_FOUND).of()
 
 
 def _list_rejections(outcome: Outcome, pod: Pod) -> list[Rejection]:

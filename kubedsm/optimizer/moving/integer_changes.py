@@ -1,7 +1,7 @@
 """Best change of the edge as an integer programme, for the solver above the exact-search limit.
 
-Variables count, for each item, the pods that come to and leave each node. QoS gained by a workload
-is a sum of steps, one for each further pod on the edge, each after the one before, so any function
+Variables count, for each item, the pods coming to and leaving each node. QoS gained by a workload
+is a sum of steps, one for each further pod on the edge, each after the previous, so any function
 of the difference can be stated. Pods to the cloud have a place there, in free capacity or capacity
 that pods leave. Migration cycles and rules between pods, clashes aside, are checked afterwards.
 """
@@ -145,7 +145,7 @@ class ChangesProgramme:
         return np.array(kept, dtype=np.int64)
 
     def _add_touches(self) -> tuple[Ints, Ints]:
-        """Return variables, K x I, for pods that come to and that leave each node."""
+        """Return variables, K x I, for pods coming to and leaving each node."""
         problem, limits, at = self._problem, self._limits, self._nodes
         present = np.minimum(problem.present[at], limits.max_moves)
         inside = np.minimum(problem.staying - present, limits.max_edge_reorder)
@@ -273,7 +273,7 @@ class ChangesProgramme:
                     rows.add(taken, left, most=max(room, 0))
 
     def _add_vacated(self) -> list[tuple[int, int, Ints]]:
-        """Return cloud nodes, variables for pods that leave them, and the capacity of a pod."""
+        """Return cloud nodes, variables for pods leaving them, and the capacity of a pod."""
         problem, rows = self._problem, self._rows
         packing = problem.cloud.packing
         at = {node.name: index for index, node in enumerate(packing.nodes)}

@@ -38,7 +38,7 @@ Needs = dict[Uid, frozenset[Uid]]
 FindStopover = Callable[[Move], NodeName | None]
 
 _NONE: frozenset[Uid] = frozenset()
-#: Sets of migrations that are tried as stopovers.
+#: Sets of migrations tried as stopovers.
 _CHOICES = 512
 #: Stopovers of one packing plan.
 _STOPOVERS = 8

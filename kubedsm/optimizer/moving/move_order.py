@@ -68,7 +68,7 @@ def order_migrations(
     for move in moves:
         if move.target in room:
             room[move.target] -= move.pod.requests
-    found = next(_parked(feasibility, moves, needs, room), None)
+    found = next(_park_cyclic(feasibility, moves, needs, room), None)
     if found is None:
         stuck = next(move for move in moves if move.pod.uid not in list_startable(needs))
         return Impasse(stuck, _STUCK, (), moves)
@@ -83,7 +83,7 @@ def order_migrations(
     # Nobody may count on it that the pods which wait will really come: they come last.
     done = (*(m for m in done if m.source is not None), *(m for m in done if m.source is None))
     number = sum(move.source is not None for move in done)
-    states = list(accumulate(done, _carry_out, initial=start))
+    states = list(accumulate(done, carry_out, initial=start))
     for end in (number, len(done)):
         if _is_upset(states[end], done, before):
             return _find_breach(states[: end + 1], done, before, moves)
@@ -121,7 +121,7 @@ def _find_mended(
             yield one.pod.uid, other.pod.uid
 
 
-def _parked(
+def _park_cyclic(
     feasibility: Feasibility,
     moves: Moves,
     needs: Needs,
@@ -145,7 +145,7 @@ def _parked(
 def choose_stopover(
     feasibility: Feasibility, pod: Pod, room: Mapping[NodeName, Resources]
 ) -> NodeName | None:
-    """Return the roomiest cloud node that accepts the pod; room: of the cloud."""
+    """Return the roomiest cloud node accepting the pod; room: of the cloud."""
     taking = set(feasibility.feasible(pod)) & room.keys()
     fitting = [name for name in taking if not shortages(pod.requests, room[name])]
     return min(fitting, key=lambda name: (-room[name].cpu, name), default=None)
@@ -227,7 +227,7 @@ class _Search:
         return None
 
     def _spare_cloud(self, move: Move, done: Iterable[Move]) -> dict[NodeName, Resources]:
-        """Return the cloud's capacity next to all pods that go there but this one."""
+        """Return the cloud's capacity next to all pods going there but this one."""
         room = dict(self._room)
         room[move.target] += move.pod.requests
         for other in done:
@@ -247,9 +247,7 @@ def _find_waits(start: Feasibility, done: Sequence[Move]) -> Needs:
     A migration that every state accepts, with all old pods or without any, waits for none.
     """
     moves = [move for move in done if move.source is not None]
-    states = [start]
-    for move in moves:
-        states.append(_move_pod(states[-1], move, move.target))
+    states = list(accumulate(moves, carry_out, initial=start))
     crowded = deserted = states[-1]
     for move in moves:
         crowded = _double_pod(crowded, move, move.source)
@@ -279,24 +277,18 @@ def _find_related(
     state: at its start, without the pod. All of them if single ones cannot be blamed.
     """
     move, before, after = moves[at], moves[:at], moves[at + 1 :]
-    earlier = [
+    elsewhere = [(m, m.source) for m in before] + [(m, m.target) for m in after]
+    related = [
         other
-        for other in before
-        if not _is_accepted(_move_pod(state, other, other.source), move)
-        or not _is_accepted(_double_pod(state, other, other.source), move)
+        for other, node in elsewhere
+        if not _is_accepted(_move_pod(state, other, node), move)
+        or not _is_accepted(_double_pod(state, other, node), move)
     ]
-    later = [
-        other
-        for other in after
-        if not _is_accepted(_move_pod(state, other, other.target), move)
-        or not _is_accepted(_double_pod(state, other, other.target), move)
-    ]
-    for other in before:
-        state = state if other in earlier else _move_pod(state, other, other.source)
-    for other in after:
-        state = state if other in later else _move_pod(state, other, other.target)
-    if not (earlier or later) or not _is_accepted(state, move):
-        earlier, later = list(before), list(after)
+    for other, node in elsewhere:
+        state = state if other in related else _move_pod(state, other, node)
+    if not related or not _is_accepted(state, move):
+        related = [*before, *after]
+    earlier, later = ([m for m in some if m in related] for some in (before, after))
     return _uids_of(earlier), _uids_of(later)
 
 
@@ -305,7 +297,8 @@ def _is_accepted(state: Feasibility, move: Move) -> bool:
     return state.rejection(taking_no_room(move.pod), move.target) is None
 
 
-def _carry_out(state: Feasibility, move: Move) -> Feasibility:
+def carry_out(state: Feasibility, move: Move) -> Feasibility:
+    """Return the state after the migration."""
     gone = state if move.source is None else state.without_pod(move.pod.uid)
     return gone.with_pod(move.pod, move.target)
 

@@ -82,9 +82,9 @@ def _assign_places(
 def place_in_cloud(
     problem: EdgeProblem, pods: Sequence[Pod], vacating: Iterable[Move] = ()
 ) -> dict[Pod, NodeName] | None:
-    """Return cloud nodes for these pods together; None if they do not fit.
+    """Return cloud nodes for the pods together; None if they do not fit.
 
-    Free capacity is tried first, then capacity that these migrations leave.
+    Free capacity is tried first, then capacity that the migrations leave.
     """
     packing = problem.cloud.packing
     here = ((item, pod) for item in problem.items for on in item.here.values() for pod in on)
@@ -156,7 +156,7 @@ _RULED_WAYS = 3
 def pair_moves(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
     """Return the migrations with the fewest stopovers, or the impasse of rules between pods.
 
-    None if the cloud cannot hold the pods that go or stop over there.
+    None if the cloud cannot hold the pods going or stopping over there.
     """
     if problem.rules is not None:
         ways = islice(iterate_transfers(problem, changes), _RULED_WAYS)

@@ -1,6 +1,6 @@
 """Suggester of the KubeDSM paper under its names: Algorithms 2, 3, 5 and 6. Kept for comparison.
 
-Candidates are cloud pods that fit into the free capacity of the edge in sum; so no pod ever has to
+Candidates are cloud pods fitting into the free capacity of the edge in sum; so no pod ever has to
 leave for them, and the exact form finds more. (Algorithm 4, the choice of candidates, is
 `cloud_to_edge_candidates`; Algorithm 8 is `match`.)
 """

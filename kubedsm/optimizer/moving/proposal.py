@@ -63,7 +63,7 @@ class Question:
         return gains, worths, np.clip(vectors, 0, self.problem.waiting).sum(axis=1)
 
     def net_benefits(self, worths: Ints, awaited: Ints, moves: Ints) -> Ints:
-        """Return the benefits less the price of these migrations, T x L.
+        """Return the benefits less the price of the migrations, T x L.
 
         A pod's first node is no migration, and capacity for it is worth any price.
         """
@@ -92,7 +92,7 @@ def drop_rejected(
 ) -> tuple[Order, tuple[Impasse, ...]]:
     """Return the migrations that rules between pods allow, and the impasses of the others.
 
-    A rejected pod from the cloud is sent to another edge node that accepts it now.
+    A rejected pod from the cloud is sent to another edge node accepting it now.
     """
     refused: list[Impasse] = []
     others: dict[Uid, list[NodeName]] = {}

@@ -56,16 +56,6 @@ from kubedsm.optimizer.placing.batch import edge_fragmentation
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
 
-__all__ = [
-    "ClusterScore",
-    "Move",
-    "MoveKind",
-    "NotTaken",
-    "SuggestLimits",
-    "Suggestion",
-    "suggest",
-]
-
 #: Exact-search limit of a suggestion: a few tenths of a second.
 SUGGEST_BOUNDS = Bounds(states=2_000_000, steps=20_000_000, loads=40_000)
 
@@ -165,22 +155,12 @@ def _propose_moves(
     exact: bool,
 ) -> Suggestion:
     """Return the migrations that pay; wished: gains without caps of slower edges."""
-    problem, gains, limits = question.problem, question.gains, question.limits
+    problem, gains = question.problem, question.gains
     found = suggest_exact(question) if exact else suggest_paper(question)
     taken = _select_groups(snapshot, question, found.moves)
     moves = taken.moves
     free = _free_after(snapshot.free, moves)
-    outcome = Outcome(
-        snapshot,
-        problem,
-        question.worths,
-        taken,
-        limits,
-        exact,
-        found.proven,
-        free,
-        found.refused,
-    )
+    outcome = Outcome(snapshot, question, found, taken, exact, free)
     return Suggestion(
         before=before,
         after=ClusterScore(
@@ -236,22 +216,16 @@ def _select_groups(snapshot: Snapshot, question: Question, moves: Moves) -> Take
         return frozenset(find_concentrated(snapshot, moved) if limits.spread else ())
 
     def take(moves: Moves) -> Taken:
-        if problem.rules is None:
-            order = Order(moves, find_needs(moves, free))
-            return select_groups(
-                order,
-                question,
-                problem.fragmentation_added,
-                at_risk_after,
-                together=_exceeds_headroom(problem, limits, moves),
-            )
-        order, refused = drop_rejected(problem.rules.feasibility, moves, free)
+        if problem.rules is not None:
+            order, refused = drop_rejected(problem.rules.feasibility, moves, free)
+        else:
+            order, refused = Order(moves, find_needs(moves, free)), ()
         together = _exceeds_headroom(problem, limits, order.moves)
         taken = select_groups(
             order, question, problem.fragmentation_added, at_risk_after, together=together
         )
         left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
-        if taken.left and taken.groups:
+        if problem.rules is not None and taken.left and taken.groups:
             # Rules may allow some of these only together with dropped migrations.
             taken = take(tuple(taken.moves))
             left += taken.left

@@ -93,7 +93,7 @@ class Leg:
 
 
 def first_leg(move: Move) -> str:
-    """Return the name of the leg that leaves the source."""
+    """Return the name of the leg leaving the source."""
     return str(move.pod) if move.stopover is None else f"{move.pod}-out"
 
 
@@ -132,7 +132,7 @@ def count_legs(moves: Collection[Move]) -> int:
 
 
 def count_migrations(moves: Iterable[Move]) -> int:
-    """Return how many of these pods run already: pods that get their first node do not count."""
+    """Return how many of the pods run already: pods that get their first node do not count."""
     return sum(move.source is not None for move in moves)
 
 
@@ -239,7 +239,7 @@ class NotTaken(NamedTuple):
 class Suggestion:
     """Migrations worth their disruption.
 
-    The legs can be carried out in any order in which each comes after its needs: legs that free its
+    The legs can be carried out in any order in which each comes after its needs: legs freeing its
     capacity, or without which a rule between pods could reject it.
     """
 
@@ -251,7 +251,7 @@ class Suggestion:
     legs: tuple[Leg, ...] = ()
     #: pending pods, and the nodes on which the migrations make room for them
     awaited: tuple[Move, ...] = ()
-    #: best pods that stay, greatest benefit first
+    #: best pods staying, greatest benefit first
     rejected: tuple[NotTaken, ...] = ()
     #: no better suggestion exists within the limits; never set by the paper's form
     proven: bool = True

@@ -34,16 +34,14 @@ from kubedsm.optimizer.placing.cloud import score_with
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
 
-WITHIN = {Tier.EDGE: MoveKind.EDGE_TO_EDGE, Tier.CLOUD: MoveKind.CLOUD_TO_CLOUD}
-
 
 @attrs.frozen(slots=False, eq=False)
 class Beside:
-    """Feasibility of one more migration within a tier, next to migrations that are made anyway."""
+    """Feasibility of one more migration within a tier, next to migrations made anyway."""
 
     snapshot: Snapshot
     limits: SuggestLimits
-    #: migrations that are made anyway, first nodes of pending pods included
+    #: migrations made anyway, first nodes of pending pods included
     others: Collection[Move] = ()
 
     def one_more(self, tier: Tier) -> bool:
@@ -72,7 +70,7 @@ class Beside:
         here, *there = without.penalties(pod, [source.name, *(node.name for node in found)])
         return [node for node, penalty in zip(found, there, strict=True) if penalty <= here]
 
-    def kept(self, move: Move) -> bool:
+    def keeps_rules(self, move: Move) -> bool:
         """Return whether the migration breaks no rule of other pods."""
         return isinstance(order_migrations(self._feasibility, [move], self.room), Order)
 
@@ -82,7 +80,7 @@ class Beside:
 
     @cached_property
     def room(self) -> Mapping[NodeName, Resources]:
-        """Free capacity next to all pods that come, before any pod has left."""
+        """Free capacity next to all pods coming, before any pod has left."""
         room = dict(self.snapshot.free)
         for move in self.others:
             for name in {move.target, move.stopover or move.target}:
@@ -165,9 +163,9 @@ class Rebalancing:
             (zone_of(node) == zone_of(source), cost, turn, node.name)
             for turn, (node, cost) in enumerate(zip(targets, costs, strict=True))
         )
-        kind = WITHIN[source.tier]
+        kind = MoveKind.between(source.tier, source.tier)
         moves = (Move(pod, source.name, name, kind, rebalances=True) for *_, name in ranked)
-        return next(filter(self.beside.kept, moves), None)
+        return next(filter(self.beside.keeps_rules, moves), None)
 
     def _node_costs(self, pod: Pod, nodes: list[Node], tier: Tier) -> list[int]:
         """Return the ranking cost of each node, as for new pods."""
@@ -286,10 +284,11 @@ class _Balancing:
         """Yield the migrations from a node, greatest gain first."""
         nodes = self.beside.snapshot.index
         inside = nodes.at(nodes.of_tier(tier))
+        gains = [self.samples.gains(pod, source) * inside for pod in pods]
         found = [
-            (-gain, number, target)
-            for number, pod in enumerate(pods)
-            for target, gain in _positive_gains(self.samples.gains(pod, source) * inside)
+            (-float(of_pod[target]), number, target)
+            for number, of_pod in enumerate(gains)
+            for target in of_pod.nonzero()[0].tolist()
         ]
         here = float(self.samples.now.own[source])
         open_to: dict[int, set[NodeName]] = {}
@@ -298,8 +297,13 @@ class _Balancing:
             if number not in open_to:
                 open_to[number] = {node.name for node in self.beside.open_to(pod)}
             scores = here, here - loss
-            move = Move(pod, nodes.names[source], name, WITHIN[tier], load_scores=scores)
-            if name in open_to[number] and self._is_harmless(move) and self.beside.kept(move):
+            kind = MoveKind.between(tier, tier)
+            move = Move(pod, nodes.names[source], name, kind, load_scores=scores)
+            if (
+                name in open_to[number]
+                and self._is_harmless(move)
+                and self.beside.keeps_rules(move)
+            ):
                 yield move
 
     def _is_harmless(self, move: Move) -> bool:
@@ -320,8 +324,3 @@ class _Balancing:
         free[source] += requests
         free[target] -= requests
         return self.fragmentation.of(nodes, free) <= before
-
-
-def _positive_gains(gains: Floats) -> Iterator[tuple[int, float]]:
-    for position in gains.nonzero()[0].tolist():
-        yield position, float(gains[position])

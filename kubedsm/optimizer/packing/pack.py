@@ -59,9 +59,9 @@ class Plan:
 
 
 def make_plan(problem: Problem, loads: Ints, *, gaps: bool) -> Plan:
-    """Return the plan to these loads, as far as it is feasible.
+    """Return the plan to the loads, as far as it is feasible.
 
-    gaps: all pods that migrate leave before any comes.
+    gaps: all migrating pods leave before any comes.
     """
     moves, awaited, evicted = _assign_pods(problem, loads)
     if gaps:
@@ -89,7 +89,7 @@ def trim_plan(problem: Problem, plan: Plan, deadline: Deadline) -> Plan:
 
 
 def _drop_disruptions(problem: Problem, plan: Plan, gone: Container[Uid]) -> Plan | None:
-    """Return the plan without these disruptions; None if it needs them."""
+    """Return the plan without the disruptions; None if it needs them."""
     moves = tuple(move for move in plan.moves if move.pod.uid not in gone)
     evicted = tuple(pod for pod in plan.evicted if pod.uid not in gone)
     fewer = _make_feasible(problem, moves, plan.awaited, evicted)
@@ -135,7 +135,7 @@ def count_loads_after(problem: Problem, plan: Plan) -> Ints:
 
 
 def _assign_pods(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, ...]]:
-    """Return the pods that migrate, the pending pods that come, and the pods without a place."""
+    """Return the migrating pods, the arriving pods, and the pods without a place."""
     moves: list[Move] = []
     awaited: list[Move] = []
     evicted: list[Pod] = []
@@ -183,7 +183,7 @@ def _order_startable(problem: Problem, moves: Moves, free: Mapping[NodeName, Res
 def _reserve_stopover(problem: Problem, spare: Ints, move: Move) -> NodeName | None:
     """Take the capacity of a stopover from the node with the most spare capacity; return the node.
 
-    spare: N x R, free next to all pods that come.
+    spare: N x R, free next to all pods coming.
     """
     fitting = problem.fitting(move.pod, spare)
     fitting = [row for row in fitting if problem.names[row] not in (move.source, move.target)]
@@ -332,7 +332,7 @@ def pack_cluster(
 
     movable: the reason why a pod must stay, or None; `default_movable` applies always.
     allow_evictions: pods of lower priority may be evicted for pending pods of a higher one. gaps:
-    all pods that migrate leave before any comes, as in the paper; the plan has no legs.
+    all migrating pods leave before any comes, as in the paper; the plan has no legs.
     """
     forbidden = default_movable(snapshot)
 
@@ -403,7 +403,7 @@ class _Choice:
         return self._problem.placed(after) >= self._problem.placed(loads)
 
     def offer(self, loads: Ints) -> Refused:
-        """Take the plan of these loads if it is better; return its rejections."""
+        """Take the plan of the loads if it is better; return its rejections."""
         return self._offer_plan(loads).refused
 
     def _offer_plan(self, loads: Ints) -> Plan:

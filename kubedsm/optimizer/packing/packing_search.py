@@ -15,7 +15,7 @@ from kubedsm.model.deadline import Deadline
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.packing.problem import Problem
 
-#: Most nodes that are refilled at a time.
+#: Most nodes refilled at a time.
 _NODES = 4
 #: Rounds, and further rounds a node; the deadline may come before.
 _ROUNDS, _ROUNDS_A_NODE = 400, 60
@@ -147,7 +147,7 @@ class Search:
         return sorted(rows)
 
     def _take_out(self, rows: Sequence[int], *, restoring: bool) -> tuple[_Nodes, list[int]]:
-        """Return pods that stay on these nodes, and pods that are removed."""
+        """Return pods staying on the nodes, and pods removed."""
         part = 1.0 if next(self._random) < _EVEN else next(self._random)
         kept: _Nodes = {}
         pool: list[int] = []
@@ -219,7 +219,7 @@ class Search:
         *,
         homing: bool,
     ) -> int | None:
-        """Return the node that fits best, with noise; on homing a former node."""
+        """Return the node fitting best, with noise; on homing a former node."""
         asks, best, least = self._asks[kind], None, float("inf")
         for row, left in free.items():
             if not self._most[row][kind] or any(map(int.__gt__, asks, left)):

@@ -2,7 +2,7 @@
 
 Section 2 of "Optimising Kubernetes pod placement with constraint programming", by counts of pods of
 a kind. For each tier (priority), the highest first: m1, the placed pods; and m2, for each running
-pod 3 if it stays, 1 if it migrates, 0 if it is evicted. (By the paper's text a pod that stays
+pod 3 if it stays, 1 if it migrates, 0 if it is evicted. (By the paper's text a pod staying
 counts 2.) Here all tiers are placed before migrations count, since migrations leave no gap; between
 the two is QoS. `by tier` is the paper's order.
 """
@@ -73,7 +73,7 @@ def _convex_weights(number: int) -> list[np.typing.NDArray[np.float64]]:
 #: Whether m2 of a tier comes after all tiers are placed, or before the next tier.
 GoalOrder = Literal["placed first", "by tier"]
 
-#: Goal names: placed pods of a priority; pods that stay; and where
+#: Goal names: placed pods of a priority; pods staying; and where
 #: pods may go too, m2.
 PLACED, STAYING, KEPT = "placed", "staying", "kept (3 a pod that stays, 1 that moves)"
 #: Loss of m2 by one migration.
@@ -124,7 +124,7 @@ class Phases:
         return tuple(int(goal.weights @ values) for goal in self.goals(loads))
 
     def certificates(self, loads: Ints, found: Found | None) -> tuple[Certificate, ...]:
-        """Return the optimality of these loads.
+        """Return the optimality of the loads.
 
         found: certificates of other loads that are no worse; they hold as far as values are equal.
         """
@@ -208,7 +208,7 @@ class Phases:
         )
 
     def _must_disturb(self, placed: Sequence[int]) -> bool:
-        """Return whether these numbers can be placed only if some pod leaves its node."""
+        """Return whether the numbers can be placed only if some pod leaves its node."""
         problem = self._problem
         packing, had = problem.packing, problem.old.sum(axis=0)
         free = packing.free - problem.old @ packing.requests

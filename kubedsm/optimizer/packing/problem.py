@@ -121,7 +121,7 @@ class Problem:
         return amounts_of_all([free[name] for name in self.names], self.packing.axes)
 
     def room_after(self, loads: Ints) -> Ints:
-        """Return N x R, the free capacity with these loads, negative amounts included."""
+        """Return N x R, the free capacity with the loads, negative amounts included."""
         room: Ints = self._free - (loads - self.old) @ self.packing.requests
         return room
 
@@ -138,7 +138,7 @@ class Problem:
         return found
 
     def without(self, refused: Iterable[tuple[Pod, NodeName]]) -> Self:
-        """Return the problem with no further pods of these kinds on these nodes."""
+        """Return the problem with no further pods of the kinds on the nodes."""
         most = self.packing.most.copy()
         for pod, node in refused:
             at = self.names.index(node), self.kind_of[pod.uid]
@@ -163,7 +163,7 @@ def amounts_of_all(listed: Sequence[Resources], axes: Sequence[str]) -> Ints:
 def _empty_nodes(
     rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]
 ) -> Room:
-    """Return the free capacity of the requested resources without these pods."""
+    """Return the free capacity of the requested resources without the pods."""
     free = dict(snapshot.free)
     for pod in gone:
         if pod.node_name is not None:

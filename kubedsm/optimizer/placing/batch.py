@@ -78,7 +78,7 @@ def place_alone(
 
 
 def edge_fragmentation(fragmentation: Fragmentation, edge: NodeRows) -> int:
-    """Return the fragmentation of these nodes together."""
+    """Return the fragmentation of the nodes together."""
     axes = axes_of(vector for vector, _ in fragmentation.mix)
     return int(fragmentation.costs(axes, edge.allocatable(axes), edge.free(axes)).sum())
 
@@ -95,7 +95,7 @@ def choose_node(
 ) -> tuple[int, int] | None:
     """Return the position of the node that a single pod goes to, and the fragmentation added.
 
-    open_to: nodes that accept the pod. added: fragmentation that the pod adds to these edge rows.
+    open_to: nodes accepting the pod. added: fragmentation that the pod adds to the edge rows.
     company, penalties: by position, replicas that the pod joins, and its penalty.
     """
     target = _least_allocated(requests, cloud.only(open_to), company, penalties)
@@ -118,7 +118,7 @@ def choose_node(
 def _least_allocated(
     requests: Resources, nodes: NodeRows, company: Ints, penalties: Ints
 ) -> int | None:
-    """Return the position of the cloud node for a pod; all of these nodes have room."""
+    """Return the position of the cloud node for a pod; all of the nodes have room."""
     if not len(nodes.positions):
         return None
     basic = ("cpu", "memory")
@@ -130,7 +130,7 @@ def _least_allocated(
 
 
 def rejection_elsewhere(snapshot: Snapshot, pod: Pod, node: Node) -> Rejection | None:
-    """Return why another node would reject a pod that leaves its own; None if it would not."""
+    """Return why another node would reject a pod leaving its own; None if it would not."""
     if is_plain(snapshot, [pod]):
         return rejection(pod.pod_class, node, snapshot.free[node.name])
     return Feasibility.of(snapshot).without_pod(pod.uid).rejection(pod, node.name)
@@ -245,7 +245,7 @@ class Batch:
         return self.objective.gain(then, self.qos_targets(workload))
 
     def bindings_at(self, placed: Iterable[Placed]) -> tuple[Binding, ...]:
-        """The bindings of these placements, in their order."""
+        """The bindings of the placements, in their order."""
         nodes = self.snapshot.nodes
         tiers = [(pod, node, nodes[node].tier) for pod, node in placed]
         return tuple(Binding(pod, node, tier) for pod, node, tier in tiers if tier is not None)
@@ -285,7 +285,7 @@ class Batch:
     def certificates(
         self, bindings: Sequence[Binding], most: Choice, proof: Proof
     ) -> tuple[Certificate, ...]:
-        """Return certificates of goals that are not proven.
+        """Return certificates of unproven goals.
 
         `most` is an upper bound on any placement.
         """
@@ -340,7 +340,7 @@ class Batch:
     def why_not(
         self, bindings: Sequence[Binding], unplaced: Sequence[Pod]
     ) -> dict[Uid, Mapping[NodeName, Rejection]]:
-        """Return the rejections of each of these pods by each node, after the bindings."""
+        """Return the rejections of each of the pods by each node, after the bindings."""
         snapshot = self.snapshot
         if not unplaced:
             return {}
@@ -421,23 +421,23 @@ def _added_fragmentation(
     """Return the fragmentation that such a pod adds to rows of the edge."""
     axes = axes_of([requests, *(vector for vector, _ in measure.mix)])
 
-    def added(rows: Positions) -> Ints:
+    def rate_rows(rows: Positions) -> Ints:
         some = attrs.evolve(edge, positions=edge.positions[rows])
         size, room = some.allocatable(axes), some.free(axes)
         rooms = np.concatenate((room, room - row(requests, axes)))
         before, after = np.split(measure.costs(axes, np.concatenate((size, size)), rooms), 2)
         return np.asarray(after - before)
 
-    return added
+    return rate_rows
 
 
 def _room_left(edge: NodeRows) -> Callable[[Positions], Ints]:
-    """Return the free share of these rows of the edge: the stand-in where mixes are large."""
+    """Return the free share of the rows of the edge: the stand-in where mixes are large."""
     basic = ("cpu", "memory")
 
-    def added(rows: Positions) -> Ints:
+    def rate_rows(rows: Positions) -> Ints:
         some = attrs.evolve(edge, positions=edge.positions[rows])
         shares = 1000 * some.free(basic) // np.maximum(some.allocatable(basic), 1)
         return np.asarray(shares.sum(axis=1))
 
-    return added
+    return rate_rows

@@ -30,7 +30,7 @@ _Key = tuple[
 
 
 def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
-    """Return whether a class and a node alone decide about these pods.
+    """Return whether a class and a node alone decide about the pods.
 
     None has rules or preferences about other pods, or is subject to any, and no node repels softly.
     """
@@ -64,7 +64,7 @@ def group_ruled_kinds(
     preferences: bool = True,
     told_apart: bool = False,
 ) -> tuple[Kind, ...]:
-    """Return the kinds of these pods in canonical order.
+    """Return the kinds of the pods in canonical order.
 
     Pods of which a node accepts no second are a kind with their equals only. Other kinds may mix
     equivalence classes, unless told_apart: rules are checked pod by pod afterwards.
@@ -102,7 +102,7 @@ def group_ruled_kinds(
 def _waits_for_others(
     candidate: EquivalenceClass, candidates: Iterable[EquivalenceClass], surroundings: Surroundings
 ) -> bool:
-    """Return whether one of these pods, once placed, may open nodes to the candidate."""
+    """Return whether one of the pods, once placed, may open nodes to the candidate."""
     rules = candidate.rules
     looks = [tuple(Selection.of(term) for term in rules.affinity)] if rules.affinity else []
     looks += [(Selection(c.selector, (c.namespace,)),) for c in rules.spread]

@@ -191,7 +191,7 @@ def upper_bounds(
 ) -> dict[tuple[str, str], int]:
     """Return upper bounds on pods placed by turn and QoS by level (fractional knapsack relaxation).
 
-    All nodes that accept a kind are one, pods may be split, and only the scarcest resource counts.
+    All nodes accepting a kind are one, pods may be split, and only the scarcest resource counts.
     """
     most: dict[tuple[str, str], int] = {}
     whole = Packing.of(edge.kinds, edge.rows + cloud.rows)
@@ -218,13 +218,13 @@ def upper_bounds(
 
 
 def _capacity_of(packing: Packing, kinds: Mask) -> Ints:
-    """Return R, free capacity of nodes that accept one of these kinds."""
+    """Return R, free capacity of nodes accepting one of the kinds."""
     room: Ints = packing.free[packing.feasible[:, kinds].any(axis=1)].sum(axis=0)
     return room
 
 
 def _knapsack_bound(gains: NDArray[np.float64], requests: Ints, room: Ints) -> int:
-    """Return the most that some of these pods gain together; K, K x R, R."""
+    """Return the most that some of the pods gain together; K, K x R, R."""
     least = float(gains.sum())
     for asked, free in zip(requests.T.astype(np.float64), room.tolist(), strict=True):
         dear = np.flatnonzero(asked)
@@ -270,7 +270,7 @@ def choose_by_solver(
 
 
 def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:
-    """Return the placement of these values, the cloud's pods spread out if possible."""
+    """Return the placement of the values, the cloud's pods spread out if possible."""
     on_edge, in_cloud = values[posed.loads[:nodes]], values[posed.loads[nodes:]]
     spread, disliked = cloud.place(in_cloud.sum(axis=0)), cloud.packing.penalties
     if cloud.endless is not None or (

@@ -28,10 +28,10 @@ class _Rules(Protocol):
     """Cluster with all pods of the batch in place."""
 
     def open_to(self, binding: Binding) -> Mask | None:
-        """Return the nodes that accept the pod; None if its own no longer does."""
+        """Return the nodes accepting the pod; None if its own no longer does."""
 
     def penalties_at(self, pod: Pod, at: Positions) -> Ints:
-        """Return the penalty of each of these nodes."""
+        """Return the penalty of each of the nodes."""
 
     def put(self, binding: Binding, node: NodeName) -> bool:
         """Migrate the pod; return False, with nothing changed, if that breaks rules of others."""

@@ -65,7 +65,7 @@ class Sampling:
 
         None for the whole cloud.
 
-        taking: nodes that accept each kind. Kinds that the whole cloud rejects are ignored.
+        taking: nodes accepting each kind. Kinds that the whole cloud rejects are ignored.
         """
         order = index.of_tier(Tier.CLOUD)
         wanted = nodes_to_find(len(order), self.percentage)
@@ -116,7 +116,7 @@ def allocation_scores(allocatable: Ints, requested: Ints) -> Ints:
 
 
 def place_least_allocated(packing: Packing, counts: Ints) -> Ints:
-    """Return a placement, N x S, of these numbers of pods, as far as they fit.
+    """Return a placement, N x S, of the numbers of pods, as far as they fit.
 
     By priority, then the largest first; each by least penalty, least charge, least allocation,
     fewest arrivals, first node. Neither penalties nor charges keep a pod out.
@@ -189,12 +189,12 @@ def _first_choices(
 
 
 def _sums_over(parts: Iterable[Ints]) -> Ints:
-    """Return the outer sum of these vectors."""
+    """Return the outer sum of the vectors."""
     return reduce(lambda sums, more: sums[..., None] + more, parts, np.zeros((), np.int64))
 
 
 def cap_placement(loads: Ints, counts: Ints) -> Ints:
-    """Return the placement capped at these counts, last nodes first."""
+    """Return the placement capped at the counts, last nodes first."""
     kept: Ints = np.minimum(loads.cumsum(axis=0), counts)
     kept[1:] -= kept[:-1].copy()
     return kept
@@ -223,7 +223,7 @@ class CloudRoom:
         return None if room.endless is None else room
 
     def only(self, kinds: Ints, bounds: Bounds) -> "CloudRoom":
-        """Restrict to these kinds."""
+        """Restrict to the kinds."""
         packing = self.packing.only(kinds)
         if self.endless is None:
             return CloudRoom.of(packing, bounds)
@@ -276,7 +276,7 @@ class CloudRoom:
         )
 
     def least_charged(self, counts: Ints) -> int:
-        """Return a lower bound on the charges of these numbers of pods."""
+        """Return a lower bound on the charges of the numbers of pods."""
         return sum(int(self._least_charges_of(kind)[n]) for kind, n in enumerate(counts.tolist()))
 
     def _least_charges_of(self, kind: int) -> Ints:
@@ -288,7 +288,7 @@ class CloudRoom:
         return self.packing.ladders.least(kind, nodes, count)
 
     def place(self, counts: Ints) -> Ints:
-        """Return a placement of these numbers of pods: as many as `capacity` says."""
+        """Return a placement of the numbers of pods: as many as `capacity` says."""
         everything = bool((counts == self.packing.counts).all())
         spread = self.whole if everything else place_least_allocated(self.packing, counts)
         if int(spread.sum()) == int(counts.sum()):
@@ -314,7 +314,7 @@ class CloudRoom:
 
 
 class CloudHold:
-    """Test whether the cloud holds pods that leave the edge, with memory of earlier answers."""
+    """Test whether the cloud holds pods leaving the edge, with memory of earlier answers."""
 
     def __init__(self, packing: Packing, bounds: Bounds) -> None:
         """`packing`: the cloud nodes, and how many pods of each kind might leave the edge."""
@@ -340,7 +340,7 @@ class CloudHold:
         return bool((fits & packing.feasible[:, kind]).any())
 
     def holds(self, counts: Ints) -> bool:
-        """Return whether these numbers of pods fit together."""
+        """Return whether the numbers of pods fit together."""
         if any((counts <= known).all() for known in self._enough):
             return True
         if any((counts >= known).all() for known in self._too_many):
@@ -358,7 +358,7 @@ class CloudHold:
         return self._vacated[key]
 
     def loads(self, counts: Ints) -> Ints | None:
-        """Return a placement of these numbers of pods; None if there is none."""
+        """Return a placement of the numbers of pods; None if there is none."""
         if not counts.any():
             return self.packing.nothing()
         key = counts.tobytes()

@@ -74,7 +74,7 @@ class Decision:
     #: in serving order; with rules between pods, in an order
     #: in which each pod keeps the rules as it comes
     bindings: tuple[Binding, ...] = ()
-    #: rejections by every node of pods that fit nowhere, with the capacity left then
+    #: rejections by every node of pods fitting nowhere, with the capacity left then
     unplaced: Mapping[Uid, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
     #: undecided pods, for the next batch
     late: tuple[Pod, ...] = ()
@@ -83,7 +83,7 @@ class Decision:
     fragmentation: int = 0
     #: goals that are proven optimal
     proof: Proof = attrs.field(factory=Proof)
-    #: value and upper bound of goals that are not proven: pods placed,
+    #: value and upper bound of unproven goals: pods placed,
     #: and the QoS that the batch adds, in nano-units
     certificates: tuple[Certificate, ...] = ()
     shares_before: Mapping[Workload, Share] = attrs.field(factory=dict)

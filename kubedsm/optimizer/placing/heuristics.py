@@ -123,9 +123,9 @@ _CHAIN, _TRIES = 3, 1000
 
 @attrs.frozen(eq=False)
 class Placement:
-    #: edge pods by workload and kind
     """Edge pods by workload and kind, and loads of both tiers."""
 
+    #: edge pods by workload and kind
     picks: Picks
     #: N x S, both
     on_edge: Ints
@@ -157,7 +157,7 @@ def best_by_heuristics(
     whole = Packing.of(edge.kinds, edge.rows + cloud.rows)
     number = len(edge.free)
 
-    def finished(loads: Ints, chain: int = 1) -> Placement:
+    def finish(loads: Ints, chain: int = 1) -> Placement:
         loads = add_by_ejection_chains(whole, loads, chain, _TRIES, deadline)
         on_edge, in_cloud = loads[:number], loads[number:]
         room = DrawnIn(BestFit(edge, on_edge), on_edge.sum(axis=0), in_cloud.sum(axis=0))
@@ -171,14 +171,14 @@ def best_by_heuristics(
         return _by_turn(edge, placed), _by_level(members, placement.on_edge_of), -penalty
 
     utmost = _best_standing(edge, members)
-    best = finished(np.concatenate((first.on_edge, first.in_cloud)))
+    best = finish(np.concatenate((first.on_edge, first.in_cloud)))
     others = _list_placements(whole, number, deadline)
     while standing(best) != utmost and (other := next(others, None)) is not None:
-        best = max(best, finished(other), key=standing)
+        best = max(best, finish(other), key=standing)
     loads = np.concatenate((best.on_edge, best.in_cloud))
     if (loads.sum(axis=0) == whole.counts).all():
         return best
-    return max(best, finished(loads, _CHAIN), key=standing)
+    return max(best, finish(loads, _CHAIN), key=standing)
 
 
 def _list_placements(whole: Packing, number: int, deadline: Deadline) -> Iterator[Ints]:
@@ -237,7 +237,7 @@ def _by_level(members: Sequence[Demand], on_edge: Mapping[Workload, int]) -> lis
 
 
 def _fill_up(packing: Packing, loads: Ints, counts: Ints) -> Ints:
-    """Return the placement with these further pods, as far as they fit."""
+    """Return the placement with the further pods, as far as they fit."""
     room = BestFit(packing, loads)
     for kind in order_by_size(packing):
         for _ in range(int(counts[kind])):

@@ -55,7 +55,7 @@ _CLASSES = 8
 
 
 def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
-    """Return whether these pods lose nothing by being placed now, up to `batch` pods in all.
+    """Return whether the pods lose nothing by being placed now, up to `batch` pods in all.
 
     All find capacity on the edge wherever others go; or those that the edge cannot hold, in the
     cloud. Replicas of the only workload are interchangeable too.
@@ -103,9 +103,9 @@ def immediate_schedule(
     default_spread: bool = True,
     sampling: Sampling = WHOLE_CLOUD,
 ) -> Decision:
-    """Return the decision on these pending pods (Algorithm 1).
+    """Return the decision on the pending pods (Algorithm 1).
 
-    The edge first, by QoS; the rest to the cloud; a pod that fits nowhere is unplaced, with
+    The edge first, by QoS; the rest to the cloud; a pod fitting nowhere is unplaced, with
     reasons. Equal inputs give equal decisions, in any order of pods and nodes. By every deadline,
     pods placed and then QoS are at least those of one pod at a time. Of more than `MOST_RULED` pods
     with rules between pods the rest is `late`. No pod stays out for one of lower priority, and
@@ -116,10 +116,8 @@ def immediate_schedule(
     as costs no QoS. sampling: how much of the cloud is examined for plain pods.
     """
     ordered = sorted(pods, key=serving_order)
-    placeable: list[Pod] = []
-    set_aside: list[Pod] = []
-    for pod in ordered:
-        (set_aside if pod.requests.beyond_any_node else placeable).append(pod)
+    set_aside = [pod for pod in ordered if pod.requests.beyond_any_node]
+    placeable = [pod for pod in ordered if not pod.requests.beyond_any_node]
     plain = is_plain(snapshot, placeable)
     now = placeable if plain else _first_of_each_namespace(placeable, MOST_RULED)
     batch = Batch(

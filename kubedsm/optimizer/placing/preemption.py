@@ -95,7 +95,7 @@ class PreemptionSearch:
         return self.objective.gain(share, self.qos_targets(self.pod.workload)) > 0
 
     def room_to_come(self) -> NodeName | None:
-        """Return a node that accepts the pod without evictions once leaving pods are gone."""
+        """Return a node accepting the pod without evictions once leaving pods are gone."""
         for node in self._possible_nodes():
             if not self._has_room(node, ()):
                 continue
@@ -186,7 +186,7 @@ class PreemptionSearch:
         return not shortages(self.pod.requests, free)
 
     def _feasibility_without(self, name: NodeName, gone: Iterable[Pod]) -> Feasibility:
-        """Return the rules without these pods, over that node alone if that is enough."""
+        """Return the rules without the pods, over that node alone if that is enough."""
         feasibility = self._feasibility or Feasibility.of(self._narrow_snapshot(name))
         for pod in gone:
             feasibility = feasibility.without_pod(pod.uid)

@@ -58,7 +58,7 @@ class Crowds:
         return int(self.floor[self.columns[workload]])
 
     def times(self, positions: Positions) -> Ints:
-        """Return the multiplicity of each crowd on nodes at these positions."""
+        """Return the multiplicity of each crowd on nodes at the positions."""
         return np.bincount(self.group[positions], minlength=len(self.crowds))
 
     def least(self, workload: Workload, times: Ints, number: int) -> int:
@@ -102,7 +102,7 @@ class ReplicaLadders:
         return cls(Ladders(which, listed), tuple(crowds), spread)
 
     def on(self, nodes: NodeRows) -> Ladders:
-        """Restrict the ladders to these nodes."""
+        """Restrict the ladders to the nodes."""
         return attrs.evolve(self.ladders, which=self.ladders.which[nodes.positions])
 
 
@@ -230,7 +230,7 @@ class DealtTier:
         return transport.assign_places(np.array(list(sizes.values()), dtype=np.int64), slots)
 
     def _company_of(self, workload: Workload | None) -> Ints:
-        """Return N, the cost of one more pod of the workload on each node."""
+        """Return N, the cost of another pod of the workload on each node."""
         rows = self.packing.rows
         if workload is None:
             return np.zeros(len(rows.positions), dtype=np.int64)
@@ -288,7 +288,7 @@ class DealtTier:
         return moves
 
     def _is_crowded(self, workload: Workload, nodes: Iterable[int]) -> bool:
-        """Return whether a pod of the workload on these nodes could have less company, by zones."""
+        """Return whether a pod of the workload on the nodes could have less company, by zones."""
         spread, in_zone = self.spread, self.spread.in_zone[workload]
         least = min(in_zone[zone] for zone in self.zones)
         for name in map(self._name_of, nodes):

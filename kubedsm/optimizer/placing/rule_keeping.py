@@ -32,9 +32,9 @@ _DOMAINS = 8
 
 @attrs.frozen(slots=True)
 class _Start:
-    #: intended nodes
     """Wanted nodes, and a group drawn to a domain."""
 
+    #: intended nodes
     wanted: Mapping[Uid, NodeName]
     #: group drawn to the domain
     drawn: frozenset[Uid] = frozenset()
@@ -54,18 +54,18 @@ def restart_batch(
     later pods may break the rules of earlier ones.
     """
 
-    def served(placed: Container[Uid]) -> list[int]:
+    def count_served(placed: Container[Uid]) -> list[int]:
         """How many pods, those of the greatest turn first: greater is better."""
         number = Counter(batch.turn(pod) for pod in ordered if pod.uid in placed)
         return [number[turn] for turn in dict.fromkeys(map(batch.turn, ordered))]
 
-    best, enough = batch, served(most)
+    best, enough = batch, count_served(most)
     try:
         for start in _list_starts(batch, ordered, wanted, begin):
-            if served(best.placed) >= enough:
+            if count_served(best.placed) >= enough:
                 break
             for other in _restart_rounds(start, ordered, begin):
-                best = max(best, other, key=lambda b: served(b.placed))
+                best = max(best, other, key=lambda b: count_served(b.placed))
     except OutOfTimeError:
         pass
     return best
@@ -133,7 +133,7 @@ def _list_starts(
 
 
 def _most_holding(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
-    """Return the domains of that key that hold most of these pods, the best first."""
+    """Return the domains of that key that hold most of the pods, the best first."""
     column, on_edge = batch.nodes.label(key), batch.on_edge
     order = np.lexsort((~on_edge, column.codes))
     held = np.zeros((2, len(column.values)), dtype=np.int64)
@@ -166,9 +166,9 @@ def _group_alike(pods: Iterable[Pod], batch: Settling) -> list[list[Pod]]:
 
 @attrs.frozen(slots=True)
 class Kept:
-    #: placements in an order that the rules allow
     """Feasible placements, and the rejections of the others."""
 
+    #: placements in an order that the rules allow
     placed: tuple[Placed, ...]
     #: rejections of unplaced pods by every node
     rejections: Mapping[Uid, Mapping[NodeName, Rejection]]
@@ -191,7 +191,7 @@ def keep_rules(
     spread: ReplicaSpread | None = None,
     anew: bool = True,
 ) -> Kept:
-    """Return what of these placements the rules allow, after repair.
+    """Return what of the placements the rules allow, after repair.
 
     proven: no placement has more pods. anew: where pods stay out that kube-scheduler might place,
     that is done instead. Greater turns are settled first. After the deadline, remaining pods are
@@ -208,7 +208,7 @@ def keep_rules(
     ordered.sort(key=turn, reverse=True)
     by_turn = [list(level) for _, level in groupby(ordered, key=turn)]
 
-    def begun(*, forgetful: bool = False) -> Settling:
+    def begin(*, forgetful: bool = False) -> Settling:
         return Settling(
             feasibility.index,
             feasibility.room,
@@ -222,11 +222,11 @@ def keep_rules(
             forgetful=forgetful,
         )
 
-    batch = begun()
+    batch = begin()
     settled = True
     try:
         for levels in ([ordered], by_turn) if proven and len(by_turn) > 1 else (by_turn,):
-            batch = begun()
+            batch = begin()
             _settle_levels(batch, levels, wanted)
             if batch.homes == wanted:
                 break
@@ -238,7 +238,7 @@ def keep_rules(
     as_planned = settled and batch.homes == wanted
     if anew and settled and not as_planned:
         most = wanted if proven else {pod.uid for pod in ordered}
-        batch = restart_batch(batch, ordered, wanted, most, lambda: begun(forgetful=True))
+        batch = restart_batch(batch, ordered, wanted, most, lambda: begin(forgetful=True))
     out = [pod for pod in ordered if pod.uid not in batch.placed]
     return Kept(
         tuple(batch.placed.values()),

@@ -50,7 +50,7 @@ def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
         return ruled.decision(ruled.one_at_a_time(), Proof(), set_aside)
     choice, indifferent = ruled.first_choice()
     solver = batch.bounds.solver
-    best = first = Attempt(choice, ruled.kept(choice, anew=solver is None))
+    best = first = Attempt(choice, ruled.keep(choice, anew=solver is None))
     bounding = [first.choice]
     if solver is not None and not first.kept.as_planned:
         for attempt in ruled.other_attempts(first):
@@ -100,7 +100,7 @@ class _Ruled:
         surroundings = batch.snapshot.surroundings
         return group_ruled_kinds(batch.pods, self.feasibility, surroundings, batch.ranks, **how)
 
-    def kept(self, choice: Choice, *, anew: bool) -> Kept:
+    def keep(self, choice: Choice, *, anew: bool) -> Kept:
         """Return what the rules between pods leave of a choice."""
         bindings = self.batch.bindings(choice)
         return keep_rules(
@@ -135,7 +135,7 @@ class _Ruled:
             every = self.feasibility.index.every()
             yield from self._solve_on(every, batch_kinds, first, bounds)
         if not self.batch.bounds.deadline.passed:
-            yield Attempt(first.choice, self.kept(first.choice, anew=True))
+            yield Attempt(first.choice, self.keep(first.choice, anew=True))
 
     def _solve_on(
         self,
@@ -144,7 +144,7 @@ class _Ruled:
         first: Attempt,
         bounds: Bounds,
     ) -> Iterator[Attempt]:
-        """Yield attempts on these nodes with more and more rules as rows.
+        """Yield attempts on the nodes with more and more rules as rows.
 
         First with all constraints kept in the end; where kube-scheduler is more lenient, also with
         each pod keeping its own as it comes. The solver starts from what was kept before.
@@ -163,7 +163,7 @@ class _Ruled:
                 if choice is None:
                     break
                 bounding = not (sound and rules.lenient)
-                attempt = Attempt(choice, self.kept(choice, anew=not sound), bounding)
+                attempt = Attempt(choice, self.keep(choice, anew=not sound), bounding)
                 yield attempt
                 more = set(map(like, attempt.moved))
                 if more <= in_the_way:

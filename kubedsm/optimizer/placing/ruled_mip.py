@@ -67,7 +67,7 @@ class RuleRows:
         return any(not set(rule.covered).issubset(rule.holders) for rule in self._list_even())
 
     def add(self, rows: Rows, y: Ints, concerned: Collection[EquivalenceClass]) -> None:
-        """Add rows for all rules of, or about, one of these classes.
+        """Add rows for all rules of, or about, one of the classes.
 
         y: N x S, variables for the pods of a kind on a node.
         """
@@ -79,7 +79,7 @@ class RuleRows:
                 rule.add(self, rows, y)
 
     def at_most(self, here: Positions) -> Ints:
-        """Return S, how many pods of each kind these nodes accept."""
+        """Return S, how many pods of each kind the nodes accept."""
         most: Ints = np.minimum(self.most[here].sum(axis=0), self.counts)
         return most
 
@@ -312,7 +312,7 @@ def count_loads(edge: Packing, cloud: Packing, kept: Kept) -> Ints:
 
 
 def complete_values(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | None:
-    """Return all values for these loads; None if the programme does not allow them."""
+    """Return all values for the loads; None if the programme does not allow them."""
     upper = made.programme.upper.copy()
     if bounds.solver is None or (loads > upper[made.loads]).any():
         return None

@@ -83,7 +83,7 @@ class OpenNodes:
         """Return the mask after the steps since then; None if rules must be evaluated again."""
         index = self._known.index
         for pod, node, came in self._steps[seen:]:
-            keys = self._closed_keys(self._likes[pod.uid], like)
+            keys = self._find_closed_keys(self._likes[pod.uid], like)
             if keys is None or (keys and not came):
                 return None
             for key in keys:
@@ -94,7 +94,7 @@ class OpenNodes:
         return mask
 
     def penalties(self, pod: Pod, nodes: Positions) -> Ints | None:
-        """Return the penalty of each of these nodes by position; None if all are equal for ever."""
+        """Return the penalty of each of the nodes by position; None if all are equal for ever."""
         like = self._likes[pod.uid]
         if like not in self._indifferent:
             self._indifferent[like] = self._known.indifferent(pod, self._wishes)
@@ -110,7 +110,7 @@ class OpenNodes:
     def take(self, pod: Pod, node: NodeName) -> None:
         self._steps.append((pod, node, False))
 
-    def _closed_keys(
+    def _find_closed_keys(
         self, comer: EquivalenceClass, like: EquivalenceClass
     ) -> frozenset[str] | None:
         """Return the node labels by which an arrival closes nodes to the other class.
@@ -124,7 +124,9 @@ class OpenNodes:
 
     def _effect_of(self, comer: EquivalenceClass, like: EquivalenceClass) -> frozenset[str] | None:
         theirs, own = comer.rules, like.rules
-        if any(a and b for a, b in zip(_taken(comer), _taken(like), strict=True)):
+        if any(
+            a and b for a, b in zip(_exclusive_claims(comer), _exclusive_claims(like), strict=True)
+        ):
             return None
         if own.affinity and all(self._is_about(term, comer) for term in own.affinity):
             return None
@@ -137,7 +139,7 @@ class OpenNodes:
         return selection.covers(like.namespace, like.label_map(), self._surroundings)
 
 
-def _taken(like: EquivalenceClass) -> tuple[object, ...]:
+def _exclusive_claims(like: EquivalenceClass) -> tuple[object, ...]:
     """Return what a pod takes of a node, capacity aside."""
     return like.rules.ports, like.rules.claims, like.rules.disks
 
@@ -264,7 +266,7 @@ class Settling:
         return not self.forgetful and not (self.turns and min(self.turns) < self.turn(pod))
 
     def retry(self, pods: Iterable[Pod]) -> None:
-        """Place these pods anywhere, again while that opens nodes to others."""
+        """Place the pods anywhere, again while that opens nodes to others."""
         waiting, progress = list(pods), True
         while progress and waiting:
             progress = False
@@ -510,7 +512,7 @@ def _selections_of(rules: SchedulingRules) -> Iterator[Selection]:
 
 
 def _topology_keys(rules: SchedulingRules) -> list[str]:
-    """Return node labels by which arrivals may break these rules."""
+    """Return node labels by which arrivals may break the rules."""
     keys = {term.topology_key for term in rules.affinity}
     keys.update(constraint.topology_key for constraint in rules.spread)
     return sorted(keys)

@@ -28,7 +28,7 @@ class Policy(Protocol):
         rng: "random.Random",
         deadline: Deadline = NO_DEADLINE,
     ) -> Decision:
-        """Return the nodes for these pending pods, and the reasons of pods without a node."""
+        """Return the nodes for the pending pods, and the reasons of pods without a node."""
 
 
 @runtime_checkable

@@ -29,7 +29,7 @@ from kubedsm.optimizer.programming.programme import (
 MOST_VARIABLES = 20_000
 #: Floating-point error of solvers, relative to the greatest weight.
 _ROUNDING = 4e-6
-#: Notes on levels that are not proven.
+#: Notes on unproven levels.
 NOT_CONFIRMED = "the solver's claim was not confirmed in time"
 REFUTED = "the solver's claim was wrong"
 
@@ -95,35 +95,35 @@ class Certificate:
         if self.value is None:
             return f"{goal}: nothing found"
         if self.bound is None or self.gap is None:
-            return f"{goal}: {self._displayed(self.value):g}, and no bound is known"
-        most = f"{self._displayed(self.value):g} of at most {self._displayed(self.bound):g}"
+            return f"{goal}: {self._display(self.value):g}, and no bound is known"
+        most = f"{self._display(self.value):g} of at most {self._display(self.bound):g}"
         return f"{goal}: {most} (gap {100 * self.gap:.1f} %)"
 
     def as_json(self) -> dict[str, Any]:
         return {
             "goal": self.goal,
             "of": self.of or None,
-            "value": self._displayed(self.value),
-            "bound": self._displayed(self.bound),
+            "value": self._display(self.value),
+            "bound": self._display(self.bound),
             "gap": None if self.gap is None else round(self.gap, 6),
             "proven": self.proven,
             **({"note": self.note} if self.note else {}),
         }
 
-    def _displayed(self, amount: int | None) -> float | None:
+    def _display(self, amount: int | None) -> float | None:
         return amount if amount is None or self.unit == 1 else amount / self.unit
 
 
 def describe_unproven(certificates: Iterable[Certificate]) -> str:
-    """Return one line about the goals that are not proven; empty if all are."""
+    """Return one line about the unproven goals; empty if all are."""
     return "; ".join(each.words for each in certificates if not each.proven)
 
 
 @attrs.frozen(eq=False)
 class Found:
-    #: V; None if nothing was found, nor hinted at
     """Best values, and one certificate a goal."""
 
+    #: V; None if nothing was found, nor hinted at
     values: Ints | None
     #: one a goal
     certificates: tuple[Certificate, ...]

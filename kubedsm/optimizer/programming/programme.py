@@ -104,7 +104,7 @@ class Rows:
         return self._number
 
     def variables(self, upper: "Ints | Sequence[int]") -> Ints:
-        """Add variables with these upper bounds; return their numbers in the same shape."""
+        """Add variables with the upper bounds; return their numbers in the same shape."""
         bounds = np.asarray(upper, dtype=np.int64)
         numbers = np.arange(self._number, self._number + bounds.size).reshape(bounds.shape)
         self._upper.append(bounds.ravel())
@@ -112,7 +112,7 @@ class Rows:
         return numbers
 
     def add(self, *terms: Term, least: int = -UNBOUNDED, most: int = UNBOUNDED) -> None:
-        """Add a row, the sum of these terms. A variable may occur once."""
+        """Add a row, the sum of the terms. A variable may occur once."""
         length = 0
         for columns, coefficients in terms:
             numbers = np.asarray(columns, dtype=np.int64)
@@ -126,12 +126,12 @@ class Rows:
         self._most.append(int(most))
 
     def add_chain(self, steps: Ints) -> None:
-        """Add rows that let each of these variables be at most the one before."""
+        """Add rows that let each of the variables be at most the previous."""
         ones = np.ones((max(0, len(steps) - 1), 1), dtype=np.int64)
         self.add_each(np.column_stack((steps[1:], steps[:-1])), np.hstack((ones, -ones)), 0 * ones)
 
     def add_each(self, columns: Ints, coefficients: Ints, most: Ints) -> None:
-        """Add one row for each line, M x any, with these upper bounds, M."""
+        """Add one row for each line, M x any, with the upper bounds, M."""
         self._columns.append(columns.ravel())
         self._coefficients.append(coefficients.ravel())
         self._lengths += [columns.shape[1]] * len(columns)

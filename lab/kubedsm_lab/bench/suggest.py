@@ -12,8 +12,8 @@ import attrs
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import NANO, Objective, QosTarget
-from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
-from kubedsm.optimizer.moving.suggestion import Suggestion
+from kubedsm.optimizer.moving.suggest import suggest
+from kubedsm.optimizer.moving.suggestion import Suggestion, SuggestLimits
 from kubedsm.plugins.fit import shortages
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench import instances

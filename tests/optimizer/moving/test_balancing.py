@@ -13,7 +13,8 @@ from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
+from kubedsm.optimizer.moving.suggest import suggest
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.moving.within_tier import is_still_worthwhile
 from kubedsm.plugins.feasibility import Feasibility
 from support.measured_loads import busy, cloud, drawn_load, edge, twice

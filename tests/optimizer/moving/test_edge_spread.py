@@ -13,8 +13,8 @@ from kubedsm.optimizer.matching.match import UNREACHABLE
 from kubedsm.optimizer.moving.best_changes import Digits, Solution
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.exact import _Chosen
-from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
-from kubedsm.optimizer.moving.suggestion import Move, MoveKind
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
+from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits
 from support.literal_moves import pairs_on_edge
 from support.placement_instances import node, resources, snapshot
 from support.suggest_instances import running

@@ -9,7 +9,8 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import ASSUMED
 from kubedsm.objective.objective import NANO, Objective, QosTarget, count_target_pods
-from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
+from kubedsm.optimizer.moving.suggest import suggest
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support.literal_fit import reasons
 from support.placement_instances import node, resources, snapshot
 from support.suggest_instances import crowded_case, drawn_case, running

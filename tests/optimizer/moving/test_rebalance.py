@@ -11,7 +11,8 @@ from kubedsm.model.model import Taint, Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.moving.suggest import MoveKind, SuggestLimits, suggest
+from kubedsm.optimizer.moving.suggest import suggest
+from kubedsm.optimizer.moving.suggestion import MoveKind, SuggestLimits
 from kubedsm.optimizer.moving.within_tier import find_concentrated
 from kubedsm.plugins.fit import shortages
 from support.literal_fit import reasons

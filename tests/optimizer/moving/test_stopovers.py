@@ -11,8 +11,8 @@ from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.move_order import Impasse, order_migrations
-from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
-from kubedsm.optimizer.moving.suggestion import Move, MoveKind
+from kubedsm.optimizer.moving.suggest import suggest
+from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
 from support.placement_instances import node, resources, snapshot

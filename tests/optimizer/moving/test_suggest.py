@@ -7,8 +7,8 @@ from kubedsm.model.model import SchedulingRules, Share, Taint, Tier, Workload
 from kubedsm.objective.objective import NANO, Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.moving.suggest import MoveKind, SuggestLimits, suggest
-from kubedsm.optimizer.moving.suggestion import Cause
+from kubedsm.optimizer.moving.suggest import suggest
+from kubedsm.optimizer.moving.suggestion import Cause, MoveKind, SuggestLimits
 from support.placement_instances import NO_RULES, node, pod, resources, snapshot
 from support.suggest_instances import running
 from support.suggest_literal import carried_out, needed

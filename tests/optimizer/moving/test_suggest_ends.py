@@ -8,7 +8,8 @@ import pytest
 
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import Objective
-from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
+from kubedsm.optimizer.moving.suggest import suggest
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support.suggest_instances import crowded_case, drawn_case
 from support.suggest_literal import bound, carried_out

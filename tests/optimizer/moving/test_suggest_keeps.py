@@ -8,7 +8,8 @@ import pytest
 
 from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective, QosTarget
-from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
+from kubedsm.optimizer.moving.suggest import suggest
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support.placement_instances import resources, snapshot
 from support.rule_instances import ZONE, app, evenly, near, zoned
 from support.ruled_instances import leaning, member, ruled_case

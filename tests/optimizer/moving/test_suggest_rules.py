@@ -12,7 +12,8 @@ from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.gains import Gains, standing, worthwhile
 from kubedsm.objective.objective import NANO, Objective, QosTarget
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
-from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support.placement_instances import node, pod, resources, snapshot
 from support.rule_instances import HOST, ZONE, app, evenly, near, zoned
 from support.ruled_instances import apart, member, ruled_case
