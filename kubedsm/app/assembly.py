@@ -16,7 +16,8 @@ from kubedsm.app.prometheus import Asker, InAThread
 from kubedsm.app.slow_edge_warnings import SlowerEdges
 from kubedsm.config.current import CurrentConfiguration, as_given
 from kubedsm.config.settings import Configuration
-from kubedsm.events.event_recorder import EventRecorder
+from kubedsm.events.event_recorder import REQUEST_TIMEOUT, EventRecorder
+from kubedsm.events.event_writer import EventWriter
 from kubedsm.events.workload_events import WorkloadEvents
 from kubedsm.execution.bind_calls import BindCalls
 from kubedsm.execution.dry_run import WAITING, only_said
@@ -27,8 +28,9 @@ from kubedsm.execution.orphan_sweep import LeftBehind
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.execution.tier_labels import TierKeeper
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.explainer import Decisions
-from kubedsm.explain.listener import Listener
+from kubedsm.explain.decisions import Decisions
+from kubedsm.explain.listener import Listener, Listeners
+from kubedsm.explain.subjects import Explanations
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.config_map import ConfigMapName, FollowedConfigMap
 from kubedsm.kube.watching.reflector import ReflectorStatistics
@@ -39,6 +41,7 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import MigratingPolicy, Policy
 from kubedsm.planner.mirror_replication import ToldMirror
 from kubedsm.planner.requests import InProcess, Known, Thinker
+from kubedsm.planner.what_if import WhatIf
 from kubedsm.planner.worker import Worker
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
@@ -115,10 +118,9 @@ class Runtime:
             at_once=self._limits.binds_in_flight,
             timeout=self._limits.request_timeout,
         )
-        self._recorder = self._writer_of_events(followed, binds, instance)
-        self._workload_events = WorkloadEvents(
-            cluster, clock, self.supervisor, self._said, instance, self._listener
-        )
+        self._recorder = self._writer_of_events(followed, binds.none_under_way, instance)
+        writer = EventWriter(cluster, clock, self._said, instance, REQUEST_TIMEOUT, self._listener)
+        self._workload_events = WorkloadEvents(writer, self.supervisor)
         self._effects = MoveEffects(self.decisions, clock, self.configuration, self._listener)
         self.manager = self._runner_of_plans(followed, binds)
         self._changes = WorkloadChanges(
@@ -149,6 +151,13 @@ class Runtime:
             self._said,
         )
         self.suggester = self._finder_of_moves()
+        self.explanations = Explanations(
+            self.decisions,
+            self.thinker,
+            lambda: self.configuration.current,
+            self.sites.away,
+            self._suggestion_request,
+        )
         self.packer = self._packer()
         self._move_requests = self._taker_of_requests(instance)
         self._tiers = TierKeeper(self.mirror, configuration.scheduler_name, self._recorder.retiered)
@@ -185,14 +194,14 @@ class Runtime:
         )
 
     def _writer_of_events(
-        self, followed: dict[Uid, str], binds: BindCalls, instance: str
+        self, followed: dict[Uid, str], binds_idle: asyncio.Event, instance: str
     ) -> EventRecorder:
         return EventRecorder(
             self._cluster,
             self._clock,
             self.mirror,
             followed.keys(),
-            binds,
+            binds_idle,
             self.supervisor,
             self._said,
             instance,
@@ -259,7 +268,7 @@ class Runtime:
             lambda pod, step: self._outcomes.settled(pod, step),  # noqa: PLW0108 - made later
             self.supervisor,
             self._limits,
-            self._listener,
+            Listeners(self._record, self._listener),
         )
 
     def _maker_of_room(self) -> Preemptor:
@@ -298,6 +307,12 @@ class Runtime:
             sites=self.sites,
             moves=self._moves,
         )
+
+    def _suggestion_request(self) -> WhatIf | None:
+        """Return the request for the migrations that would be suggested now, if possible."""
+        if self.suggester is None or not self.synced.is_set():
+            return None
+        return self.suggester.what_if((), ())
 
     def _packer(self) -> Packer | None:
         if self.suggester is None or not isinstance(self._policy(), KubeDSM):

@@ -6,7 +6,8 @@ What comes of it is decided by `core.goals.slower_edge`.
 import attrs
 import structlog
 
-from kubedsm.events.workload_events import Note, WorkloadEvents
+from kubedsm.events.workload_events import WorkloadEvents
+from kubedsm.explain.event_notes import Note
 from kubedsm.model.change import Change
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import Tier, Workload

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from kubedsm.commands.tables import shares_table, unproven_lines
 from kubedsm.config.settings import Configuration
-from kubedsm.explain.entries import move_as_json
+from kubedsm.explain.migration_outcome import move_as_json
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot

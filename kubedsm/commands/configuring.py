@@ -20,7 +20,7 @@ from kubedsm.commands.on_cluster import find_scheduler, names_scheduler
 from kubedsm.config.origins import DEFAULT, Origins, mistakes
 from kubedsm.config.settings import Configuration, load, schema, text_at
 from kubedsm.explain.client import promises_at
-from kubedsm.explain.qos_targets import Promised
+from kubedsm.explain.facts import QosTarget
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.watching.config_map import ConfigMapName
@@ -76,7 +76,7 @@ def show(
             configuration = origins.configuration
             dump = read_dump(dump_path, decide=False)
             workloads = list(shown_workloads(offline.snapshot_of(dump, configuration), origins))
-        promised: list[Promised] = []
+        promised: list[QosTarget] = []
         if running:
             if config_map is not None or not names_scheduler(kubeconfig_path, context):
                 await _require_scheduler(server, kubeconfig_path, context)
@@ -94,7 +94,7 @@ async def _require_scheduler(server: str, kubeconfig: Path | None, context: str 
             raise click.ClickException(f"no scheduler of {cluster.server} answers at {server}")
 
 
-async def _promised_by(server: str) -> list[Promised]:
+async def _promised_by(server: str) -> list[QosTarget]:
     said = await promises_at(server)
     if said is None:
         raise click.ClickException(f"no running scheduler answers at {server}")
@@ -177,7 +177,7 @@ def _mode_from(workload: Workload, origins: Origins) -> str:
 def _print(
     origins: Origins,
     workloads: list[ShownWorkload],
-    promised: list[Promised],
+    promised: list[QosTarget],
     output: str,
     *,
     settings: bool,
@@ -209,7 +209,7 @@ def _print(
         console.print(_promised_table(promised))
 
 
-def _promised_table(promised: list[Promised]) -> FittedTable:
+def _promised_table(promised: list[QosTarget]) -> FittedTable:
     """With the response times of each, measured and as they make a promise of its target."""
     headings = ("workload", "promised", "answers in: edge", "cloud", "target", "by edge", "cloud")
     rows = (

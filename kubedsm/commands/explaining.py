@@ -20,10 +20,10 @@ from kubedsm.commands.on_cluster import (
 )
 from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
-from kubedsm.explain.answers import Explainer, knows_tiers, pending
 from kubedsm.explain.client import Answering
-from kubedsm.explain.explanation import Explanation
-from kubedsm.explain.table import explanation_table
+from kubedsm.explain.explainer import Explainer, has_tiers, list_pending
+from kubedsm.explain.facts import PodFacts
+from kubedsm.explain.rendering import render_text
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import ClusterError
@@ -51,13 +51,13 @@ def explain(
     log_to(level="ERROR")
     configuration = configuration_at(config_path)
 
-    def show(answers: Iterable[Explanation]) -> None:
+    def show(answers: Iterable[PodFacts]) -> None:
         console, said = Console(), None
         for said in answers:
             if output == "json":
                 print_json(said.as_json())
             else:
-                console.print(explanation_table(said))
+                console.print(render_text(said))
         if said is None and output == "text":
             console.print("No pod waits for a node.")
 
@@ -81,7 +81,7 @@ async def _answers(
     configuration: Configuration,
     kubeconfig: Path | None,
     context: str | None,
-) -> list[Explanation]:
+) -> list[PodFacts]:
     """Ask the scheduler of the named cluster, or else the cluster itself."""
     if names_scheduler(kubeconfig, context):
         answers = await _from_scheduler(server, pod_name, await describe_scheduler(server))
@@ -98,7 +98,7 @@ async def _answers(
 
 async def _from_scheduler(
     server: str, pod_name: str | None, found: Answering | None
-) -> list[Explanation] | None:
+) -> list[PodFacts] | None:
     """Return the scheduler's answers; None if there is no scheduler, or it has no answer."""
     if found is None:
         return None
@@ -119,7 +119,7 @@ async def _from_scheduler(
 
 async def _from_cluster(
     server: str, pod_name: str | None, configuration: Configuration, cluster: ExplainedCluster
-) -> list[Explanation]:
+) -> list[PodFacts]:
     clock, rng = SystemClock(), random.Random()
     try:
         await greet(cluster, timeout=TIMEOUT)
@@ -134,7 +134,7 @@ async def _from_cluster(
 
 
 def _explainer(snapshot: Snapshot, configuration: Configuration) -> Explainer:
-    if snapshot.nodes and not knows_tiers(snapshot):
+    if snapshot.nodes and not has_tiers(snapshot):
         remark(
             f"no node has a label {' or '.join(configuration.tiers.labels)}, and until one has no"
             " pod is placed; judged by kube-scheduler's rules alone"
@@ -143,7 +143,7 @@ def _explainer(snapshot: Snapshot, configuration: Configuration) -> Explainer:
 
 
 def _pods(name: str | None, snapshot: Snapshot, malformed: Iterable[Malformed]) -> list[Pod]:
-    return pending(snapshot) if name is None else [_named(name, snapshot, malformed)]
+    return list_pending(snapshot) if name is None else [_named(name, snapshot, malformed)]
 
 
 def _named(name: str, snapshot: Snapshot, malformed: Iterable[Malformed]) -> Pod:

@@ -8,7 +8,7 @@ import click
 
 from kubedsm.app.pause_switch import KEY, paused_in
 from kubedsm.commands.console import remark
-from kubedsm.explain.entries import Outcome
+from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.kube.calls.move_requests import answers_to, create_config_map, put_request
 from kubedsm.kube.calls.verbs import get_config_map
 from kubedsm.kube.client.port import (

@@ -18,8 +18,8 @@ from kubedsm.commands.electing import Election
 from kubedsm.commands.handing_over import NOT_ALL, PAUSED, Handing, Scheduler
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.client import Answering, SilentError, answering
-from kubedsm.explain.entries import MoveOutcome, Outcome
 from kubedsm.explain.listener import Listener
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.verbs import cluster_uid
 from kubedsm.kube.client.kubernetes import KubernetesCluster

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.server.access import Access, TokenFile, TokenFileError, is_name
-from kubedsm.dashboard.server.opening import app_of, page_of
+from kubedsm.dashboard.server.app import app_of, page_of
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.kube.client.proxies import is_loopback
 from kubedsm.observability.reading import Leadership

@@ -17,13 +17,17 @@ from kubedsm.commands.on_cluster import synced
 from kubedsm.commands.private_files import known_token
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import KEY, Configuration, load
-from kubedsm.dashboard.messages import Snapshot
+from kubedsm.dashboard.rows import Snapshot
 from kubedsm.dashboard.server.stream import LOOK
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.dashboard.terminal.following import Away, follow
-from kubedsm.dashboard.terminal.news_lines import News, json_of, line_of
-from kubedsm.dashboard.terminal.picture import picture
-from kubedsm.dashboard.terminal.rows_seen import Seen
+from kubedsm.dashboard.terminal.picture import (
+    NewsCursor,
+    TypedSnapshot,
+    news_json,
+    news_line,
+    render_picture,
+)
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.verbs import get_config_map
 from kubedsm.kube.client.kubernetes import KubernetesCluster
@@ -112,7 +116,7 @@ class _Picture:
     server: str
     console: Console
     clock: Clock
-    _seen: Seen | None = None
+    _seen: TypedSnapshot | None = None
     #: when that was heard, by our clock, and why nothing is heard since
     _heard: float = 0.0
     _away: str = ""
@@ -130,7 +134,7 @@ class _Picture:
                             stack.enter_context(live)
                             tasks.create_task(self._again(live))
                         self._away, self._heard = "", self.clock.monotonic()
-                        self._seen = Seen.of(heard)
+                        self._seen = TypedSnapshot.of(heard)
                     self._draw(live)
 
     async def _again(self, live: Live) -> None:
@@ -143,12 +147,14 @@ class _Picture:
             return
         now = self._seen.at + self.clock.monotonic() - self._heard
         width, height = self.console.size
-        live.update(picture(self._seen, now, self.server, self._away, width, height), refresh=True)
+        live.update(
+            render_picture(self._seen, now, self.server, self._away, width, height), refresh=True
+        )
 
 
 async def _told(followed: Followed, server: str, *, as_json: bool) -> None:
     """What is new, line by line; how it goes on stderr."""
-    news, answers = News(), False
+    news, answers = NewsCursor(), False
     async with aclosing(followed):
         async for heard in followed:
             if isinstance(heard, Away):
@@ -157,9 +163,9 @@ async def _told(followed: Followed, server: str, *, as_json: bool) -> None:
                 continue
             if not answers:
                 answers = True
-                remark(f"{server}: {Seen.of(heard).status.headline}")
+                remark(f"{server}: {TypedSnapshot.of(heard).status.headline}")
             for row in news.since(heard):
                 if as_json:
-                    print_json(json_of(row))
+                    print_json(news_json(row))
                 else:
-                    echo(line_of(row))
+                    echo(news_line(row))

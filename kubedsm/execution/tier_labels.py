@@ -43,7 +43,8 @@ class TierKeeper:
 
     _mirror: ClusterMirror
     _scheduler_name: str
-    _on_wrong: Callable[[Pod, Tier], None]
+    #: takes labels and annotations
+    _on_wrong: Callable[[Pod, Mapping[str, str], Mapping[str, str]], None]
     _asked: bool = attrs.field(default=False, init=False)
 
     def mark_all(self) -> None:
@@ -64,4 +65,5 @@ class TierKeeper:
         marked, tier = pod.labels.get(TIER_LABEL), None if node is None else node.tier
         ours = pod.scheduler_name == self._scheduler_name
         if ours and marked is not None and tier is not None and marked != tier:
-            self._on_wrong(pod, tier)
+            marks = tier_marks(pod, tier)
+            self._on_wrong(pod, marks.labels, marks.annotations)

@@ -12,8 +12,8 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.registry import CollectorRegistry
 
 from kubedsm.explain.effects import Effect
-from kubedsm.explain.entries import MoveOutcome
 from kubedsm.explain.listener import DecisionKind, Listener, LoadResult, Packing, Result
+from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.model.change import Change
 from kubedsm.model.model import Pod, Uid
 from kubedsm.observability.measured_cluster import Answered
@@ -336,12 +336,12 @@ class Instruments(Listener):
         self._migrations.labels(_label(ended.move.kind), result).inc()
 
     def move_judged(self, kind: MoveKind | None, effect: Effect) -> None:
-        change, (before, after) = effect.change, effect.expected
+        change = effect.change
         if change is None:
             self._judged.labels(_label(kind), "untold").inc()
             return
         self._judged.labels(_label(kind), "longer" if change > 0 else "shorter").inc()
-        expected = (after - before) / effect.together
+        expected = effect.expected_change
         self._response_change.labels(_label(kind), "expected").observe(expected)
         self._response_change.labels(_label(kind), "measured").observe(change)
 

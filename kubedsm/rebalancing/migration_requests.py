@@ -20,7 +20,7 @@ import attrs
 import structlog
 
 from kubedsm.execution.migrations import Moves
-from kubedsm.explain.entries import Outcome
+from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.kube.calls import verbs
 from kubedsm.kube.calls.move_requests import answers_to
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, Invalid, NotFound

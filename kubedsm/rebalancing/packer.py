@@ -15,8 +15,8 @@ from kubedsm.config.current import CurrentConfiguration
 from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.execution.migrations import Moves
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.entries import MoveOutcome, Outcome
 from kubedsm.explain.listener import Listener
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Uid
 from kubedsm.model.sites import Away

@@ -16,7 +16,7 @@ from kubedsm.config.current import CurrentConfiguration
 from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.execution.migrations import Moves
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.entries import Outcome
+from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.snapshot import Snapshot

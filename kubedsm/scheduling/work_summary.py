@@ -10,7 +10,7 @@ import attrs
 import structlog
 
 from kubedsm.execution.plan_logging import plan_logged
-from kubedsm.explain.entries import Outcome
+from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.model.model import Uid
 from kubedsm.optimizer.placing.decision import Binding
 

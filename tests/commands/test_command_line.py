@@ -14,7 +14,6 @@ import pytest
 from kubedsm import command_line
 from kubedsm.app.leader_election import LeaseTimes
 from kubedsm.cli import commands
-from kubedsm_lab.command_line import bench, chaos, compare, replay
 from kubedsm.commands.options import DIAGNOSTICS_PORT, LOOPBACK, leader_election, page
 from kubedsm.explain import server
 from kubedsm.kube.calls.leases import LeaseName
@@ -25,6 +24,7 @@ from kubedsm_lab.bench.burst.policy_process import BATCHED
 from kubedsm_lab.bench.soak.oddities import ODDITIES
 from kubedsm_lab.bench.soak.run import ODD_PODS
 from kubedsm_lab.chaos.workloads import WORKLOADS
+from kubedsm_lab.command_line import bench, chaos, compare, replay
 from kubedsm_lab.command_line.benching import bursts, processes, soaking
 from kubedsm_lab.comparison.experiments import EXPERIMENTS
 from kubedsm_lab.replay.variants import CONTENDERS

@@ -8,7 +8,7 @@ import pytest
 from kubedsm.commands.on_cluster import carry_out, read_snapshot
 from kubedsm.commands.packing import advise
 from kubedsm.config.settings import load
-from kubedsm.explain.entries import Outcome
+from kubedsm.explain.migration_outcome import Outcome
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.move_scenes import ReadyPods
 from support.packings import half_full, in_pieces, large, placed

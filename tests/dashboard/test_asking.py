@@ -5,8 +5,8 @@ import asyncio
 import aiohttp
 import attrs
 import pytest
-
 from kubedsm.dashboard.answers import asking
+
 from kubedsm.observability.reading import Leadership
 from support.watched import watched
 

@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 from aiohttp import web
 
-from kubedsm.dashboard.messages import Snapshot
+from kubedsm.dashboard.rows import Snapshot
 from kubedsm.dashboard.server import stream as streams
 from kubedsm.dashboard.server.access import Access, TokenFile
 from kubedsm.dashboard.terminal.following import Away, NotShownError, follow

@@ -2,8 +2,9 @@
 
 import pytest
 
-from kubedsm.dashboard.state.news import Told, of_decisions, of_events
-from kubedsm.explain.entries import Entry, Kind, PodChoice
+from kubedsm.dashboard.state.news import WrittenEvent, news_of_decisions, news_of_events
+from kubedsm.explain.decision_record import Entry, Kind
+from kubedsm.explain.facts import PodChoice
 from kubedsm.kube.calls.verbs import Regarding
 from kubedsm.model.model import NodeName, Tier, Uid
 
@@ -45,19 +46,21 @@ DECIDED = {
 
 @pytest.mark.parametrize(("entries", "said"), DECIDED.values(), ids=DECIDED)
 def test_decisions_are_told(entries, said):
-    rows = of_decisions(entries, {})
+    rows = news_of_decisions(entries, {})
     assert [(row.text, row.pod, row.decision, row.warning) for row in rows] == said
 
 
 def event(name, kind="Pod", version="v1"):
-    return Told(1.0, Regarding(version, kind, "shop", name, name), "Gone", f"{name} left", True)
+    return WrittenEvent(
+        1.0, Regarding(version, kind, "shop", name, name), "Gone", f"{name} left", True
+    )
 
 
 def test_events_are_told_one_by_one_and_many_as_one():
-    few = list(of_events([event("a"), event("cart", "Deployment", "apps/v1")]))
+    few = list(news_of_events([event("a"), event("cart", "Deployment", "apps/v1")]))
     assert [(row.text, row.pod, row.workload) for row in few] == [
         ("Gone: a left", "shop/a", ""),
         ("Gone: cart left", "", "shop/cart"),
     ]
-    [row] = of_events([event(str(number)) for number in range(9)])
+    [row] = news_of_events([event(str(number)) for number in range(9)])
     assert (row.text, row.pod, row.warning) == ("Gone of 9 Pods, the last: 8 left", "", True)

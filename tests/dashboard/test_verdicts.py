@@ -2,14 +2,15 @@
 
 from kubedsm.dashboard.answers.answer import Answer
 from kubedsm.dashboard.answers.verdicts import rules_told, verdicts
-from kubedsm.explain.explanation import NodeAnswer
+
+from kubedsm.explain.facts import NodeVerdict
 from kubedsm.model.model import Tier
 from support.asked import section
 
 
 def node(name, rule=None, change=None, score=None):
     reasons = ("too little",) if rule else ()
-    return NodeAnswer(name, Tier.EDGE, rule is None, rule, reasons, None, change, score)
+    return NodeVerdict(name, Tier.EDGE, rule is None, rule, reasons, None, change, score)
 
 
 def test_the_rule_that_most_nodes_reject_by_is_told_first():

@@ -4,8 +4,6 @@ import math
 
 import attrs
 import pytest
-
-from kubedsm.config.settings import load
 from kubedsm.dashboard.answers.what_if import (
     MOST_WORKLOADS,
     BadQuestionError,
@@ -13,6 +11,8 @@ from kubedsm.dashboard.answers.what_if import (
     changed,
     told,
 )
+
+from kubedsm.config.settings import load
 from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier

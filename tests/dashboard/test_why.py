@@ -4,13 +4,13 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-
-from kubedsm.config.settings import load
 from kubedsm.dashboard.answers.why_decision import about_decision
 from kubedsm.dashboard.answers.why_move import about_move
 from kubedsm.dashboard.answers.why_node import about_node
 from kubedsm.dashboard.answers.why_pod import about_pod
 from kubedsm.dashboard.answers.why_workload import about_workload, workload_named
+
+from kubedsm.config.settings import load
 from kubedsm.dashboard.rows import MoveRow
 from kubedsm.model.sites import NOTHING_AWAY, Away
 from support.asked import lines_of, links_of, section

@@ -2,8 +2,8 @@
 
 import attrs
 import pytest
-
 from kubedsm.dashboard.answers.why_pod import FORGOTTEN, about_pod
+
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.model.events import PodApplied
 from support.asked import lines_of, links_of, section

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from kubedsm.dashboard.state.headline import line_of
+from kubedsm.dashboard.state.headline import describe_migration
 from kubedsm_lab.demo.disconnection import Disconnection
 from kubedsm_lab.demo.ending import ending
 from kubedsm_lab.demo.view import LineByLine, render, summary
@@ -88,5 +88,5 @@ def test_line_by_line_every_move_is_told_once_and_the_rest_now_and_then():
         tell(attrs.evolve(FRAME, seconds=seconds))
     lines = console.file.getvalue().splitlines()
     assert [line.split()[0] for line in lines] == ["12.0", "41.0", "42.0", "47.0"]
-    assert lines[1].endswith(line_of(MOVE))
+    assert lines[1].endswith(describe_migration(MOVE))
     assert "kube-scheduler edge share 0.60" in lines[3]

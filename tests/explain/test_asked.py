@@ -9,9 +9,9 @@ from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
 from kubedsm.explain.client import Answering, answering, effects_since
 from kubedsm.explain.decision_record import DecisionRecord
+from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.effects import Effect, Response, summed_up
-from kubedsm.explain.entries import MoveOutcome, Outcome
-from kubedsm.explain.explainer import Decisions
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.explain.server import Diagnostics
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.mirror import ClusterMirror

@@ -8,9 +8,8 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.explain import decision_record as record_module
-from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.entries import Kind
-from kubedsm.explain.pending_pods import PendingPods
+from kubedsm.explain.decision_record import DecisionRecord, Kind
+from kubedsm.explain.decisions import PendingPods
 from kubedsm.model.model import Node as CoreNode
 from kubedsm.model.model import (
     NodeName,

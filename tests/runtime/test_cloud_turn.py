@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
-from kubedsm.explain.table import explanation_table
+from kubedsm.explain.rendering import render_text
 from kubedsm.model import node_order
 from kubedsm.optimizer.placing.cloud_window import LookedAt
 from kubedsm.planner.frames import pickled, pickled_answer, unpickled, unpickled_answer
@@ -138,4 +138,4 @@ async def test_it_is_told_which_nodes_were_not_looked_at():
 
 
 def shown(said):
-    return printed(explanation_table(said), 120)
+    return printed(render_text(said), 120)

@@ -6,8 +6,7 @@ import msgspec
 import orjson
 import pytest
 
-from kubedsm.explain.effects import summed_up
-from kubedsm.explain.explanation import EffectAnswer
+from kubedsm.explain.effects import Effect, summed_up
 from kubedsm_lab.emulator.paper import node
 from support.answers import tell, tell_nothing
 from support.metered import Metered
@@ -28,7 +27,7 @@ def effects(world):
 
 
 def answers(said):
-    return [msgspec.convert(each, EffectAnswer) for each in said]
+    return [msgspec.convert(each, Effect) for each in said]
 
 
 async def moved(world, *times, replicas=2, edge=ONE_PLACE, **said):

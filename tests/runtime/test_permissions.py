@@ -8,7 +8,7 @@ from kubedsm.app.configuration_source import KEY, said_in
 from kubedsm.app.leader_election import Elector, LeaseTimes
 from kubedsm.config.settings import load
 from kubedsm.explain import client
-from kubedsm.explain.answers import Explainer
+from kubedsm.explain.explainer import Explainer
 from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.kube.calls.permissions import FEATURES
 from kubedsm.kube.calls.verbs import cluster_uid

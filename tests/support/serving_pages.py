@@ -5,8 +5,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from kubedsm.dashboard.server.access import Access
-from kubedsm.dashboard.server.app import page_app
-from kubedsm.dashboard.server.film_file import FilmFile
+from kubedsm.dashboard.server.app import FilmFile, page_app
 from kubedsm.process.http_limits import PAGE, listen
 
 

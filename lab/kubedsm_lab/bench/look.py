@@ -14,7 +14,7 @@ import attrs
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.config.settings import Configuration
-from kubedsm.dashboard.messages import encoded
+from kubedsm.dashboard.rows import encode_message
 from kubedsm.dashboard.server.stream import LOOK
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.model.change import Change
@@ -101,7 +101,9 @@ async def _measured(nodes: int, pods: int, changes: int) -> LookResult:
             for change in heard:
                 of.changed(change)
             told = of.look(runtime, Leadership(), clock.wall())
-            return (sum(map(len, told.rows.values())), len(encoded(told))) if told else (0, 0)
+            return (
+                (sum(map(len, told.rows.values())), len(encode_message(told))) if told else (0, 0)
+            )
 
         look(scene, apply(nodes + pods))
         seconds, rows, size = 0.0, 0, 0

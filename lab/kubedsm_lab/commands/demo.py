@@ -19,7 +19,7 @@ from rich.live import Live
 from kubedsm.app.assembly import Runtime
 from kubedsm.commands.console import Stop, log_to, print_json, until_interrupted
 from kubedsm.commands.lookers_on import at_terminal, can_open, enter_pressed
-from kubedsm.dashboard.server.opening import page_of
+from kubedsm.dashboard.server.app import page_of
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.explain.listener import Listeners
 from kubedsm.kube.client.kubernetes import KubernetesCluster

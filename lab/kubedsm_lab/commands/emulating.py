@@ -16,7 +16,7 @@ from kubedsm.commands.options import require_extra
 from kubedsm.commands.private_files import new_token, token_in
 from kubedsm.commands.viewing import Viewing, viewing_of
 from kubedsm.config.settings import Configuration
-from kubedsm.dashboard.server.opening import LOOPBACK, page_of
+from kubedsm.dashboard.server.app import LOOPBACK, page_of
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.model.model import Tier

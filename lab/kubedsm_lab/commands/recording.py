@@ -12,8 +12,7 @@ from kubedsm.commands.inputs import (
 )
 from kubedsm.commands.on_cluster import find_scheduler
 from kubedsm.explain.client import effects_since
-from kubedsm.explain.effects import summed_up
-from kubedsm.explain.explanation import EffectAnswer
+from kubedsm.explain.effects import Effect, summarize_effects
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.paths import is_name
@@ -116,7 +115,7 @@ def _say_unseen(seen: Record) -> None:
 
 
 def _report(
-    outcome: Outcome, brought: Sequence[EffectAnswer] | None, version: str, *, emulated: bool
+    outcome: Outcome, brought: Sequence[Effect] | None, version: str, *, emulated: bool
 ) -> Report:
     """`brought`: the effects of moves, if a scheduler told them."""
     what = "recorded on an emulated cluster" if emulated else "measured on a cluster"
@@ -124,7 +123,7 @@ def _report(
     how = {"emulated": emulated, "measured": measured}
     run = outcome.as_json()
     if brought:
-        run["moveEffects"] = summed_up(brought)
+        run["moveEffects"] = summarize_effects(brought)
     return how | assembled([run], [outcome.timeline_json()])
 
 

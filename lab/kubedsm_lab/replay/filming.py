@@ -10,8 +10,8 @@ from typing import TypeVar
 import msgspec
 
 from kubedsm.app.assembly import Runtime
-from kubedsm.dashboard.messages import Changes, Snapshot, encoded
-from kubedsm.dashboard.recording import Film
+from kubedsm.dashboard.recording import Recording
+from kubedsm.dashboard.rows import Changes, Snapshot, encode_message
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import Clock, VirtualClock
@@ -27,7 +27,7 @@ class Camera:
     def __init__(self) -> None:
         #: hears what happens in the run
         self.scene = Scene(VirtualClock())
-        self._film: Film | None = None
+        self._film: Recording | None = None
         self._runtime: Runtime | None = None
         #: by the loop's time: when the next picture is due, and the last
         self._due = self._ends = math.inf
@@ -47,7 +47,7 @@ class Camera:
             return
         changes = self.scene.look(self._runtime, Leadership(), self._at(self._due))
         if self._film is None:
-            self._film = Film(_in_order(self.scene.snapshot()), span=math.inf)
+            self._film = Recording(_in_order(self.scene.snapshot()), span=math.inf)
         elif changes is not None:
             self._film.add(_in_order(changes))
         self._due += self._every * math.ceil((then - self._due) / self._every)
@@ -57,7 +57,7 @@ class Camera:
         if self._film is None:
             return b""
         end = Changes(self._film.version + 1, self._at(self._ends), {})
-        return b"\n".join((*self._film.lines(), encoded(end)))
+        return b"\n".join((*self._film.lines(), encode_message(end)))
 
     def _at(self, moment: float) -> float:
         return round(self._epoch + moment, 3)

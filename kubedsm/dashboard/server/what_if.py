@@ -1,4 +1,4 @@
-"""What would be done if other things were promised, or workloads had more pods: asked, and told."""
+"""Answers to "what if?": migrations that other QoS targets or more replicas would cause."""
 
 import re
 from collections import Counter
@@ -10,8 +10,8 @@ import msgspec
 
 from kubedsm.config.fields import document
 from kubedsm.config.settings import Configuration
-from kubedsm.dashboard.answers.answer import (
-    Answer,
+from kubedsm.explain.explanation import (
+    Explanation,
     Section,
     Table,
     Words,
@@ -25,54 +25,54 @@ from kubedsm.model.model import Workload
 from kubedsm.planner.plurals import counted
 from kubedsm.planner.what_if import Imagined, Placed, promising
 
-#: replicas that can be added to one workload, and in all; workloads that can be changed at once
+#: limits of one request: replicas added to a workload, and in all; workloads changed
 MOST, MOST_IN_ALL, MOST_WORKLOADS = 100, 500, 100
-#: A `+` in a URL is a space.
+#: a `+` in a URL is a space
 _NUMBER = re.compile(r"[+ ]?[0-9]{1,4}", re.ASCII)
-#: rows of pods and moves that are shown
+#: rows shown of pods and migrations
 _SHOWN = 50
 
 
-class BadQuestionError(ValueError):
-    """It cannot be asked like that: what is wrong, in a line."""
+class BadRequestError(ValueError):
+    """The request is invalid; the message is one line."""
 
 
-class Changed(NamedTuple):
-    """What is to be imagined: QoS factors by keys of `services`, and pods more."""
+class Changes(NamedTuple):
+    """Assumed changes: QoS factors by keys of `services`, and additional replicas."""
 
     qos: tuple[tuple[str, float], ...]
     replicas: tuple[tuple[Workload, int], ...]
 
 
-def changed(
+def parse_what_if(
     qos: Sequence[str], replicas: Sequence[str], workloads: Mapping[str, Workload]
-) -> Changed:
-    """What these say: `shop/cart:0.8`, `shop/cart:+2`. Raises BadQuestionError."""
-    factors = tuple((name, _factor(name, text)) for name, text in _said("qos", qos, workloads))
+) -> Changes:
+    """Parse changes such as `shop/cart:0.8` and `shop/cart:+2`. Raise BadRequestError."""
+    factors = tuple((name, _factor(name, text)) for name, text in _split("qos", qos, workloads))
     more = tuple(
         (workloads[name], number)
-        for name, text in _said("replicas", replicas, workloads)
+        for name, text in _split("replicas", replicas, workloads)
         if (number := _number(name, text))
     )
     if sum(number for _, number in more) > MOST_IN_ALL:
-        raise BadQuestionError(f"replicas: more than {MOST_IN_ALL} in all")
-    return Changed(factors, more)
+        raise BadRequestError(f"replicas: more than {MOST_IN_ALL} in all")
+    return Changes(factors, more)
 
 
-def _said(
+def _split(
     what: str, given: Sequence[str], workloads: Mapping[str, Workload]
 ) -> Iterator[tuple[str, str]]:
     if len(given) > MOST_WORKLOADS:
-        raise BadQuestionError(f"{what}: more than {MOST_WORKLOADS} workloads")
+        raise BadRequestError(f"{what}: more than {MOST_WORKLOADS} workloads")
     known = set[str]()
     for each in given:
         name, colon, text = each.rpartition(":")
         if not colon:
-            raise BadQuestionError(f"{what}: {_short(each)} is not namespace/name:number")
+            raise BadRequestError(f"{what}: {_short(each)} is not namespace/name:number")
         if name not in workloads:
-            raise BadQuestionError(f"{what}: no pods of ours are of a workload {_short(name)}")
+            raise BadRequestError(f"{what}: no opted-in workload is called {_short(name)}")
         if name in known:
-            raise BadQuestionError(f"{what}: {name} is given twice")
+            raise BadRequestError(f"{what}: {name} is given twice")
         known.add(name)
         yield name, text
 
@@ -83,14 +83,14 @@ def _factor(name: str, text: str) -> float:
     except ValueError:
         factor = -1.0
     if not (isfinite(factor) and 0 <= factor <= 1):
-        raise BadQuestionError(f"qos: {name}: {_short(text)} is not between 0 and 1")
+        raise BadRequestError(f"qos: {name}: {_short(text)} is not between 0 and 1")
     return factor
 
 
 def _number(name: str, text: str) -> int:
     number = int(text) if _NUMBER.fullmatch(text) else -1
     if not 0 <= number <= MOST:
-        raise BadQuestionError(f"replicas: {name}: {_short(text)} is not between +0 and +{MOST}")
+        raise BadRequestError(f"replicas: {name}: {_short(text)} is not between +0 and +{MOST}")
     return number
 
 
@@ -98,36 +98,38 @@ def _short(text: str) -> str:
     return " ".join(text[:60].split()) or "nothing"
 
 
-def told(imagined: Imagined, asked: Changed, configuration: Configuration) -> Answer:
+def explain_what_if(
+    imagined: Imagined, changes: Changes, configuration: Configuration
+) -> Explanation[None]:
     """`configuration`: the one in force."""
-    return Answer(
+    return Explanation(
         "What would be done",
         tuple(_lines(imagined, configuration)),
-        tuple(_sections(imagined, asked, configuration)),
+        tuple(_sections(imagined, changes, configuration)),
     )
 
 
 def _lines(imagined: Imagined, configuration: Configuration) -> Iterator[Words]:
     moves, missing = len(imagined.moves), _missing(imagined)
-    kept = "every promise is kept"
+    met = "every QoS target is met"
     if missing:
-        kept = f"{counted(missing, 'pod')} of what is promised would be missing at the edge"
+        met = f"{counted(missing, 'pod')} would be missing at the edge"
     if moves:
-        yield (f"{counted(moves, 'pod')} would be moved; then {kept}.",)
+        yield (f"{counted(moves, 'pod')} would be migrated; then {met}.",)
     else:
-        yield (f"Nothing would be moved, and {kept}.",)
+        yield (f"Nothing would be migrated, and {met}.",)
     stuck = [placed for placed in imagined.placed if not placed.node]
     if stuck:
-        yield (f"{counted(len(stuck), 'pod')} would wait, for want of a node.",)
+        yield (f"{counted(len(stuck), 'pod')} would wait: no node is feasible.",)
     settings = configuration.suggester
     if moves >= settings.max_moves:
-        yield (f"No more than {settings.max_moves} are moved at a time; others may follow.",)
+        yield (f"No more than {settings.max_moves} are migrated at a time; others may follow.",)
     if settings.mode != "apply":
-        yield (f"suggester.mode is {settings.mode}: moves are not made without being asked for.",)
+        yield (f"suggester.mode is {settings.mode}: migrations need an approval.",)
     if imagined.cut_short:
-        yield ("Pods had to be placed meanwhile, so this was not thought through.",)
+        yield ("New pods interrupted the search, so the result is not complete.",)
     elif not imagined.proven:
-        yield ("There may be better moves: they were looked for as long as for a suggestion.",)
+        yield ("There may be better migrations: the search is limited as for a suggestion.",)
 
 
 def _missing(imagined: Imagined) -> int:
@@ -135,9 +137,9 @@ def _missing(imagined: Imagined) -> int:
 
 
 def _sections(
-    imagined: Imagined, asked: Changed, configuration: Configuration
+    imagined: Imagined, changes: Changes, configuration: Configuration
 ) -> Iterator[Section]:
-    headings = ("workload", "at the edge now", "then", "promised then")
+    headings = ("workload", "at the edge now", "then", "target then")
     shares = (
         (
             workload_link(workload),
@@ -158,21 +160,21 @@ def _sections(
             )
             for m in imagined.moves[:_SHOWN]
         )
-        yield Section("Moves", table=table(("pod", "from", "to", "what for"), rows))
+        yield Section("Migrations", table=table(("pod", "from", "to", "reason"), rows))
     if any(each.node for each in imagined.placed):
-        yield Section("Pods that would be placed", table=_where(imagined.placed))
+        yield Section("Pods that would be scheduled", table=_where(imagined.placed))
     stuck = [each for each in imagined.placed if not each.node]
     if stuck:
         why = ((each.pod, each.message) for each in stuck[:_SHOWN])
         yield Section("Pods that would wait", table=table(("pod", "why"), why))
     if imagined.left:
         left = ((pod_link(each.pod), each.message) for each in imagined.left[:_SHOWN])
-        yield Section("Left where they are", table=table(("pod", "why"), left), folded=True)
-    if asked.qos:
+        yield Section("Pods not migrated", table=table(("pod", "why"), left), folded=True)
+    if changes.qos:
         yield Section(
             "Lines for the ConfigMap",
-            (("In config.yaml, these take the place of the same keys of services.",),),
-            code=_lines_of(asked, configuration),
+            (("In config.yaml, these replace the same keys of services.",),),
+            code=_config_lines(changes, configuration),
             folded=True,
         )
 
@@ -188,7 +190,7 @@ def _where(placed: Sequence[Placed]) -> Table | None:
     )
 
 
-def _lines_of(asked: Changed, configuration: Configuration) -> str:
-    services = promising(configuration, dict(asked.qos)).services
-    said = {name: document(services[name]) for name, _ in asked.qos}
+def _config_lines(changes: Changes, configuration: Configuration) -> str:
+    services = promising(configuration, dict(changes.qos)).services
+    said = {name: document(services[name]) for name, _ in changes.qos}
     return msgspec.yaml.encode({"services": said}).decode()
