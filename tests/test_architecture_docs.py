@@ -32,8 +32,8 @@ TEXT = DOCUMENT.read_text()
 DOCUMENTS = "\n".join(
     path.read_text() for path in [ROOT / "README.md", *DOCUMENT.parent.rglob("*.md")]
 )
-NAMES = re.compile(r"`((?:kubedsm|plans|loadgen)(?:\.\w+)+)`")
-PATHS = re.compile(r"`((?:kubedsm|plans|loadgen|docs|tests|manifests)/[\w./-]+)`")
+NAMES = re.compile(r"`((?:kubedsm|kubedsm_lab|plans|loadgen)(?:\.\w+)+)`")
+PATHS = re.compile(r"`((?:kubedsm|lab|plans|loadgen|docs|tests|manifests)/[\w./-]+)`")
 WALKS = TEXT.partition("\n## Walks\n")[2].partition("\n## ")[0]
 
 

@@ -13,8 +13,15 @@ from kubedsm_lab.command_line.bench import _COMMANDS
 from loadgen.cli import MODULES as LOADGEN_MODULES
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("kubedsm", "plans", "loadgen")
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+OURS = {"kubedsm", "plans", "loadgen", "kubedsm_lab", "draw_dashboard", "emulated_lab"}
+
+
+def project(folder):
+    """Return the metadata of the distribution that is built in the folder."""
+    return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+PROJECT, LAB = project(ROOT), project(ROOT / "lab")
 
 
 def imported(module):
@@ -39,12 +46,12 @@ WITH_COMMANDS = ("kubedsm.commands", "kubedsm_lab.commands.benching", "kubedsm_l
 CARRIED_OUT = sorted(set(carried_out()))
 
 
-def distributions():
-    """Normal names of all that is imported from elsewhere."""
-    modules = (module for package in PACKAGES for module in (ROOT / package).rglob("*.py"))
+def distributions(*packages):
+    """Return the normal names of all distributions that the packages import."""
+    modules = (module for package in packages for module in (ROOT / package).rglob("*.py"))
     names = {name.partition(".")[0] for module in modules for name in imported(module)}
     by_name = packages_distributions()
-    elsewhere = names - sys.stdlib_module_names - set(PACKAGES)
+    elsewhere = names - sys.stdlib_module_names - OURS
     return {normal(distribution) for name in elsewhere for distribution in by_name[name]}
 
 
@@ -54,12 +61,14 @@ def normal(requirement):
 
 def test_each_dependency_is_imported_and_each_import_is_a_dependency_or_an_extra():
     dependencies = {normal(requirement) for requirement in PROJECT["dependencies"]}
-    extras = PROJECT["optional-dependencies"]
-    # What the lab beside us draws with, and tests browse with, is no business of the packages.
-    ours = set(extras) - {"dev", "lab", "browser"}
-    optional = {normal(r) for extra in ours for r in extras[extra]}
-    assert distributions() == dependencies | optional
+    optional = {normal(requirement) for requirement in PROJECT["optional-dependencies"]["exact"]}
+    assert distributions("kubedsm", "plans", "loadgen") == dependencies | optional
     assert dependencies & optional == set()
+
+
+def test_the_lab_depends_on_what_it_imports():
+    dependencies = {normal(requirement) for requirement in LAB["dependencies"]} - {"kubedsm"}
+    assert distributions("lab/kubedsm_lab", "k3s-lab") == dependencies
 
 
 def test_developers_have_every_extra_but_the_large_one_for_a_browser():
@@ -108,7 +117,7 @@ def test_help_loads_nothing_of_what_commands_do():
 
 def test_help_of_loadgen_loads_nothing_of_what_its_commands_do():
     asked = f"import loadgen.cli, {', '.join(LOADGEN_MODULES.values())}"
-    heavy = {"aiohttp", "asyncio", "numpy", "prometheus_client", "kubedsm"}
+    heavy = {"aiohttp", "asyncio", "numpy", "prometheus_client", "kubedsm.model"}
     heavy |= {f"loadgen.{name}" for name in ("serving", "sending", "overloading", "transport")}
     assert loaded(asked, heavy) == []
 

@@ -1,5 +1,6 @@
 """Pinned versions: one per package, everywhere, within the bounds of pyproject.toml."""
 
+import importlib
 import re
 import tomllib
 from importlib.metadata import files
@@ -14,11 +15,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 BUILD = PROJECT["build-system"]["requires"]
 DEPENDENCIES = PROJECT["project"]["dependencies"]
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-ALL = [*BUILD, *DEPENDENCIES, *(each for extra in EXTRAS.values() for each in extra)]
+LAB = tomllib.loads((ROOT / "lab" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+#: what the lab needs next to the scheduler
+OF_LAB = [each for each in LAB["dependencies"] if not each.startswith("kubedsm")]
+ALL = [*BUILD, *DEPENDENCIES, *OF_LAB, *(each for extra in EXTRAS.values() for each in extra)]
 #: pages and scripts that install this project from its folder
 INSTALLS = [
     *("README.md", "k3s-lab/README.md", "k3s-lab/lib/playing.sh", "docs/install.md"),
-    *("docs/emulator.md", "docs/picture.py", ".ci/run"),
+    *("docs/picture.py", ".ci/run"),
 ]
 
 
@@ -66,7 +70,7 @@ def test_a_lock_has_hashes_and_the_versions_of_the_constraints(lock):
 
 
 def test_native_dependencies_have_upper_bounds():
-    for requirement in map(Requirement, [*DEPENDENCIES, *EXTRAS["exact"], *EXTRAS["lab"]]):
+    for requirement in map(Requirement, [*DEPENDENCIES, *OF_LAB, *EXTRAS["exact"]]):
         native = any(file.suffix == ".so" for file in files(requirement.name) or ())
         bounds = {each.operator for each in requirement.specifier}
         assert not native or bounds & {"<", "<=", "==", "~="}, requirement
@@ -79,3 +83,9 @@ def test_each_installation_from_the_folder_is_constrained(path):
     ours = [arguments for arguments in found if re.search(r" '?\.(\[| |'|$)", arguments)]
     assert ours
     assert all(" -c constraints.txt " in arguments for arguments in ours)
+
+
+def test_both_distributions_have_one_version():
+    found = {importlib.import_module(name).__version__ for name in ("kubedsm", "kubedsm_lab")}
+    assert found == {LAB["version"]}
+    assert f"kubedsm=={LAB['version']}" in LAB["dependencies"]

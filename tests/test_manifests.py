@@ -49,6 +49,26 @@ def test_every_document_is_an_object(path):
         assert given["metadata"]["name"] if named else "metadata" not in given
 
 
+def all_within(value):
+    """Yield the value and everything nested in it."""
+    yield value
+    nested = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for each in nested:
+        yield from all_within(each)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(MANIFESTS)))
+def test_defaults_of_the_api_server_that_both_ways_to_apply_would_own_are_written_out(path):
+    """Client-side apply leaves them to the API server; server-side apply then conflicts."""
+    for given in filter(lambda value: isinstance(value, dict), all_within(documents(path))):
+        for reference in filter(None, [given.get("fieldRef")]):
+            assert reference["apiVersion"] == "v1"
+        for constraints in filter(None, [given.get("matchConstraints")]):
+            defaulted = {"matchPolicy", "namespaceSelector", "objectSelector"}
+            assert constraints.keys() >= defaulted
+            assert all(rule["scope"] == "*" for rule in constraints["resourceRules"])
+
+
 def used_by(folder, kustomization):
     yield folder / "kustomization.yaml"
     for name in (*kustomization.get("resources", ()), *kustomization.get("components", ())):

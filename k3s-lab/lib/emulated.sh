@@ -8,8 +8,6 @@ need_emulated() {
     need "$command" "apt-get install $command"
   done
   need_playing
-  python3 -c 'import matplotlib' 2>/dev/null ||
-    missing matplotlib ".venv/bin/pip install -c constraints.txt '.[lab]'"
 }
 
 lab_emulated() {

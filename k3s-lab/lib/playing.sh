@@ -4,7 +4,7 @@
 need_playing() {
   local command
   for command in python3 kubedsm loadgen; do
-    need "$command" "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt . && . .venv/bin/activate"
+    need "$command" "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt . ./lab && . .venv/bin/activate"
   done
 }
 

@@ -69,6 +69,9 @@ def _documents(text: str | bytes) -> Iterator[tuple[Any, str]]:
     except UnicodeError:
         raise DocumentError("not UTF-8 text") from None
     except yaml.MarkedYAMLError as error:
+        # libyaml of PyYAML 6.0.4 limits the depth itself, before the events reach us.
+        if "nesting" in (error.problem or ""):
+            raise DocumentError("nested too deeply") from None
         raise DocumentError(f"not YAML: {error.problem}{_where(error.problem_mark)}") from None
     except _UNREADABLE as error:
         raise DocumentError(f"not YAML: {' '.join(str(error).split())[:200]}") from None

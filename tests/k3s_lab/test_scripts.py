@@ -2,8 +2,6 @@
 
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -277,17 +275,6 @@ def test_check_says_all_that_is_missing_and_how_to_get_it(tmp_path):
         assert any(line.startswith(f"lab: missing: {program}; ") for line in lines)
     assert len(lines) == len(set(lines))
     assert "prometheus-node-exporter" in done.stderr
-
-
-def test_the_emulated_lab_names_the_extra_that_it_needs_before_it_starts(tmp_path):
-    there = lab(tmp_path, K3D)
-    there.env["PATH"] = f"{Path(sys.executable).parent}:{there.env['PATH']}"
-    (tmp_path / "matplotlib.py").write_text("raise ImportError")
-    there.env["PYTHONPATH"] = str(tmp_path)
-    done = there("emulated")
-    assert done.returncode == 1
-    needed = "lab: missing: matplotlib; .venv/bin/pip install -c constraints.txt '.[lab]'"
-    assert needed in done.stderr.splitlines()
 
 
 def bare(tmp_path):

@@ -134,9 +134,13 @@ def test_a_folder_is_made_or_found_to_take_no_files(tmp_path, path):
 def test_nothing_else_writes_outputs():
     # Pipes, what processes of a benchmark are given, the logs of those that run, and what stands
     # in for an output that is closed.
-    others = {"child.py", "harm.py", "line.py", "processes.py", "forked.py", "running.py"}
+    others = {"child_process.py", "harm.py", "line.py", "processes.py", "forked.py", "running.py"}
     others.add("whole_files.py")
     writing = re.compile(r"""\.(?:write_text|write_bytes|save_svg)\(|open\((?:.*, )?"[wa]b?\"""")
     root = Path(__file__).parents[2]
-    modules = [m for package in ("kubedsm", "loadgen") for m in (root / package).rglob("*.py")]
+    modules = [
+        m
+        for package in ("kubedsm", "loadgen", "lab/kubedsm_lab")
+        for m in (root / package).rglob("*.py")
+    ]
     assert {m.name for m in modules if writing.search(m.read_text(encoding="utf-8"))} <= others
