@@ -169,8 +169,7 @@ class _Serving:
                 Monitoring(runtime, instruments, clock, address, who_leads) as monitoring,
                 shown(self.viewing, runtime, scene, clock, who_leads) as (page, app),
                 Diagnostics(
-                    runtime.decisions,
-                    runtime.thinker,
+                    runtime.explanations,
                     self.diagnostics_port,
                     dry_run=self.dry_run,
                     leader=lambda: None if who_leads().leading else who_leads().leader,

@@ -77,7 +77,7 @@ class Entry:
     def about(self) -> Iterator[tuple[Uid, str]]:
         """Yield the pods that the decision is about, replacements included."""
         for choice in self.pods:
-            yield Uid(choice.uid), choice.pod
+            yield choice.uid, choice.pod
         yield from ((pod.uid, str(pod)) for move in self.moves for pod in move.pods)
 
 

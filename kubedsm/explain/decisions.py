@@ -280,7 +280,7 @@ def _reason(
 
 def apply_decision(basis: Basis, entry: Entry) -> Snapshot:
     """Return the snapshot of a decision with every pod where the decision places it."""
-    targets = {Uid(each.uid): each.node for each in entry.pods if each.node is not None}
+    targets = {each.uid: each.node for each in entry.pods if each.node is not None}
     targets |= {choice.move.pod.uid: choice.move.target for choice in entry.moves}
     return basis.snapshot.with_placed(targets)
 

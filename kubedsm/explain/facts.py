@@ -6,7 +6,7 @@ import msgspec
 
 from kubedsm.explain.effects import Effect
 from kubedsm.explain.explanation import Words
-from kubedsm.model.model import NodeName, Tier
+from kubedsm.model.model import NodeName, Tier, Uid
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, rename="camel"):
@@ -109,7 +109,7 @@ class PodChoice(msgspec.Struct, frozen=True):
     tier: Tier | None
     #: kube-scheduler's message for a pod that every node rejects
     message: str | None = None
-    uid: str = ""
+    uid: Uid = Uid("")
 
 
 class Qos(msgspec.Struct, frozen=True):

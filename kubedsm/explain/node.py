@@ -28,7 +28,7 @@ from kubedsm.explain.explanation import (
 from kubedsm.explain.facts import NodeFacts, WorkloadPods
 from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.model.measured import Usage
-from kubedsm.model.model import Node, Pod, Resources, Tier, Uid, Workload
+from kubedsm.model.model import Node, Pod, Resources, Tier, Workload
 from kubedsm.model.sites import NOTHING_AWAY, Away, site_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import promised_pods
@@ -183,7 +183,7 @@ class NodeExplainer:
                 continue
             explainer = Explainer(apply_decision(basis, entry), self.policy, basis.looked_at)
             for choice in entry.pods[:_CHECKED]:
-                pod = basis.snapshot.pods.get(Uid(choice.uid))
+                pod = basis.snapshot.pods.get(choice.uid)
                 if pod is None or choice.node == self.node.name:
                     continue
                 plain = basis.plain and choice.node is not None

@@ -122,13 +122,13 @@ class Explanations:
             # The slow request comes first: everything else is then of one moment.
             suggested = await self._suggest()
         async with self._lock:
-            explain = self._collect(subject, suggested, only_recorded=only_recorded)
+            explain = self.collect(subject, suggested, only_recorded=only_recorded)
             return None if explain is None else await asyncio.to_thread(explain)
 
-    def _collect(
-        self, subject: Subject, suggested: Imagined | None, *, only_recorded: bool
+    def collect(
+        self, subject: Subject, suggested: Imagined | None = None, *, only_recorded: bool = False
     ) -> Callable[[], Explanation[Any]] | None:
-        """Return a function that works out the explanation from values alone."""
+        """Collect the facts; return a function that works out the explanation in any thread."""
         decisions, record, name = self.decisions, self.decisions.record, subject.name
         snapshot, configuration = decisions.mirror.snapshot(), self._configuration()
         match subject.kind:

@@ -10,7 +10,7 @@ from kubedsm.model.model import NodeName, Tier, Uid
 
 
 def choice(name, node=None, tier=None, message=""):
-    return PodChoice(Uid(name), f"shop/{name}", node and NodeName(node), tier, message)
+    return PodChoice(f"shop/{name}", node and NodeName(node), tier, message, Uid(name))
 
 
 def batch(number, *choices):

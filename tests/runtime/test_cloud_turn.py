@@ -9,6 +9,7 @@ from kubedsm.model import node_order
 from kubedsm.optimizer.placing.cloud_window import LookedAt
 from kubedsm.planner.frames import pickled, pickled_answer, unpickled, unpickled_answer
 from kubedsm_lab.emulator.paper import node
+from support.asked import as_sent
 from support.metered import Metered
 from support.printed import printed
 from support.slow_thinking import hard, slow_batches
@@ -125,8 +126,8 @@ async def test_it_is_told_which_nodes_were_not_looked_at():
                 decisions = runtime.decisions
                 ((uid, name),) = decisions.named(world.pods("b")[0]["metadata"]["name"]).items()
                 (said,) = decisions.explain([decisions.recall(uid, name)])
-                entry = next(decisions.record.newest_first()).as_json()
-    unseen = {each["node"] for each in said.as_json()["nodes"] if not each["lookedAt"]}
+                entry = as_sent(next(decisions.record.newest_first()).facts())
+    unseen = {each["node"] for each in as_sent(said)["nodes"] if not each["lookedAt"]}
     assert unseen == {"c0", "c1", "c4"}
     assert all(each.feasible and each.score is None for each in said.nodes if not each.looked_at)
     assert shown(said).count("not looked at: cloud.percentageOfNodes") == 3

@@ -11,6 +11,7 @@ from kubedsm.explain.rendering import render_text
 from kubedsm.model.sites import Away
 from kubedsm.planner.requests import NoAnswerError
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from support.asked import as_sent
 from support.move_scenes import MERGE
 from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
 from support.printed import printed
@@ -143,7 +144,7 @@ async def test_in_the_mode_suggest_it_is_only_said():
             [told] = decisions.explain([decisions.recall(uid, name)])
             assert told.packing.startswith("1 move would make room on n")
             assert told.packing.endswith(", mode is suggest")
-            assert told.as_json()["packing"] == told.packing
+            assert as_sent(told)["packing"] == told.packing
             assert f"Packing: {told.packing}" in printed(render_text(told))
         assert placed(world) == 0
 

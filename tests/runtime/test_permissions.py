@@ -147,7 +147,7 @@ async def explaining():
         await world.until_bound(1, 10)
         [pod] = map(decoding.pod, world.pods())
         explainer = Explainer(world.runtime.mirror.snapshot(), QUIET.policy)
-        await client.from_cluster(world.front, explainer, pod)
+        await client.facts_from_cluster(world.front, explainer, pod)
         assert await cluster_uid(world.front, timeout=10)
     return seen
 

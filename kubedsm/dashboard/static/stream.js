@@ -55,7 +55,7 @@ async function* lines(ask, film) {
   };
   document.addEventListener("visibilitychange", look);
   try {
-    const kept = await heard(ask(`film${known(film)}`, stopping.signal));
+    const kept = await heard(ask(`recording${known(film)}`, stopping.signal));
     yield await kept.text();
     const answer = await heard(ask(`stream${known(film)}`, stopping.signal));
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();

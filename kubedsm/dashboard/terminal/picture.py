@@ -336,9 +336,9 @@ def _waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
             alike.setdefault((pod.message, pod.rules), []).append(name)
     for (message, rules), names in alike.items():
         first = min(names)
-        pods = first if len(names) == 1 else f"{first} and {len(names) - 1} more"
+        subject = first if len(names) == 1 else f"{first} and {len(names) - 1} more"
         by = f" ({', '.join(rules)})" if rules else ""
-        yield hang(f"  {pods}", f"{message or 'no attempt yet'}{by}")
+        yield hang(f"  {subject}", f"{message or 'no attempt yet'}{by}")
 
 
 def _news(news: Mapping[str, NewsRow]) -> Iterator[RenderableType]:
