@@ -123,19 +123,20 @@ async def _ask_scheduler(
             f"the scheduler at {server} is a standby and remembers no decisions; {leads}:"
             " ask that process for all that is known"
         )
+    explanations: Explanations | None
     try:
         if subject is None:
             pending = await client.explain_pending(server)
-            found_all = None if pending is None else [explain_pod(facts) for facts in pending]
+            explanations = None if pending is None else [*map(explain_pod, pending)]
         else:
             explanation = await client.explain(server, subject)
-            found_all = None if explanation is None else [explanation]
+            explanations = None if explanation is None else [explanation]
     except client.RequestRefusedError as error:
         raise click.ClickException(str(error)) from None
     except client.SilentError as error:
         remark(f"{error}; the cluster is asked instead")
         return None
-    return found_all
+    return explanations
 
 
 async def _ask_cluster(

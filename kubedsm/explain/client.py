@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
@@ -68,12 +68,12 @@ class _Decided(msgspec.Struct):
     decisions: list[_Moved]
 
 
-async def explain(server: str, subject: Subject) -> Explanation[msgspec.Raw] | None:
+async def explain(server: str, subject: Subject) -> Explanation[dict[str, Any]] | None:
     """Return the scheduler's explanation; None without a scheduler, or if it knows nothing.
 
     Raise RequestRefusedError, or SilentError.
     """
-    form = Explanation[msgspec.Raw]
+    form = Explanation[dict[str, Any]]
     return await _get(server, "explain", form, **{subject.kind: subject.name})
 
 

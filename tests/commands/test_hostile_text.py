@@ -11,8 +11,6 @@ from importlib import import_module
 import msgspec
 import pytest
 import structlog
-from kubedsm.dashboard.answers import asking
-from kubedsm.dashboard.answers.answer import Answer
 
 from kubedsm.cli import MODULES
 from kubedsm.commands.console import log_to, print_json, remark
@@ -24,7 +22,9 @@ from kubedsm.dashboard.rows import (
     decode_message,
     encode_message,
 )
+from kubedsm.dashboard.server.questions import explanation_response
 from kubedsm.dashboard.terminal.picture import TypedSnapshot, news_line, render_picture
+from kubedsm.explain.explanation import Explanation
 from kubedsm.kube.calls import verbs
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import table
@@ -155,7 +155,7 @@ def test_the_page_gets_no_unprintable_text():
 
 
 def test_an_answer_on_the_page_is_escaped():
-    body = asking.as_json(Answer(HOSTILE, ((HOSTILE,),))).body
+    body = explanation_response(Explanation(HOSTILE, ((HOSTILE,),))).body
     assert is_clean(body.decode())
     title = msgspec.json.decode(body)["title"]
     assert r"\u202e" in title

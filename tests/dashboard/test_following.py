@@ -118,4 +118,4 @@ async def test_what_is_not_understood_is_no_traceback():
 
     app = web.Application()
     app.add_routes([web.get("/page/stream", told)])
-    assert "is not understood: it may be of another version" in await refused(app)
+    assert "is not understood: it may be another version" in await refused(app)

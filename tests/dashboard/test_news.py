@@ -20,26 +20,36 @@ def batch(number, *choices):
 EDGE, CLOUD = choice("a", "e1", Tier.EDGE), choice("b", "c1", Tier.CLOUD)
 LOST = choice("c", message="0/2 nodes are available.")
 DECIDED = {
-    "one pod": ([batch(1, EDGE)], [("placed shop/a on e1", "shop/a", 1, False)]),
+    "one pod": ([batch(1, EDGE)], [("scheduled shop/a to e1", "shop/a", 1, False)]),
     "several": (
         [batch(1, EDGE, CLOUD)],
-        [("placed 2 new pods, 1 at the edge and 1 in the cloud", "", 1, False)],
+        [("scheduled 2 new pods, 1 to the edge and 1 to the cloud", "", 1, False)],
     ),
     "none": (
         [batch(1, LOST)],
-        [("no node takes shop/c: 0/2 nodes are available.", "shop/c", 1, True)],
+        [("no node is feasible for shop/c: 0/2 nodes are available.", "shop/c", 1, True)],
     ),
     "some": (
         [batch(1, EDGE, LOST)],
-        [("placed shop/a on e1; no node takes shop/c: 0/2 nodes are available.", "", 1, True)],
+        [
+            (
+                "scheduled shop/a to e1; no node is feasible for shop/c: 0/2 nodes are available.",
+                "",
+                1,
+                True,
+            )
+        ],
     ),
     "a few batches": (
         [batch(1, EDGE), batch(2, CLOUD)],
-        [("placed shop/a on e1", "shop/a", 1, False), ("placed shop/b on c1", "shop/b", 2, False)],
+        [
+            ("scheduled shop/a to e1", "shop/a", 1, False),
+            ("scheduled shop/b to c1", "shop/b", 2, False),
+        ],
     ),
     "many batches, as one": (
         [batch(number, EDGE) for number in range(1, 5)],
-        [("placed 4 new pods at the edge", "", 4, False)],
+        [("scheduled 4 new pods to the edge", "", 4, False)],
     ),
 }
 

@@ -79,14 +79,14 @@ def test_it_fits_and_nothing_in_it_is_cut(width, height):
     assert max(map(len, lines)) <= width
     assert "\N{HORIZONTAL ELLIPSIS}" not in said
     words = " ".join(said.split())
-    for whole in (HEADLINE, "shop/cart", "lacks 1", "shop/big", "lacks 3", "cut off"):
+    for whole in (HEADLINE, "shop/cart", "1 missing", "shop/big", "3 missing", "cut off"):
         assert whole in words
 
 
 def test_it_says_how_each_thing_stands():
     words = " ".join(drawn().split())
     for said in (
-        f"KubeDSM at {WHERE}, standby, other-host leads, moving is paused",
+        f"KubeDSM at {WHERE}, standby, other-host leads, migrations are paused",
         "site north is cut off",
         "0.5/4",
         "3/8 shop/cart-6 from n9 to e1: waiting for shop/cart-7 to be Ready, 6 s",
@@ -101,7 +101,7 @@ def test_the_last_news_come_first_and_warnings_stand_out():
     assert said.index("could not be moved") < said.index("placed 2 pods")
     colours = dict(spans(render_picture(SEEN, 102.0, WHERE, "", 100, 40)))
     assert colours["shop/cart-6 could not be moved"] == "yellow"
-    assert colours["lacks 3"] == colours["cut off"] == "red"
+    assert colours["3 missing"] == colours["cut off"] == "red"
 
 
 def test_of_many_nodes_those_are_shown_that_somebody_has_to_know_of():
@@ -198,13 +198,13 @@ def test_amounts_have_the_units_people_read():
 def test_without_known_targets_no_figure_is_shown():
     said = drawn(crowded(12, 4, promise=None))
     assert "10 of 33" in said
-    for wrong in ("target ", "0.00", "0%", "kept", "lacks"):
+    for wrong in ("target ", "0.00", "0%", " met", "missing"):
         assert wrong not in said
 
 
 def test_a_scheduler_that_does_not_answer_is_told_with_what_was_seen_last():
     said = drawn(away=f"nothing answers at {WHERE}")
-    assert f"nothing answers at {WHERE}; this is how it was" in said
+    assert f"nothing answers at {WHERE}; this is the last state" in said
     assert HEADLINE in said
 
 
@@ -245,5 +245,5 @@ def test_what_news_are_about_is_said_once():
 
 def test_what_is_only_proposed_says_how_it_is_carried_out():
     said = drawn(TypedSnapshot(0.0, StatusRow("all is quiet", mode="suggest", proposal="3f2a91c0")))
-    assert "moves are only proposed" in said
+    assert "migrations are only proposed" in said
     assert "kubedsm approve 3f2a91c0" in said

@@ -56,7 +56,7 @@ async def test_of_a_recording_is_told_what_its_rows_say_and_nothing_can_be_imagi
         while b"NodeResourcesFit" not in film:
             # Not compressed: of that, there is a new one every five seconds.
             plain = {"Accept-Encoding": "identity"}
-            async with session.get(f"{url.rstrip('/')}/page/film", headers=plain) as answer:
+            async with session.get(f"{url.rstrip('/')}/page/recording", headers=plain) as answer:
                 film = await answer.read()
             await asyncio.sleep(0.1)
     path = tmp_path / "recorded.html"

@@ -4,6 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
+from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import render_text
 from kubedsm.model import node_order
 from kubedsm.optimizer.placing.cloud_window import LookedAt
@@ -130,7 +131,7 @@ async def test_it_is_told_which_nodes_were_not_looked_at():
     unseen = {each["node"] for each in as_sent(said)["nodes"] if not each["lookedAt"]}
     assert unseen == {"c0", "c1", "c4"}
     assert all(each.feasible and each.score is None for each in said.nodes if not each.looked_at)
-    assert shown(said).count("not looked at: cloud.percentageOfNodes") == 3
+    assert shown(said).count("not sampled: cloud.percentageOfNodes") == 3
     assert "2 of 5 cloud nodes looked at" in said.summary
     assert (entry["cloudNodes"], entry["proven"]) == ({"lookedAt": 2, "of": 5}, False)
     batches = [line for line in logs if line["event"] == "batch"]
@@ -139,4 +140,4 @@ async def test_it_is_told_which_nodes_were_not_looked_at():
 
 
 def shown(said):
-    return printed(render_text(said), 120)
+    return printed(render_text(explain_pod(said)), 120)

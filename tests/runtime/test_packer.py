@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
+from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import render_text
 from kubedsm.model.sites import Away
 from kubedsm.planner.requests import NoAnswerError
@@ -145,7 +146,7 @@ async def test_in_the_mode_suggest_it_is_only_said():
             assert told.packing.startswith("1 move would make room on n")
             assert told.packing.endswith(", mode is suggest")
             assert as_sent(told)["packing"] == told.packing
-            assert f"Packing: {told.packing}" in printed(render_text(told))
+            assert f"Packing: {told.packing}" in printed(render_text(explain_pod(told)))
         assert placed(world) == 0
 
 

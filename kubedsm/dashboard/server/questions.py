@@ -50,7 +50,7 @@ class Questions:
         if found is None:
             name = " ".join(key[:80].split())
             raise web.HTTPNotFound(text=f"nothing is known about {subject.kind} {name}\n")
-        return _json(msgspec.structs.replace(found, facts=None))
+        return explanation_response(msgspec.structs.replace(found, facts=None))
 
     async def what_if(self, request: web.Request) -> web.Response:
         """`?qos=shop/cart:0.8&replicas=shop/cart:+2`, each any number of times."""
@@ -74,7 +74,9 @@ class Questions:
                 imagined = await self._runtime.thinker.ask(request_, idle=True)
             except NoAnswerError as error:
                 raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
-        return _json(explain_what_if(imagined, changes, self._runtime.configuration.current))
+        return explanation_response(
+            explain_what_if(imagined, changes, self._runtime.configuration.current)
+        )
 
     def _suggester(self) -> Suggester:
         if obstacle := self._obstacle():
@@ -105,7 +107,7 @@ def describe_standby(leadership: Leadership) -> str:
     )
 
 
-def _json(explanation: Explanation[Any]) -> web.Response:
+def explanation_response(explanation: Explanation[Any]) -> web.Response:
     return web.Response(
         body=escape_strings(_encoder.encode(explanation)),
         content_type="application/json",
