@@ -1,35 +1,35 @@
-"""The start of the commands: Ctrl-C is one line from the first moment on, and to the last."""
+"""Entry points of the commands. From the first moment to the last, Ctrl-C prints one line."""
 
 import sys
 
 
 def main() -> None:
-    """Be `kubedsm`."""
+    """Run `kubedsm`."""
     _start("main")
 
 
 def plugin() -> None:
-    """Be `kubectl kubedsm`."""
+    """Run `kubectl kubedsm`."""
     _start("plugin")
 
 
 def complete_plugin() -> None:
-    """Be `kubectl_complete-kubedsm`."""
+    """Run `kubectl_complete-kubedsm`."""
     _start("complete_plugin")
 
 
-def _start(what: str) -> None:
+def _start(entry_point: str) -> None:
     try:
-        from kubedsm import cli  # noqa: PLC0415  what it imports takes a moment
+        from kubedsm.cli import main as cli  # noqa: PLC0415  importing it takes a moment
 
-        getattr(cli, what)()
+        getattr(cli, entry_point)()
     except KeyboardInterrupt:
         sys.stderr.write("kubedsm: error: interrupted\n")
         sys.exit(130)
     finally:
-        import signal  # noqa: PLC0415  it, too, takes a moment
+        import signal  # noqa: PLC0415  importing it takes a moment as well
 
-        # What is left is the interpreter's own end: a signal is not to be told by a traceback.
+        # Only the interpreter's own shutdown is left: a signal must not print a traceback there.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

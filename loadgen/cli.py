@@ -11,7 +11,6 @@ import click
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import table
-from kubedsm.terminal.problems import Problem
 from kubedsm.terminal.running import Commands, run
 from kubedsm.terminal.whole_files import write_whole
 from loadgen import generators
@@ -54,22 +53,13 @@ out_option = click.option(
 )
 
 
-#: where the commands are that are not here, and what they do: a list of them needs none of it
-ELSEWHERE = {
-    "check": (
-        "load_commands",
-        "See that this machine measures rightly, by a server that is known.",
-    ),
-    "closed": ("closed_commands", "Send with clients that wait for their answers, and measure."),
-    "hpa": ("closed_commands", "Find a load that is too much, and how long an autoscaler takes."),
-    "run": ("load_commands", "Send the requests of a scenario when they are due, and measure."),
-    "serve": ("serve_command", "Be a service that takes the load."),
-}
-MODULES = {name: f"loadgen.{module}" for name, (module, _) in ELSEWHERE.items()}
-_SUMMARIES = {
-    "generate": "Make a scenario for the paper's services.",
-    "show": "The requests a second that a scenario offers, cycle by cycle.",
-    **{name: summary for name, (_, summary) in ELSEWHERE.items()},
+#: modules of the commands that are not defined here
+MODULES = {
+    "check": "loadgen.load_commands",
+    "closed": "loadgen.closed_commands",
+    "hpa": "loadgen.closed_commands",
+    "run": "loadgen.load_commands",
+    "serve": "loadgen.serve_command",
 }
 
 
@@ -82,7 +72,6 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.group(
     cls=Commands,
     modules=MODULES,
-    summaries=_SUMMARIES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(
@@ -246,4 +235,4 @@ def _cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float]]]:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command; end the process with 0, 2 for wrong usage, or 1, and one line said why."""
-    run(loadgen, "loadgen", (Problem,), arguments)
+    run(loadgen, "loadgen", arguments)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from kubedsm.terminal.urls import url_problem
 from loadgen.generators import PAPER_COEFFICIENTS
+from loadgen.urls import url_problem
 
 
 class Duration(click.ParamType[float]):

@@ -12,13 +12,13 @@ import attrs
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from kubedsm.terminal.console import Console
-from kubedsm.terminal.urls import url_problem
 from kubedsm.terminal.whole_files import whole_file
 from loadgen.arrivals import Arrivals, schedule
 from loadgen.driver import Driver, Limits
 from loadgen.measures import Outcome, RequestRecorder, Results
 from loadgen.scenario import Scenario, ScenarioError
 from loadgen.transport import EndpointError, Transport, TransportError
+from loadgen.urls import url_problem
 
 #: seconds between two looks at the progress bar
 _TICK = 0.25

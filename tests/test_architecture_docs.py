@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kubedsm.command_line.run import run
+from kubedsm.cli.run import run
 from kubedsm.kube.client.port import CredentialsError
 from kubedsm.kube.watching.config_map import ConfigMapName
-from kubedsm_lab.command_line.replay import replay
+from kubedsm_lab.cli.replay import replay
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 from loadgen.generators import normal

@@ -8,8 +8,7 @@ import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from kubedsm.cli import MODULES
-from kubedsm_lab.command_line.bench import _COMMANDS
+from kubedsm.cli.main import MODULES
 from loadgen.cli import MODULES as LOADGEN_MODULES
 
 ROOT = Path(__file__).parent.parent
@@ -22,6 +21,9 @@ def project(folder):
 
 
 PROJECT, LAB = project(ROOT), project(ROOT / "lab")
+LAB_MODULES = {
+    where.partition(":")[0] for where in LAB["entry-points"]["kubedsm.commands"].values()
+}
 
 
 def imported(module):
@@ -32,18 +34,25 @@ def imported(module):
             yield found.module
 
 
-def carried_out():
-    """The modules that the commands import when they are carried out."""
-    for thin in (ROOT / "kubedsm" / "command_line").rglob("*.py"):
-        for function in ast.walk(ast.parse(thin.read_text(encoding="utf-8"))):
+def modules_in(root, package):
+    folder = root.joinpath(*package.split("."))
+    return {f"{package}.{path.stem}" for path in folder.glob("[a-z]*.py")}
+
+
+#: modules that a command imports when it runs
+IMPLEMENTATIONS = modules_in(ROOT, "kubedsm.cli") | modules_in(ROOT / "lab", "kubedsm_lab.cli")
+IMPLEMENTATIONS -= {*MODULES.values(), *LAB_MODULES, "kubedsm.cli.main"}
+IMPLEMENTATIONS -= {"kubedsm.cli.options", "kubedsm_lab.cli.options"}
+
+
+def imported_by_running():
+    """All that functions of the commands import from the packages."""
+    for path in (ROOT / "kubedsm" / "cli").glob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(function, ast.FunctionDef):
                 for found in function.body:
-                    if isinstance(found, ast.ImportFrom) and found.module in WITH_COMMANDS:
-                        yield f"{found.module}.{found.names[0].name}"
-
-
-WITH_COMMANDS = ("kubedsm.commands", "kubedsm_lab.commands.benching", "kubedsm_lab.replay")
-CARRIED_OUT = sorted(set(carried_out()))
+                    if isinstance(found, ast.ImportFrom) and found.module.startswith("kubedsm"):
+                        yield from (f"from {found.module} import {n.name}" for n in found.names)
 
 
 def distributions(*packages):
@@ -86,7 +95,10 @@ def loaded(code, looked_for):
 
 
 def test_no_command_loads_what_is_not_installed_with_it_or_may_never_be_used():
-    everything = f"import {', '.join(CARRIED_OUT)}"
+    ours = sorted(name for name in IMPLEMENTATIONS if name.startswith("kubedsm."))
+    running = sorted(set(imported_by_running()))
+    assert len(running) > len(ours) > 10
+    everything = "; ".join([f"import {', '.join(ours)}", *running])
     others = {"matplotlib", "networkx", "trustme", "prometheus_api_client", "requests"}
     assert loaded(everything, others) == []
 
@@ -98,19 +110,19 @@ def test_prometheus_client_needs_nothing_that_the_image_is_without():
 
 
 def test_only_the_command_that_is_asked_for_is_loaded():
-    asked = "from kubedsm.cli import commands; commands.get_command(None, 'emulate')"
-    assert loaded(asked, {*MODULES.values(), *CARRIED_OUT}) == [MODULES["emulate"]]
+    every = {*MODULES.values(), *LAB_MODULES, *IMPLEMENTATIONS}
+    for name, module in (("place", MODULES["place"]), ("emulate", "kubedsm_lab.cli.emulate")):
+        asked = f"from kubedsm.cli.main import commands; commands.get_command(None, {name!r})"
+        assert loaded(asked, every) == [module]
 
 
 def test_help_loads_nothing_of_what_commands_do():
     """Counted, for time is another one on each machine: all that help and completion ask for."""
-    benches = {module.partition(":")[0] for module, _ in _COMMANDS.values()}
-    asked = f"import {', '.join([*MODULES.values(), *sorted(benches)])}"
+    asked = f"import {', '.join([*MODULES.values(), *sorted(LAB_MODULES)])}"
     heavy = {"aiohttp", "asyncio", "kubernetes_asyncio", "msgspec", "numpy", "highspy", "rich"}
     heavy |= {"orjson", "structlog", "yaml", "yarl", "kubedsm.config.settings"}
     count = "print(len([name for name in sys.modules if name.startswith('kubedsm')]))"
-    assert len(CARRIED_OUT) > 10
-    found, *others = loaded(f"{asked}; {count}", heavy | set(CARRIED_OUT))
+    found, *others = loaded(f"{asked}; {count}", heavy | IMPLEMENTATIONS)
     assert others == []
     assert int(found) < 45
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from kubedsm import __version__
-from kubedsm.command_line.run import run
+from kubedsm.cli.run import run
 from kubedsm.config.settings import Configuration, load, load_file
 from support.manifests import (
     BASE,

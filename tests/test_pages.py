@@ -7,7 +7,7 @@ import click
 import pytest
 from markdown_it import MarkdownIt
 
-from kubedsm.cli import commands
+from kubedsm.cli.main import commands
 from loadgen.cli import loadgen
 
 ROOT = Path(__file__).parents[1]

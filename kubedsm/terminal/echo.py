@@ -1,15 +1,16 @@
-"""Text for a terminal, with characters that are not printable escaped.
+"""Text for a terminal, with unprintable characters escaped.
 
-Names, messages and annotations are written by others. Control characters would move the cursor or
-clear the screen; bidirectional and zero-width ones would make text look like other text.
+Names, messages and annotations are written by other people. Control characters would move the
+cursor or clear the screen; bidirectional and zero-width ones would make text look like other text.
 """
 
 import json
 import re
+from collections.abc import Callable
 
 import click
 
-#: newlines and tabs are for the layout
+#: characters to check; newlines and tabs are layout
 _UNUSUAL = re.compile(r"[^\n\t -~]")
 
 
@@ -18,7 +19,7 @@ def escape_unprintable(text: str) -> str:
 
     An escape is Python's, such as `\x1b` or `\u202e`. Newlines and tabs stay.
     """
-    return text if text.isprintable() else _UNUSUAL.sub(lambda found: _visible(found[0]), text)
+    return _escape(text, _python_escape)
 
 
 def escape_strings(document: bytes) -> bytes:
@@ -26,26 +27,25 @@ def escape_strings(document: bytes) -> bytes:
 
     Control characters of ASCII stay JSON's escapes.
     """
-    text = document.decode()
-    if text.isprintable():
-        return document
-    return _UNUSUAL.sub(lambda found: _visible(found[0]).replace("\\", r"\\"), text).encode()
+    escaped = _escape(document.decode(), lambda found: _python_escape(found).replace("\\", r"\\"))
+    return escaped.encode()
 
 
 def escape_json(document: bytes) -> bytes:
     r"""Return the JSON document with such characters as JSON's escapes: the same value."""
-    text = document.decode()
+    return _escape(document.decode(), lambda found: json.dumps(found)[1:-1]).encode()
+
+
+def _escape(text: str, escape: Callable[[str], str]) -> str:
     if text.isprintable():
-        return document
-    return _UNUSUAL.sub(lambda found: _json_escape(found[0]), text).encode()
+        return text
+    return _UNUSUAL.sub(
+        lambda found: found[0] if found[0].isprintable() else escape(found[0]), text
+    )
 
 
-def _visible(character: str) -> str:
-    return character if character.isprintable() else character.encode("unicode_escape").decode()
-
-
-def _json_escape(character: str) -> str:
-    return character if character.isprintable() else json.dumps(character)[1:-1]
+def _python_escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 def echo(text: str = "", *, nl: bool = True, err: bool = False) -> None:

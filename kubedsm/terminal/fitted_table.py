@@ -1,11 +1,11 @@
-"""Tables as wide as there is room for: no number and no name in them is ever broken.
+"""Tables that fit the terminal without breaking a number or a name.
 
-Sentences are wrapped between words, and so are headings. Where that is not enough, the columns of
-least use are left out, and a line says which. For all that show tables, of loadgen or not.
+Sentences and headings wrap between words. If that is not enough, the columns of least use are left
+out, and a line names them.
 """
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import attrs
 from rich.box import HEAVY_HEAD, SIMPLE_HEAD
@@ -15,46 +15,41 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-#: `compact` has no lines between columns; `plain` none at all, and no word on what is left out, as
-#: a picture that changes in place wants it
+#: `compact` has no lines between columns. `plain` has no lines at all and does not name the columns
+#: it leaves out, for pictures that change in place.
 Look = Literal["lined", "compact", "plain"]
 _BOXES = {"lined": HEAVY_HEAD, "compact": SIMPLE_HEAD, "plain": None}
-#: columns that each of a table's takes beside its cells, and how many fewer or more all of them do
-_BESIDE = {"lined": (3, 1), "compact": (1, 1), "plain": (2, -2)}
+#: characters next to the cells: per column, and for the whole table
+_FRAME = {"lined": (3, 1), "compact": (1, 1), "plain": (2, -2)}
 _PADDING = {"lined": (0, 1, 0, 1), "compact": (0, 0, 0, 0), "plain": (0, 2, 0, 0)}
 
-#: what is longer in a sentence is a piece of code, and no reason to leave other columns out
+#: a longer word in a sentence is a piece of code, and may be folded
 _LONGEST_WORD = 40
 
 
 @attrs.frozen
 class Column:
     heading: str
-    #: what is a string is no markup
+    #: strings are not parsed as markup
     cells: Sequence[RenderableType]
-    #: that its cells will need at some time, so that columns stay where they are
+    #: minimum width, for cells that grow later: columns must stay in place
     least: int = 0
-    #: the column of least use is left out first; None: never
+    #: the column with the lowest value is left out first; None: never
     use: int | None = None
-    #: stands on the right
+    #: right-aligned
     number: bool = False
-    #: cells are sentences, that may be wrapped between words
+    #: cells are sentences, which may wrap between words
     wraps: bool = False
-
-
-class _Room(NamedTuple):
-    """Of a column: what it cannot do without, and what it can use."""
-
-    narrowest: int
-    widest: int
 
 
 @attrs.frozen
 class FittedTable:
+    """Columns that are fitted when they are printed."""
+
     columns: Sequence[Column]
     title: str | None = None
     look: Look = "lined"
-    #: how many rows stand above a line across the table; none if 0
+    #: number of rows above a line across the table; no line if 0
     above_line: int = 0
 
     @property
@@ -64,15 +59,15 @@ class FittedTable:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        rooms = [self._room(column, console) for column in self.columns]
-        shown = self._shown([room.narrowest for room in rooms], options.max_width)
-        widths = self._widths([rooms[at] for at in shown], options.max_width)
-        yield self._made(shown, widths)
+        measured = [_measure(column, console) for column in self.columns]
+        shown = self._choose_columns([each.minimum for each in measured], options.max_width)
+        widths = self._distribute([measured[at] for at in shown], options.max_width)
+        yield self._to_table(shown, widths)
         hidden = [column.heading for at, column in enumerate(self.columns) if at not in shown]
         if hidden and self.look != "plain":
             yield Text(f"Too narrow for: {', '.join(hidden)}.", style="italic")
 
-    def _made(self, shown: Sequence[int], widths: Sequence[int]) -> Table:
+    def _to_table(self, shown: Sequence[int], widths: Sequence[int]) -> Table:
         made = Table(
             title=self.title,
             title_justify="left",
@@ -97,51 +92,46 @@ class FittedTable:
             )
         return made
 
-    def _shown(self, narrowest: Sequence[int], width: int) -> list[int]:
-        """The columns for which there is room."""
+    def _choose_columns(self, least: Sequence[int], width: int) -> list[int]:
+        """Return the columns that fit, each at its minimum width."""
         shown = list(range(len(self.columns)))
         spare = [(column.use, at) for at, column in enumerate(self.columns)]
         for _, at in sorted((use, at) for use, at in spare if use is not None):
-            if self._beside(len(shown)) + sum(narrowest[at] for at in shown) <= width:
+            if self._frame(len(shown)) + sum(least[at] for at in shown) <= width:
                 break
             shown.remove(at)
         return shown
 
-    def _widths(self, rooms: Sequence[_Room], width: int) -> list[int]:
-        """Of each column: what it cannot do without, and of the rest as much as it can use."""
-        widths = [room.narrowest for room in rooms]
-        left = width - self._beside(len(rooms)) - sum(widths)
-        # Nothing more can be left out: the widest are folded.
+    def _distribute(self, measured: Sequence[Measurement], width: int) -> list[int]:
+        """Return column widths: each minimum, and fair parts of the remaining width."""
+        widths = [each.minimum for each in measured]
+        left = width - self._frame(len(widths)) - sum(widths)
+        # No further column can be left out: the widest are folded.
         for _ in range(-left):
             widths[widths.index(max(widths))] -= 1
-        wanted = [room.widest - of for room, of in zip(rooms, widths, strict=True)]
-        for number, at in enumerate(sorted(range(len(rooms)), key=wanted.__getitem__)):
-            more = max(0, min(wanted[at], left // (len(rooms) - number)))
+        wanted = [each.maximum - least for each, least in zip(measured, widths, strict=True)]
+        for number, at in enumerate(sorted(range(len(widths)), key=wanted.__getitem__)):
+            more = max(0, min(wanted[at], left // (len(widths) - number)))
             widths[at] += more
             left -= more
-        return [max(1, of) for of in widths]
+        return [max(1, each) for each in widths]
 
-    def _beside(self, columns: int) -> int:
-        """What lines and blanks take."""
-        each, all_of_them = _BESIDE[self.look]
-        return columns * each + all_of_them
+    def _frame(self, columns: int) -> int:
+        """Return the characters next to the cells of a row."""
+        each, whole = _FRAME[self.look]
+        return columns * each + whole
 
-    def _room(self, column: Column, console: Console) -> _Room:
-        words = [column.least, *map(cell_len, column.heading.split())]
-        lines = [column.least, cell_len(column.heading)]
-        for cell in column.cells:
-            if isinstance(cell, str | Text):
-                said = str(cell)
-                lines += map(cell_len, said.splitlines())
-                if column.wraps:
-                    words += (min(cell_len(word), _LONGEST_WORD) for word in said.split())
-                else:
-                    words += map(cell_len, said.splitlines())
-            else:
-                measured = Measurement.get(console, console.options, cell).maximum
-                words.append(measured)
-                lines.append(measured)
-        return _Room(max(words), max(lines))
+
+def _measure(column: Column, console: Console) -> Measurement:
+    """Return the width without which a number or name breaks, and the width of whole lines."""
+    words = [column.least, *map(cell_len, column.heading.split())]
+    lines = [column.least, cell_len(column.heading)]
+    for cell in column.cells:
+        text = Text(cell) if isinstance(cell, str) else cell
+        word, line = Measurement.get(console, console.options, text)
+        words.append(min(word, _LONGEST_WORD) if column.wraps else line)
+        lines.append(line)
+    return Measurement(max(words), max(lines))
 
 
 def table(
@@ -154,10 +144,10 @@ def table(
     look: Look = "lined",
     above_line: int = 0,
 ) -> FittedTable:
-    """Under these headings, of `numbers` on the right.
+    """Return a table with these headings; columns in `numbers` are right-aligned.
 
-    Where it is narrow, `least` go first, then what is rightmost: never the first column, nor
-    sentences.
+    A narrow table leaves out the columns `least` first, then from the right; never the first
+    column, nor sentences.
     """
     names, cells = list(headings), [list(row) for row in rows]
     columns = []

@@ -1,5 +1,5 @@
-"""The error of which a user is told in one line."""
+"""Base class of errors that end a command with one line."""
 
 
 class Problem(Exception):
-    """What goes wrong outside of us: a line for the user, exit code 1."""
+    """Failure outside of this program: one line for the user, exit code 1."""

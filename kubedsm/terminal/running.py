@@ -1,4 +1,4 @@
-"""Run a command line: however it ends, that is one line at the most, and never a traceback."""
+"""Execution of a command line: every end is one line at most, and never a traceback."""
 
 import difflib
 import errno
@@ -11,31 +11,24 @@ from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
 import click
-from click.shell_completion import CompletionItem
 
 from kubedsm.terminal.echo import echo
+from kubedsm.terminal.problems import Problem
 
-#: what a signal or a closed pipe makes of an exit code
+#: exit codes after a signal, and after the reader of a pipe has gone
 INTERRUPTED, PIPE_CLOSED = 130, 141
 
 
 class Commands(click.Group):
-    """A group whose commands are imported when they are asked for.
+    """Group of commands that are imported on request.
 
-    `modules` says where each is: as an attribute of its own name, unless another one is named after
-    a colon. Where its `summaries` are given, a list of the commands imports none of them.
+    `modules` has the module of each command. The command is the module's attribute of the same
+    name, or the one named after a colon.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        modules: Mapping[str, str] | None = None,
-        summaries: Mapping[str, str] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *args: Any, modules: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._modules = modules or {}
-        self._summaries = summaries or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *self._modules})
@@ -55,46 +48,24 @@ class Commands(click.Group):
             ctx.fail(f"No such command {args[0]!r}.{nearest(args[0], names)}")
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if not self._summaries:
-            super().format_commands(ctx, formatter)
-            return
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, self._summaries[name]) for name in self.list_commands(ctx)])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        if not self._summaries:
-            return super().shell_complete(ctx, incomplete)
-        begun = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        return [
-            *(CompletionItem(name, help=self._summaries[name]) for name in begun),
-            *click.Command.shell_complete(self, ctx, incomplete),
-        ]
-
 
 def nearest(given: str, known: Sequence[str]) -> str:
-    """A sentence for who mistyped one of the names; nothing if none is near."""
+    """Return a sentence with the name nearest to a mistyped one; empty if none is near."""
     found = difflib.get_close_matches(given, known, n=1)
     return f" Did you mean {found[0]}?" if found else ""
 
 
-def run(
-    command: click.Command,
-    called: str,
-    problems: tuple[type[Exception], ...],
-    arguments: Sequence[str] | None = None,
-) -> NoReturn:
-    """Run it, and end the process: 2 for wrong usage, 1 for what else goes wrong outside of us."""
+def run(command: click.Command, called: str, arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command, and exit: 2 for wrong usage, 1 for a Problem or an OSError."""
     name = called.rpartition(" ")[2]
     try:
-        _stand_in_for_closed()
+        _replace_closed_streams()
         reserve_stdout()
         ended = _Ended(command.main(arguments, prog_name=called, standalone_mode=False) or 0)
     except BaseException as error:
-        told = _told(error, (*problems, OSError))
-        if told is None:
+        if (found := _classify(error)) is None:
             raise
-        ended = told
+        ended = found
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -108,15 +79,15 @@ def run(
 
 class _Ended(NamedTuple):
     code: Any
-    #: what is to be said on stderr
+    #: line for stderr
     line: str = ""
 
 
-def _told(error: BaseException, problems: tuple[type[Exception], ...]) -> _Ended | None:
-    """What becomes of it; None for a mistake of ours."""
+def _classify(error: BaseException) -> _Ended | None:
+    """Return the end that the error comes to; None for a bug."""
     match error:
         case SystemExit():
-            # That is how rich ends when nobody reads on.
+            # rich exits like this when the reader of a pipe has gone.
             piped = isinstance(error.__context__, BrokenPipeError)
             return _Ended(PIPE_CLOSED if piped else error.code)
         case click.exceptions.NoArgsIsHelpError():
@@ -130,12 +101,12 @@ def _told(error: BaseException, problems: tuple[type[Exception], ...]) -> _Ended
             _give_up_output()
             return _Ended(PIPE_CLOSED)
         case BaseExceptionGroup():
-            theirs, rest = error.split(problems)
-            if theirs is not None and rest is None:
-                return _Ended(1, _said(_first(theirs)))
-    if isinstance(error, problems):
-        return _Ended(1, _said(error))
-    # What runs during an import may make another exception of it.
+            problems, rest = error.split((Problem, OSError))
+            if problems is not None and rest is None:
+                return _Ended(1, _describe(_first(problems)))
+        case Problem() | OSError():
+            return _Ended(1, _describe(error))
+    # Code that runs during an import may convert the interrupt to another exception.
     if isinstance(error, click.Abort) or _began_as_interrupt(error):
         return _Ended(INTERRUPTED, "interrupted")
     return None
@@ -152,7 +123,7 @@ def _began_as_interrupt(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     if not isinstance(error, OSError) or not error.strerror:
         return str(error) or type(error).__name__
     if error.filename is not None:
@@ -162,26 +133,27 @@ def _said(error: BaseException) -> str:
     return f"standard output: {error.strerror}" if error.errno == errno.ENOSPC else error.strerror
 
 
-def _stand_in_for_closed() -> None:
-    """Open what the process was started without, so that nothing else takes its number.
+def _replace_closed_streams() -> None:
+    """Open streams that the process was started without, before other files take their numbers.
 
-    Input and output the wrong way round: to use them fails, as it must.
+    Each is opened the wrong way round: to read stdin or write stdout fails, as it must.
     """
-    if sys.stdin is None:
-        sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY), "r", closefd=False)
-    if sys.stdout is None:
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", closefd=False)
-    if sys.stderr is None:
-        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False)
+    for name, flags, mode in (
+        ("stdin", os.O_WRONLY, "r"),
+        ("stdout", os.O_RDONLY, "w"),
+        ("stderr", os.O_WRONLY, "w"),
+    ):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode, closefd=False))
 
 
 def reserve_stdout() -> None:
-    """Send to stderr what libraries and child processes write to file descriptor 1.
+    """Redirect file descriptor 1, which libraries and child processes write to, to stderr.
 
     `sys.stdout` keeps the output that the process was started with, under another number.
     """
     shared = sys.stdout
-    if shared is not sys.__stdout__ or shared is None:  # closed, or replaced within this process
+    if shared is not sys.__stdout__ or shared is None:  # replaced within this process, or closed
         return
     shared.flush()
     unbuffered = getattr(shared, "write_through", False)
@@ -197,6 +169,6 @@ def reserve_stdout() -> None:
 
 
 def _give_up_output() -> None:
-    """Have what is still to be written go nowhere, at the end of the process too."""
-    with suppress(OSError):  # what is no file has no number
+    """Discard output that is still buffered, also at the end of the process."""
+    with suppress(OSError):  # a stream that is no file has no number
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

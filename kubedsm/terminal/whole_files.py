@@ -1,8 +1,7 @@
-"""Files that are there whole, or as they were: each is written aside, then renamed.
+"""Atomic file writes: each file is written next to its target, then renamed.
 
-Who reads one meanwhile, or is left with it when the disk is full or the writer interrupted, has
-what was there before. Every error names the file that was meant. For all that write files, of
-loadgen or not: nothing is known here of what is in them.
+A concurrent reader, and a user whose disk is full or whose writer was interrupted, has the file as
+it was before. Every error names the target.
 """
 
 import errno
@@ -16,49 +15,49 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-#: of a name, so that what is put beside it is no longer than a name may be
+#: characters of the target's name in a temporary name: file systems limit the length of names
 _LONGEST = 200
 
 
 @contextmanager
-def _of(path: Path) -> Iterator[None]:
-    """What goes wrong inside is told of this file, or of the folder that it is to be in."""
+def _name_errors(path: Path) -> Iterator[None]:
+    """Attribute errors in the block to this file, or to its missing folder."""
     try:
         yield
     except OSError as error:
-        number, said = error.errno or errno.EIO, error.strerror or str(error)
+        number, reason = error.errno or errno.EIO, error.strerror or str(error)
         missing = number == errno.ENOENT and not path.parent.exists()
-        said = f"there is no folder {path.parent}" if missing else said
-        raise OSError(number, said, str(path)) from None
+        reason = f"there is no folder {path.parent}" if missing else reason
+        raise OSError(number, reason, str(path)) from None
 
 
-class _Named(io.FileIO):
-    """Its errors are told of the file that is meant."""
+class _TargetFile(io.FileIO):
+    """Open file whose errors name the target."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
         super().__init__(descriptor, "wb")
         self._path = path
 
     def write(self, data: Any) -> int:
-        with _of(self._path):
+        with _name_errors(self._path):
             return super().write(data)
 
 
 @contextmanager
 def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """To be written to; it is there when all is written, and not if an error ends that.
+    """Yield a file whose content replaces the target at the end, unless an error ends the block.
 
-    A file that is there keeps its mode; `mode` is that of a new one, less the umask. What is no
-    file, such as /dev/stdout, is written to as it is. Raises OSError.
+    An existing file keeps its mode; `mode`, less the umask, is for a new one. A target that is no
+    regular file, such as /dev/stdout, is written directly. Raises OSError.
     """
-    with _of(path):
+    with _name_errors(path):
         target = Path(os.path.realpath(path))
-        descriptor, aside = _opened(target, mode)
+        descriptor, aside = _open_aside(target, mode)
     try:
-        with io.BufferedWriter(_Named(descriptor, path)) as file:
+        with io.BufferedWriter(_TargetFile(descriptor, path)) as file:
             yield file
         if aside is not None:
-            with _of(path):
+            with _name_errors(path):
                 aside.replace(target)
     except BaseException:
         if aside is not None:
@@ -67,11 +66,11 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
         raise
 
 
-def _opened(target: Path, mode: int) -> tuple[int, Path | None]:
-    """What is to be written to, and its path if that is not the target itself."""
+def _open_aside(target: Path, mode: int) -> tuple[int, Path | None]:
+    """Return the open file to write, and its path if the file is not the target itself."""
     flags, kept = os.O_WRONLY | os.O_CLOEXEC, None
     if target.exists():
-        # What may not be written is not replaced either.
+        # A file that may not be written is not replaced either.
         there = os.open(target, flags)
         if not target.is_file():
             return there, None
@@ -85,14 +84,14 @@ def _opened(target: Path, mode: int) -> tuple[int, Path | None]:
 
 
 def write_whole(path: Path, content: bytes | str, mode: int = 0o666) -> None:
-    """Raises OSError."""
+    """Write the content as a whole. Raises OSError."""
     with whole_file(path, mode) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
 def append_whole(path: Path, line: bytes) -> None:
-    """Add a line to a file in which lines are kept, or leave it as it was. Raises OSError."""
-    with _of(path), path.open("ab", buffering=0) as file:
+    """Append the whole line to the file, or leave the file unchanged. Raises OSError."""
+    with _name_errors(path), path.open("ab", buffering=0) as file:
         before = file.tell()
         try:
             left = memoryview(line)
@@ -104,10 +103,7 @@ def append_whole(path: Path, line: bytes) -> None:
 
 
 def folder_for(path: Path) -> Path:
-    """The folder, made if missing, and found to take files before anything is worth writing.
-
-    Raises OSError.
-    """
+    """Make the folder if it is missing, and check that files can be written. Raises OSError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

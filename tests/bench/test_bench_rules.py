@@ -1,14 +1,16 @@
-from kubedsm_lab.bench.rules import run
+from kubedsm_lab.bench.rules import Case, apart, both, even, run
 
 
-def test_the_bench_places_what_the_literal_rules_allow():
-    result = run(pods=15, nodes=20, existing=40, feasibility_nodes=30, alike=(12, 6, 20, 40))
-    assert result.mixed.placed == 15
-    assert result.mixed.decision_ms > 0
-    assert result.feasibility_ms > 0
-    assert result.literal_feasibility_ms > 0
-    shown = result.as_json()
-    assert shown["placed"] == 15
-    assert shown["even"]["placed"] == 12
-    assert shown["apart"]["placed"] == 6
-    assert shown["feasibility"]["nodes"] == 30
+def test_every_batch_is_placed_next_to_the_same_pods_without_rules():
+    cases = [
+        Case("mixed", 15, 20, 40),
+        Case("even", 12, 20, 40, even, 1, both),
+        Case("apart", 6, 20, 40, apart, 1, both),
+    ]
+    figures = run(cases).figures
+    assert {name: of["placed"] for name, of in figures.items()} == {
+        "mixed": 15,
+        "even": 12,
+        "apart": 6,
+    }
+    assert all(of["withoutRulesMs"] > 0 and of["ratio"] > 0 for of in figures.values())

@@ -1,22 +1,17 @@
 import math
-from pathlib import Path
 
 import pytest
 
-import support
 from kubedsm.optimizer.placing.ranks import ranks_of
-from kubedsm.scheduling import decider as deciding
-from kubedsm_lab.bench.instances import DisagreementError
-from kubedsm_lab.bench.scale import holding
-from kubedsm_lab.bench.scale.holding import HardBurst
-from kubedsm_lab.bench.scale.lag import LAG, Lag, lag_in
-from kubedsm_lab.bench.scale.paired import paired
-from kubedsm_lab.bench.scale.run import run
-from kubedsm_lab.bench.scale.world import Batch, Size, mirror, rebuilt
+from kubedsm_lab.bench.report import DisagreementError
+from kubedsm_lab.bench.scale.pairs import compare, run
+from kubedsm_lab.bench.scale.running import LAG, lag_between
+from kubedsm_lab.bench.scale.world import Batch, Size, build_mirror, without_aggregates
+from support.printed import printed
 
 
 def test_a_size_is_read_decided_and_suggested_by_both_sides():
-    shown = run(Size(8, 40), rounds=1, suggestions=1, seconds=0).as_json()
+    shown = run(Size(8, 40), rounds=1, suggestions=1, seconds=0).figures
     assert (shown["nodes"], shown["pods"], shown["running"]) == (8, 40, None)
     assert [each["what"] for each in shown["paired"]] == [
         "parse 200 watch lines",
@@ -31,18 +26,18 @@ def test_a_size_is_read_decided_and_suggested_by_both_sides():
 
 
 def test_the_cluster_is_of_the_size_and_the_batch_of_the_classes_asked_for():
-    known = mirror(Size(8, 40))
+    known = build_mirror(Size(8, 40))
     known.check_invariants()
     seen = known.snapshot()
     assert (len(seen.nodes), len(seen.pods)) == (8, 40)
-    waiting = Batch(200, 3).waiting()
+    waiting = Batch(200, 3).pending_pods()
     assert len({pod.pod_class for pod in waiting}) == 3
     assert ranks_of(waiting, 0.0, 60.0) is None
 
 
 def test_nothing_that_was_kept_along_is_left_in_what_is_rebuilt():
-    seen = mirror(Size(8, 40)).snapshot()
-    anew = rebuilt(seen)
+    seen = build_mirror(Size(8, 40)).snapshot()
+    anew = without_aggregates(seen)
     assert anew == seen
     assert (anew.census, anew.shares()) == (seen.census, seen.shares())
     for kept in ("census", "index", "room"):
@@ -52,7 +47,7 @@ def test_nothing_that_was_kept_along_is_left_in_what_is_rebuilt():
 def test_sides_that_come_to_different_things_are_not_compared():
     answers = iter(range(10))
     with pytest.raises(DisagreementError, match="odd"):
-        paired("odd", 1, lambda: next(answers), lambda: next(answers))
+        compare("odd", 1, lambda: next(answers), lambda: next(answers))
 
 
 def scrape(*counts):
@@ -62,21 +57,14 @@ def scrape(*counts):
     return "\n".join([f"# TYPE {LAG} histogram", *lines, ""])
 
 
-def test_lag_is_that_of_the_looks_between_two_scrapes():
-    lag = lag_in(scrape(0, 500, 1000), scrape(600, 1499, 2000))
-    assert lag == Lag(1000, p50=0.001, p99=0.05, p999=0.05, max=math.inf)
-    assert lag_in(scrape(0, 0, 7), scrape(3, 4, 11)) == Lag(4, 0.001, 0.05, 0.05, 0.05)
+def test_lag_is_that_of_the_samples_between_two_scrapes():
+    lag = lag_between(scrape(0, 500, 1000), scrape(600, 1499, 2000))
+    assert lag == {"looks": 1000, "p50": 0.001, "p99": 0.05, "p99.9": 0.05, "max": math.inf}
+    lag = lag_between(scrape(0, 0, 7), scrape(3, 4, 11))
+    assert lag == {"looks": 4, "p50": 0.001, "p99": 0.05, "p99.9": 0.05, "max": 0.05}
 
 
-@pytest.mark.http
-def test_all_pods_of_a_burst_are_bound_or_told_why_not_while_turns_are_timed(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(support.__file__).parents[1]))
-    monkeypatch.setattr(deciding, "MOST", 20)
-    bursts = HardBurst(15, 3), HardBurst(60, 20, 32_000)
-    few, many = (held.as_json() for held in holding.run(Size(8, 40), bursts).held)
-    assert few["bound"] == 15
-    assert few["longestTurnMs"]["scheduler"] > 0
-    assert 0 < many["bound"] < 60
-    assert many["longestTurnMs"]["thoughts"] > 0
-    for step in ("placing what was thought", "saying why not", "record", "snapshot"):
-        assert many["longestStepMs"][step] > 0
+def test_a_list_of_which_models_were_built_of_a_part_says_so():
+    report = run(Size(8, 501), rounds=1, suggestions=0, seconds=0)
+    assert report.figures["paired"][1]["besideSampled"] == [500, 501]
+    assert "extrapolated from 500 of 501 pods" in printed(report.rendered, 200)

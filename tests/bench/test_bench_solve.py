@@ -4,6 +4,8 @@ The long form is `kubedsm bench solve`.
 """
 
 import itertools
+import json
+import re
 
 import attrs
 import pytest
@@ -18,13 +20,13 @@ from kubedsm.optimizer.policies.in_turn import InTurn
 from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.highs import Highs
-from kubedsm_lab.bench.instances import DisagreementError
-from kubedsm_lab.bench.solve.instances import Instance, batches, crowded
-from kubedsm_lab.bench.solve.oracle import best_moves, best_placement
-from kubedsm_lab.bench.solve.ruled import ruled
-from kubedsm_lab.bench.solve.run import Task, carried_out, move, place, placed_by
-from kubedsm_lab.bench.solve.verdict import Way
+from kubedsm_lab.bench.report import DisagreementError
+from kubedsm_lab.bench.solve.instances import Instance, batches, crowded, ruled
+from kubedsm_lab.bench.solve.oracle import Best, Reach, best_moves, best_placement
+from kubedsm_lab.bench.solve.run import Task, carry_out, move, place, place_with
+from kubedsm_lab.bench.solve.verdict import Moved, Moves, Placed, SolveResult, Standing, Way
 from support.placement_instances import drawn, node, resources, snapshot
+from support.printed import printed
 from support.suggest_instances import crowded_case, running
 
 SEEDS = range(60)
@@ -88,7 +90,7 @@ def test_moves_without_room_are_noticed():
         ([Leg(moves[0], moves[0].source, moves[0].target)] * 7, "7 legs"),
     ):
         with pytest.raises(DisagreementError, match=why):
-            carried_out(shot, attrs.evolve(nothing, moves=tuple(moves), legs=tuple(legs)), limits)
+            carry_out(shot, attrs.evolve(nothing, moves=tuple(moves), legs=tuple(legs)), limits)
 
 
 def test_a_node_that_does_not_take_a_pod_is_noticed():
@@ -100,7 +102,7 @@ def test_a_node_that_does_not_take_a_pod_is_noticed():
             return Decision(tuple(Binding(each, everything.name, Tier.EDGE) for each in pods))
 
     with pytest.raises(DisagreementError, match=f"{everything.name} does not take"):
-        placed_by(Careless(), of)
+        place_with(Careless(), of)
 
 
 #: of its search, whatever it finds by then; where that is little, the bound is still one
@@ -110,8 +112,8 @@ NODES = 40
 def test_a_batch_beyond_the_bounds_never_has_fewer_pods_placed_than_one_at_a_time():
     """Without a solver, too. Pods of higher priority come first."""
     for of in itertools.islice(batches(0), 12):
-        beside = placed_by(InTurn(kube_scheduler, of.promises, of.objective), of)
-        assert placed_by(KubeDSM(of.promises, of.objective), of).placed >= beside.placed
+        beside = place_with(InTurn(kube_scheduler, of.promises, of.objective), of)
+        assert place_with(KubeDSM(of.promises, of.objective), of).placed >= beside.placed
 
 
 @pytest.mark.parametrize("number", [0, 2, 4, 9])
@@ -119,9 +121,9 @@ def test_with_a_solver_as_many_are_placed_as_can_be(number):
     of = next(itertools.islice(batches(0), number, None))
     judged = place(Task(of, nodes=NODES))
     assert judged.best.proven
-    assert judged.not_fewer(Way.SOLVED)
-    assert judged.most(Way.SOLVED)
-    assert judged.part(Way.SOLVED) > 0.99
+    assert judged.is_not_fewer(Way.SOLVED)
+    assert judged.is_most(Way.SOLVED)
+    assert judged.qos_part(Way.SOLVED) > 0.99
     assert judged.ways[Way.UNSOLVED].placed <= judged.ways[Way.SOLVED].placed
 
 
@@ -130,8 +132,8 @@ def test_rules_among_pods_cost_no_placement_that_they_allow(number):
     of = next(itertools.islice(ruled(0), number, None))
     judged = place(Task(of, nodes=NODES))
     assert judged.best.proven
-    assert judged.not_fewer(Way.UNSOLVED)
-    assert judged.most(Way.SOLVED)
+    assert judged.is_not_fewer(Way.UNSOLVED)
+    assert judged.is_most(Way.SOLVED)
 
 
 def test_suggestions_beyond_the_bounds_gain_what_the_best_do():
@@ -139,7 +141,7 @@ def test_suggestions_beyond_the_bounds_gain_what_the_best_do():
     for of in itertools.islice(crowded(0), 3):
         asked = KubeDSM(of.promises, of.objective, solver=Highs(nodes=NODES))
         found = asked.suggest(of.snapshot, lambda _: None)
-        carried_out(of.snapshot, found, SuggestLimits())
+        carry_out(of.snapshot, found, SuggestLimits())
         gained = (found.after.qos - found.before.qos) / NANO
         best = best_moves(of, SuggestLimits()).qos[0].found - found.before.qos / NANO
         assert gained <= best + 1e-6
@@ -151,8 +153,8 @@ def test_suggestions_beyond_the_bounds_gain_what_the_best_do():
 def test_suggestion_after_suggestion_reaches_what_can_be_reached():
     of = next(crowded(0))
     judged = move(Task(of, nodes=NODES))
-    assert judged.of_best(Way.SOLVED) >= 0.97
-    assert judged.of_reachable(Way.SOLVED) >= 0.985
+    assert judged.first_part(Way.SOLVED) >= 0.97
+    assert judged.last_part(Way.SOLVED) >= 0.985
 
 
 def test_what_is_proven_is_the_best_where_columns_are_parallel():
@@ -161,3 +163,17 @@ def test_what_is_proven_is_the_best_where_columns_are_parallel():
     judged = place(Task(of, nodes=NODES))
     assert judged.best.proven
     assert judged.ways[Way.SOLVED].proven
+
+
+def test_algorithms_are_compared_under_headings_that_are_words():
+    reach, standing = (Reach(2.0, 2.0),), Standing((2,), (2.0,), True, (), 0.1)
+    ways = dict.fromkeys((Way.SOLVED, Way.UNSOLVED, Way.KUBE_SCHEDULER), standing)
+    placed = Placed("one", 2, 1, (0.0,), ways, Best(reach, reach), 0.1)
+    moves = dict.fromkeys((Way.SOLVED, Way.UNSOLVED, Way.BEST), Moves(1.0, 1.0, 1.0, 1, 0.1))
+    result = SolveResult([placed], [placed], [Moved("one", 9, 20, moves, 1.0, 1.0, True)])
+    report = result.report()
+    json.dumps(report.figures)
+    shown = printed(report.rendered, 160)
+    assert "the most" in shown
+    assert "in the end" in shown
+    assert not re.search(r"[a-z][A-Z]", shown.replace("QoS", "").replace("CPU", ""))

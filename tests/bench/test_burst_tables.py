@@ -3,8 +3,8 @@
 import orjson
 
 from kubedsm.optimizer.policies.score_cache import Why
-from kubedsm_lab.bench.burst.result import BurstResult, CacheUse, Round, Side, standings
-from kubedsm_lab.bench.burst.tables import tables
+from kubedsm_lab.bench.burst.result import BurstResult, Round, Side, sections, standings
+from support.printed import printed
 
 
 def rounds(*means, jain=1.0, pods=None):
@@ -34,7 +34,7 @@ RESULT = BurstResult(
         Side(
             "cache-scheduler",
             rounds(500.0, 100.0, 800.0),
-            CacheUse({Why.HIT: 9, Why.COLD: 1, Why.CONSUMED: 2}),
+            {Why.HIT: 9, Why.COLD: 1, Why.CONSUMED: 2},
         ),
     ),
 )
@@ -43,7 +43,7 @@ RESULT = BurstResult(
 def test_a_ratio_is_of_the_same_rounds_and_not_of_medians():
     first, _, third = RESULT.sides
     # 100 / 500, 300 / 100, 200 / 800; the medians' would be .4.
-    assert first.ratios(third)["watch.createdToBound.mean"] == 0.25
+    assert first.ratios_to(third)["watch.createdToBound.mean"] == 0.25
 
 
 def test_it_says_who_is_ahead():
@@ -54,22 +54,28 @@ def test_it_says_who_is_ahead():
     assert by_name["Jain's index of pods, all nodes"].winners == ["kubedsm", "cache-scheduler"]
 
 
+def lines_of(result, title):
+    return next(one.table[1] for one in sections(result) if one.title == title)
+
+
 def test_table_3_stands_beside_ours_with_what_is_different():
-    said = tables(RESULT)
-    assert "| kubedsm, as a watch shows it | 200.0 | 400.0 | - | - | 1.0000 | - |" in said
-    assert "| default, published | 1175.0 | 2673.3 | 4958.3 | 8673.3 | 0.9919 | 0.090 |" in said
-    assert "| cache, published | 801.7 | 2000.0 | 4818.3 | 8670.0 | 0.9917 | 0.091 |" in said
-    assert "the kubelets are emulated" in said
+    lines = lines_of(RESULT, "Beside what was published")
+    assert ["kubedsm, by watch", "200.0", "400.0", "-", "-", "1.0000", "-"] in lines
+    published = ["default, published", "1175.0", "2673.3", "4958.3", "8673.3", "0.9919", "0.090"]
+    assert published in lines
+    assert ["cache, published", "801.7", "2000.0", "4818.3", "8670.0", "0.9917", "0.091"] in lines
+    assert "the kubelets are emulated" in " ".join(printed(RESULT.report().rendered, 100).split())
 
 
 def test_the_fullest_nodes_come_first():
     many = {f"n{number}": number for number in range(1, 8)}
     side = Side("kubedsm", rounds(1.0, pods=many))
-    assert list(side.top_nodes) == ["n7", "n6", "n5", "n4", "n3"]
+    assert list(side.fullest_nodes) == ["n7", "n6", "n5", "n4", "n3"]
 
 
 def test_passes_and_hits_of_a_cache_are_told_of_who_has_one():
-    assert "| cache-scheduler | 3 | 0.750 | 9 | 1 | 0 | 2 | 0 |" in tables(RESULT)
+    [line] = lines_of(RESULT, "Score caches")
+    assert line == ["cache-scheduler", "3", "0.750", "9", "1", "0", "2", "0"]
     assert orjson.loads(orjson.dumps(RESULT.as_json()))["scoreCaches"] == {
         "cache-scheduler": {
             "passes": 3,
@@ -78,5 +84,7 @@ def test_passes_and_hits_of_a_cache_are_told_of_who_has_one():
         }
     }
     without = BurstResult(4, 2, False, RESULT.sides[:2])
-    assert "Score caches" not in tables(without)
-    assert "emulated" not in tables(without)
+    shown = printed(without.report().rendered, 200)
+    assert "Fullest nodes" in shown
+    assert "Score caches" not in shown
+    assert "emulated" not in shown

@@ -11,7 +11,12 @@ from structlog.testing import capture_logs
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.config.settings import Configuration
-from kubedsm_lab.bench.burst.policy_process import cache_use, last_words, policy_of, runtime_of
+from kubedsm_lab.bench.burst.policy_process import (
+    build_runtime,
+    decode_lookups,
+    encode_lookups,
+    find_policy,
+)
 from kubedsm_lab.bench.burst.run import Plan, run
 from kubedsm_lab.emulator.actors.pod_state import is_ready
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
@@ -26,7 +31,7 @@ def ours(name, front, clock, rng):
 
 
 def another(name, *rest):
-    return runtime_of(name, policy_of(name), *rest)
+    return build_runtime(name, find_policy(name), *rest)
 
 
 @asynccontextmanager
@@ -83,11 +88,11 @@ async def test_each_scheduler_has_its_rounds_and_its_figures():
     assert medians["onAllNodes.pods.nodes"] == 2
     assert medians["onAllNodes.pods.mean"] == 2.5
     assert medians["onNodesUsed.cpu.jain"] == pytest.approx(1)
-    assert kubedsm.ratios(another)["watch.boundToReady.mean"] == pytest.approx(1, abs=0.2)
-    assert sum(kubedsm.top_nodes.values()) == 5
+    assert kubedsm.ratios_to(another)["watch.boundToReady.mean"] == pytest.approx(1, abs=0.2)
+    assert sum(kubedsm.fullest_nodes.values()) == 5
     said = result.as_json()
     assert (said["rounds"], said["emulated"]) == (2, True)
-    assert said["topNodes"]["kubedsm"] == kubedsm.top_nodes
+    assert said["topNodes"]["kubedsm"] == kubedsm.fullest_nodes
 
 
 async def test_nothing_is_left_behind():
@@ -100,7 +105,7 @@ async def test_nothing_is_left_behind():
 async def test_nodes_that_got_nothing_count_among_all_of_them_only():
     async with emulated(EDGE, CLOUD) as world, scheduling(world, "kubedsm"):
         side = (await bursts(world, "kubedsm", pods=1)).sides[0]
-    assert list(side.top_nodes.values()) == [1, 0]
+    assert list(side.fullest_nodes.values()) == [1, 0]
     medians = side.medians
     for what in ("pods", "cpu", "memory"):
         assert (medians[f"onAllNodes.{what}.nodes"], medians[f"onAllNodes.{what}.jain"]) == (2, 0.5)
@@ -170,15 +175,15 @@ async def test_other_policies_take_one_pod_at_a_time_or_all_that_wait(name, deci
 
 async def test_what_a_score_cache_did_is_told_at_the_end():
     # On two nodes each ranking serves floor(.5 * 2) + 1 pods, which is all of it.
-    name, policy = "cache-scheduler", policy_of("cache-scheduler")
-    runs = partial(runtime_of, name, policy)
+    name, policy = "cache-scheduler", find_policy("cache-scheduler")
+    runs = partial(build_runtime, name, policy)
     async with emulated(EDGE, CLOUD) as world, scheduling(world, name, of=lambda _, *r: runs(*r)):
         await bursts(world, name, pods=20)
-    use = cache_use(last_words(policy))
-    assert (use.passes, use.hits) == (10, 10)
-    assert use.looks == {"cold": 1, "hit": 10, "exhausted": 9}
+    assert decode_lookups(encode_lookups(policy)) == {"cold": 1, "hit": 10, "exhausted": 9}
 
 
-@pytest.mark.parametrize("line", [last_words(policy_of("random")), b"watching", b'{"event":"a"}'])
+@pytest.mark.parametrize(
+    "line", [encode_lookups(find_policy("random")), b"watching", b'{"event":"a"}']
+)
 def test_others_have_no_cache_to_tell_of(line):
-    assert cache_use(line) is None
+    assert decode_lookups(line) is None

@@ -6,9 +6,8 @@ import pytest
 
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Resources
 from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, pod_spec
-from kubedsm_lab.bench.soak.left import Leavings, not_zero
+from kubedsm_lab.bench.soak.leftovers import Leavings, Left, nonzero_gauges
 from kubedsm_lab.bench.soak.pod_watch import PodWatch
-from kubedsm_lab.bench.soak.verdict import Left
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -27,7 +26,7 @@ async def tenant(world):
 
 
 def left_in(world, api):
-    return Leavings(api, PodWatch(world.clock), (), world.clock).found()
+    return Leavings(api, PodWatch(world.clock), (), world.clock).find()
 
 
 async def test_of_a_scheduler_that_leaves_nothing_nothing_is_left():
@@ -63,4 +62,7 @@ scheduler_pending_pods{queue="active"} 0.0
 scheduler_pending_pods{queue="backoff"} 2.0
 kubedsm_paused 1.0
 """
-    assert list(not_zero(metrics)) == ["kubedsm_plans_in_progress 1", "scheduler_pending_pods 2"]
+    assert list(nonzero_gauges(metrics)) == [
+        "kubedsm_plans_in_progress 1",
+        "scheduler_pending_pods 2",
+    ]

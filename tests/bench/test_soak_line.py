@@ -147,5 +147,5 @@ def test_a_kubeconfig_leads_by_way_of_it(tmp_path):
     config.write_text(
         json.dumps({"clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}]})
     )
-    written = led.kubeconfig(config, tmp_path / "other")
+    written = led.write_kubeconfig(config, tmp_path / "other")
     assert json.loads(written.read_bytes())["clusters"][0]["cluster"]["server"] == led.url

@@ -8,10 +8,11 @@ import pytest
 
 from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.model import Node, Pod, PodClass, Resources, SchedulingRules, Uid, Workload
-from kubedsm_lab.bench.soak.pod_watch import PodWatch
-from kubedsm_lab.bench.soak.processes import LogCount, Look
+from kubedsm_lab.bench.processes import LogCount, MemorySample
+from kubedsm_lab.bench.soak.leftovers import Left
+from kubedsm_lab.bench.soak.pod_watch import PodWatch, Wait
 from kubedsm_lab.bench.soak.tenants import ODD_NAMESPACE
-from kubedsm_lab.bench.soak.verdict import Left, SoakResult, Wait
+from kubedsm_lab.bench.soak.verdict import SoakResult
 
 #: 100 calm seconds, then 500 with the odd tenant; one pod, one look at the memory a second
 GOOD = SoakResult(
@@ -32,7 +33,7 @@ GOOD = SoakResult(
     leaders=1,
     ends=0,
     log=LogCount(moves=[(float(at), "completed") for at in range(0, 600, 20)]),
-    memory=tuple(Look(float(at), float(at), 100_000_000) for at in range(600)),
+    memory=tuple(MemorySample(float(at), float(at), 100_000_000) for at in range(600)),
     seconds_to_stop=0.5,
 )
 #: two of them, one killed each 25 seconds until 100 before the end
@@ -42,12 +43,12 @@ HARMED = attrs.evolve(
     replicas=2,
     harm=Counter({"leaders killed": 12, "standbys killed": 4}),
     leaders=12,
-    memory=tuple(Look(float(at), float(at % 25), 100_000_000) for at in range(600)),
+    memory=tuple(MemorySample(float(at), float(at % 25), 100_000_000) for at in range(600)),
 )
 
 
 def broken(result):
-    return {promise.name for promise in result.promises if not promise.kept}
+    return {promise.name for promise in result.guarantees() if not promise.kept}
 
 
 def slow(since, until, seconds):
@@ -68,8 +69,9 @@ def grown(since, by, good=GOOD, age=0):
 def test_a_good_soak_keeps_them_all():
     assert broken(GOOD) == set()
     assert GOOD.kept
-    assert GOOD.as_json()["promises"]["bound"]["measured"] == "0 wait"
-    json.dumps(GOOD.as_json())
+    figures = GOOD.report().figures
+    assert figures["promises"]["bound"]["measured"] == "0 wait"
+    json.dumps(figures)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +143,7 @@ def test_what_breaks_a_promise_when_they_are_harmed(promises, changes):
 )
 def test_what_in_a_log_counts_as_caught(line, is_kept):
     log = LogCount()
-    log.take(line, 1.0)
+    log.read_line(line, 1.0)
     result = attrs.evolve(HARMED, log=attrs.evolve(log, moves=GOOD.log.moves))
     assert broken(result) == (set() if is_kept else {"caught"})
 

@@ -9,7 +9,7 @@ from kubedsm_lab.chaos.report import Report
 from kubedsm_lab.chaos.story import Injection
 from kubedsm_lab.chaos.sweep import Verdict, chosen, injections, judge
 from kubedsm_lab.chaos.workloads import WORKLOADS
-from kubedsm_lab.command_line.chaos import SHORT
+from kubedsm_lab.cli.chaos import SHORT
 
 PARTS = 8
 SHARE = 6

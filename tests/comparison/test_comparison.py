@@ -10,12 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubedsm.commands import comparing
-from kubedsm_lab.bench.burst import tables as burst_tables
-from kubedsm_lab.bench.burst.result import BurstResult
-from kubedsm_lab.bench.nodes import tables as nodes_tables
-from kubedsm_lab.bench.nodes.result import NodesResult
+from kubedsm_lab.bench.burst import result as burst_result
+from kubedsm_lab.bench.nodes import result as nodes_result
 from kubedsm_lab.comparison import burst, hpa, load_aware, nodes, packing, paper
+from kubedsm_lab.comparison import experiments as available
 from kubedsm_lab.comparison.experiment import Experiment, Found, Part, of_titles
 from kubedsm_lab.comparison.experiments import EXPERIMENTS
 from kubedsm_lab.replay import evaluation, presets
@@ -57,7 +55,7 @@ def compare(tmp_path, monkeypatch):
     """The command on these experiments: exit code, standard output, standard error."""
 
     def compared(experiments, *arguments, out=tmp_path):
-        monkeypatch.setattr(comparing, "EXPERIMENTS", experiments)
+        monkeypatch.setattr(available, "EXPERIMENTS", experiments)
         done = command_line.kubedsm("compare", "--out", out, *arguments)
         return done.returncode, done.stdout, done.stderr
 
@@ -295,9 +293,12 @@ def test_kubedsm_that_is_told_the_load_is_compared_with_the_others():
 @pytest.mark.parametrize(
     ("sections", "shown"),
     [
-        (burst_tables.sections(BurstResult(1, 1, emulated=True, sides=())), burst.SHOWN),
+        (
+            burst_result.sections(burst_result.BurstResult(1, 1, emulated=True, sides=())),
+            burst.SHOWN,
+        ),
         (hpa_tables.SECTIONS, hpa.SHOWN),
-        (nodes_tables.sections(NodesResult(1, 1, sides=())), nodes.SHOWN),
+        (nodes_result.sections(nodes_result.NodesResult(1, 1, sides=())), nodes.SHOWN),
         (evaluation.SECTIONS, paper.SHOWN),
         (load_aware_tables.SECTIONS, load_aware.SHOWN),
         (packing_tables.SECTIONS, packing.SHOWN),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubedsm.commands import offline
+from kubedsm.cli.inputs import mirror_of
 from kubedsm.config.mismatches import mismatches
 from kubedsm.config.settings import load
 from kubedsm.kube.wire import dump as dumps
@@ -14,7 +14,7 @@ LABEL = "kubectl label node NAME kubedsm.io/tier"
 
 def said_of(*items, text=""):
     configuration = load(text, "test")
-    snapshot = offline.mirror_of(dumps.read(dump_of(*items), "dump"), configuration).snapshot()
+    snapshot = mirror_of(dumps.read(dump_of(*items), "dump"), configuration).snapshot()
     return list(mismatches(snapshot, configuration))
 
 

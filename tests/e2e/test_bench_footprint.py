@@ -1,4 +1,4 @@
-"""The benches of `kubedsm run` as a process, short: what they say, not how fast anything was."""
+"""Benchmarks of `kubedsm run` as a process, short: their figures, not how fast anything was."""
 
 import json
 
@@ -9,14 +9,20 @@ from support.command_line import kubedsm
 pytestmark = pytest.mark.http
 
 
-def said(*arguments):
+def figures(*arguments):
     done = kubedsm("bench", *arguments, "-o", "json")
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 
 
-def test_idle_tells_what_a_scheduler_costs_that_was_there_all_the_time():
-    idle = said("idle", "--nodes", 6, "--pods", 5, "--seconds", 1, "--heartbeat", 1)
+def test_footprint_measures_the_start_and_the_cost_while_idle():
+    size = ("--nodes", 6, "--pods", 5, "--seconds", 1, "--heartbeat", 1)
+    found = figures("footprint", *size, "--rounds", 1)
+    start, idle = found["start"], found["idle"]
+    assert start["rounds"] == 1
+    for times in (start["toFirstBind"], start["python -c 'import kubedsm.cli.scheduler_process'"]):
+        assert 0 < times["medianSeconds"] <= times["worstSeconds"]
+    assert start["ratio"] > 0
     assert (idle["nodes"], idle["pods"], idle["scrapes"]) == (6, 5, 1)
     assert idle["heartbeatsPerSecond"] > 0
     assert idle["cpuPercentOfACore"] >= 0
@@ -24,33 +30,17 @@ def test_idle_tells_what_a_scheduler_costs_that_was_there_all_the_time():
     assert 0 < idle["scrapeMedianMs"] <= idle["scrapeWorstMs"]
 
 
-def test_page_tells_what_viewers_get_and_cost():
-    size = ("--nodes", 6, "--pods", 5, "--viewers", 2)
-    page = said("page", *size, "--rounds", 1, "--seconds", 0.5)
-    assert (page["nodes"], page["viewers"], page["rounds"]) == (6, 2, 1)
-    assert page["messagesPerSecondOfAViewer"] > 0
-    assert page["cpuPercentOfACore"]["alone"] >= 0
-
-
-def test_start_tells_how_long_the_first_bind_takes_in_each_round():
-    start = said("start", "--rounds", 2)
-    assert start["rounds"] == 2
-    for times in (start["toFirstBind"], start["python -c 'import kubedsm.commands.serving'"]):
-        assert 0 < times["medianSeconds"] <= times["worstSeconds"]
-    assert start["ratio"] > 0
-
-
-def test_scale_tells_what_a_scheduler_costs_while_pods_come_and_go():
+def test_scale_measures_the_cost_while_pods_come_and_go():
     size = ("--nodes", 4, "--pods", 20, "--rounds", 1, "--suggestions", 0)
-    running = said("scale", *size, "--seconds", 1)["running"]
+    running = figures("scale", *size, "--seconds", 1)["running"]
     assert running["churn"]["podEventsPerSecond"] > 0
     assert running["churn"]["cpuPercentOfACore"] > 0
     assert running["residentMB"] > 10
     assert running["loopLag"]["looks"] > 0
 
 
-def test_more_pods_than_the_nodes_have_room_for_are_refused():
-    done = kubedsm("bench", "idle", "--nodes", 1, "--pods", 51)
+def test_more_pods_than_fit_on_the_nodes_are_refused():
+    done = kubedsm("bench", "footprint", "--nodes", 1, "--pods", 51)
     assert done.returncode == 2
     assert done.stderr.startswith("kubedsm: error: --pods: more than 50 for each node")
 

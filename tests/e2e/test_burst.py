@@ -6,7 +6,7 @@ import signal
 import pytest
 from click.testing import CliRunner
 
-from kubedsm_lab.command_line.benching.bursts import burst_command
+from kubedsm_lab.cli.bench import burst as burst_command
 from support.command_line import kubedsm
 from support.processes import Process, Server
 

@@ -1,7 +1,6 @@
 """`kubedsm emulate --tls`: https, and each does what roles allow."""
 
 import json
-import os
 import stat
 
 import pytest
@@ -65,22 +64,3 @@ def test_kubectl_gives_rights_and_asks_for_them(kubectl):
     assert kubectl("--token=wrong", "get", "pods", code=1).startswith(
         "error: You must be logged in"
     )
-
-
-@pytest.mark.parametrize(
-    ("typed", "purpose"),
-    [
-        ("emulate --tls", "--tls"),
-        ("bench burst", "an emulated cluster with https"),
-        ("compare --out {out}", "the experiment burst"),
-    ],
-)
-def test_without_the_library_for_certificates_one_line_names_the_extra(tmp_path, typed, purpose):
-    (tmp_path / "trustme.py").write_text("raise ImportError")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = kubedsm(*typed.format(out=tmp_path / "out").split(), env=environment)
-    assert (done.returncode, done.stdout) == (2, "")
-    [line] = done.stderr.splitlines()
-    needs = f"kubedsm: error: {purpose} needs trustme: pip install 'kubedsm[tls]' (see "
-    assert line.startswith(needs)
-    assert not (tmp_path / "out").exists()

@@ -9,7 +9,7 @@ import sys
 import click
 import pytest
 
-from kubedsm.cli import commands
+from kubedsm.cli.main import commands
 from support.dumps import crowded_batch, crowded_edge
 from support.processes import PATIENCE, Server, kubedsm
 
@@ -19,7 +19,7 @@ NOISE = "Running LIBRARY 1.16.0"
 #: prints at its import, and becomes the library itself; solvers print in their constructor, too
 STUB = f"""
 import importlib, os, sys
-if __name__ != "orjson" or "kubedsm.cli" in sys.modules:  # orjson: in each command's own process
+if __name__ != "orjson" or "kubedsm.cli.main" in sys.modules:  # orjson: in its own process
     os.write(1, b"{NOISE}\\n")
 place = sys.path.index({{folder!r}})
 del sys.path[place], sys.modules[__name__]

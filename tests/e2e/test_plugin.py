@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kubedsm import cli
+from kubedsm.cli import main as cli
 from support.command_line import kubedsm
 
 #: where the entry points of this environment are

@@ -82,7 +82,8 @@ def test_an_address_that_is_taken_ends_it_only_if_it_was_asked_for(server, sched
     done = kubedsm("run", "--kubeconfig", server.kubeconfig, "--metrics-address", taken)
     assert done.returncode == 1
     assert done.stderr == f"kubedsm: error: cannot listen on {taken}: Address already in use\n"
-    with Scheduler(server, "-v") as first, Scheduler(server, "-v") as second:
+    verbose = ("--log-level", "debug")
+    with Scheduler(server, *verbose) as first, Scheduler(server, *verbose) as second:
         said = [first.url, second.url]
         assert any(url.startswith("none: cannot listen on 127.0.0.1:10271: ") for url in said)
         assert first.stop(signal.SIGTERM)[0] == second.stop(signal.SIGTERM)[0] == 0

@@ -67,7 +67,7 @@ def test_a_second_signal_ends_at_once_what_the_first_would_wait_for(server, tmp_
         code, out, err = acting.stop(number)
     assert code == 0
     said = [json.loads(line) for line in out.splitlines()][-1]
-    assert (said["event"], said["why"]) == ("stopped", "told to stop at once")
+    assert (said["event"], said["why"]) == ("stopped", "immediate stop requested")
     assert (said["signal"], said["moves_done"]) == ("SIGTERM", 0)
     assert "Traceback" not in err
     assert moving(server)

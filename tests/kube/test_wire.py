@@ -1,6 +1,5 @@
 """What the wire layer makes of the API's JSON."""
 
-import asyncio
 import json
 import random
 
@@ -10,7 +9,7 @@ from kubedsm.kube.client.port import Expired, ServerError
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.decoding import WireError
 from kubedsm.model.model import Resources, Taint, Toleration, Workload
-from kubedsm_lab.bench import ingest
+from kubedsm_lab.bench.scale.pairs import compare_watch_lines
 from kubedsm_lab.bench.watched_pods import watch_line
 from support.recorded import API_SERVER, recorded
 from support.wire_pods import container, made_pod
@@ -387,6 +386,6 @@ def test_a_config_map_and_a_version():
 
 async def test_is_many_times_faster_than_typed_models():
     # Half of what is measured on a quiet machine, which tests do not run on.
-    result = await asyncio.to_thread(ingest.run, events=40, rounds=3)
-    assert result.ratio > 30
-    assert 3800 < result.bytes_per_event < 4600
+    pair = await compare_watch_lines(rounds=3, number=40)
+    assert pair.ratio > 30
+    assert 3800 < len(watch_line(random.Random(0))) < 4600

@@ -1,7 +1,7 @@
 """manifests/loadgen-job.yaml: a scenario that loads, a Job that finds it."""
 
-from kubedsm.terminal.urls import url_problem
 from loadgen.scenario import loads
+from loadgen.urls import url_problem
 from support.manifests import BASE, MANIFESTS, documents
 
 CONFIG_MAP, JOB = documents(MANIFESTS / "loadgen-job.yaml")

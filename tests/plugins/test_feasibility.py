@@ -11,7 +11,7 @@ from kubedsm.model.model import NodeName
 from kubedsm.model.selectors import Requirement
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import TIER, static_rejection, unschedulable_message
-from kubedsm_lab.bench.literal.rules import literal_rule
+from support.literal_rules import literal_rule
 from support.rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
 
 

@@ -27,7 +27,7 @@ from kubedsm.plugins.queueing_hints import Unschedulable
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.supervisor import Supervisor
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
-from kubedsm_lab.bench.literal.queueing import may_be_helped
+from support.literal_queue import may_be_helped
 from support.placement_instances import resources
 from support.rule_instances import HOST, TAINT, ZONE, csi_node, drawn, drawn_pod
 

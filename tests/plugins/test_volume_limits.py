@@ -10,7 +10,7 @@ from kubedsm.model.surroundings import Claim, CSINode, CSIVolume, Surroundings, 
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm_lab.bench.literal.rules import literal_rule
+from support.literal_rules import literal_rule
 from support.rule_instances import cluster, pod, zoned
 
 TOO_MANY = "node(s) exceed max volume count"

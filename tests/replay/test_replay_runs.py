@@ -17,7 +17,7 @@ from kubedsm.config.settings import Configuration
 from kubedsm.execution.tier_labels import DELETION_COST_ANNOTATION
 from kubedsm.kube.calls import pod_writes
 from kubedsm.kube.client.port import Conflict, DisruptionBudgetExceeded, Request
-from kubedsm_lab.bench.soak.processes import family
+from kubedsm_lab.bench.processes import family
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.measures import measure

@@ -7,7 +7,7 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.commands.advising import advise
+from kubedsm.cli.migration_advice import advise
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import BatchSettings, MigrationSettings, SiteSettings
 from kubedsm.config.services import Service

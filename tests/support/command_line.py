@@ -7,7 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
-from kubedsm.cli import main
+from kubedsm.cli.main import main
 
 
 def kubedsm(*arguments, entry_point=main):

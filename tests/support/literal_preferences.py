@@ -5,7 +5,7 @@ import math
 from kubedsm.model.selectors import selects
 from kubedsm.plugins.node_affinity import node_affinity
 from kubedsm.plugins.taints import taint_toleration
-from kubedsm_lab.bench.literal.rules import meant, together
+from support.literal_rules import meant, together
 
 HOST = "kubernetes.io/hostname"
 

@@ -16,7 +16,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.objective.objective import Promise
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
-from kubedsm_lab.bench.literal.rules import literal_rule
+from support.literal_rules import literal_rule
 from support.placement_instances import Instance, resources, snapshot
 from support.rule_instances import HOST, ZONE, app, evenly, near, zoned
 from support.suggest_instances import OBJECTIVES, Case

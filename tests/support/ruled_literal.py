@@ -11,7 +11,7 @@ from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.objective import quality
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.plugins.fit import shortages
-from kubedsm_lab.bench.literal.rules import literal_rule
+from support.literal_rules import literal_rule
 
 CLOUD = "the cloud"
 

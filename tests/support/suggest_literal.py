@@ -16,8 +16,8 @@ from kubedsm.optimizer.moving.move_groups import edge_changes
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
 from kubedsm.optimizer.moving.suggestion import Cause
 from kubedsm.plugins.fit import reasons, shortages
-from kubedsm_lab.bench.literal.enumerated_moves import best_by_enumeration
-from kubedsm_lab.bench.literal.paper import LiteralPaper
+from support.literal_moves import best_by_enumeration
+from support.literal_paper import LiteralPaper
 
 
 def enumerated(case, measure, worth=None):

@@ -1,4 +1,1 @@
-"""Ratios: what runs, timed beside a form of it that can be trusted.
-
-The literal forms live here because the ratios are taken against them wherever the wheel is.
-"""
+"""Benchmarks: what KubeDSM does, timed next to a form of it that is known to be right."""

@@ -1,4 +1,4 @@
-"""The few requests by which a bench makes work for a scheduler."""
+"""Requests with which a benchmark creates load for a scheduler."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,40 +9,41 @@ import orjson
 from kubedsm.kube.client.api_errors import api_error
 from kubedsm.kube.client.port import Cluster, Request
 
-HTTP_ERROR = 400
-#: refusals that are part of life: a namespace that is going, or gone, a name that is taken
-PASSING = frozenset({403, 404, 409})
+_HTTP_ERROR = 400
+#: Expected refusals: a namespace that is terminating or gone, a name that is taken.
+EXPECTED_REFUSALS = frozenset({403, 404, 409})
 TIMEOUT = 30.0
 MERGE = "application/merge-patch+json"
 
 CORE, APPS, POLICY = "/api/v1", "/apis/apps/v1", "/apis/policy/v1"
+SMALL_REQUESTS = {"cpu": "100m", "memory": "64Mi"}
 
 
 @attrs.frozen
 class Api:
-    """Creates, changes and deletes; what is refused in passing is left as it is.
+    """Creates, changes and deletes objects.
 
-    All of them raise ClusterError for anything else.
+    All methods ignore expected refusals and raise ClusterError for other errors.
     """
 
     cluster: Cluster
 
     async def call(
-        self, method: str, path: str, body: Any = None, passing: Iterable[int] = PASSING
+        self, method: str, path: str, body: Any = None, ignore: Iterable[int] = EXPECTED_REFUSALS
     ) -> Any:
-        """What was answered; None if it was refused with one of those codes."""
+        """Return the response body; None if it has one of the status codes to ignore."""
         content_type = MERGE if method == "PATCH" else "application/json"
         request = Request(method, path, body=body, content_type=content_type)
         response = await self.cluster.request(request, timeout=TIMEOUT)
-        if response.status in passing:
+        if response.status in ignore:
             return None
-        if response.status >= HTTP_ERROR:
+        if response.status >= _HTTP_ERROR:
             raise api_error(response.status, response.body)
         return orjson.loads(response.body)
 
     async def get(self, path: str) -> Any:
-        """None if there is no such thing."""
-        return await self.call("GET", path, passing=(404,))
+        """Return None if there is no such object."""
+        return await self.call("GET", path, ignore=(404,))
 
     async def create_namespace(self, name: str) -> None:
         await self.call("POST", f"{CORE}/namespaces", {"metadata": {"name": name}})
@@ -51,7 +52,7 @@ class Api:
         await self.call("DELETE", f"{CORE}/namespaces/{name}")
 
     async def create(self, namespace: str, plural: str, body: Any, group: str = CORE) -> bool:
-        """Whether it was created."""
+        """Return whether the object was created."""
         path = f"{group}/namespaces/{namespace}/{plural}"
         return await self.call("POST", path, body) is not None
 
@@ -62,15 +63,21 @@ class Api:
         path = f"{APPS}/namespaces/{namespace}/deployments/{deployment}"
         await self.call("PATCH", path, {"spec": {"replicas": replicas}})
 
-    async def pods(self) -> list[dict[str, Any]]:
-        """Every pod of the cluster, as it is now."""
-        listed = await self.call("GET", f"{CORE}/pods", passing=())
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        body = {
+            "metadata": {"name": name, "namespace": namespace, "uid": uid},
+            "target": {"kind": "Node", "name": node},
+        }
+        await self.call("POST", f"{CORE}/namespaces/{namespace}/pods/{name}/binding", body, ())
+
+    async def list_pods(self) -> list[dict[str, Any]]:
+        listed = await self.call("GET", f"{CORE}/pods", ignore=())
         items: list[dict[str, Any]] = listed["items"]
         return items
 
 
 def pod_spec(requests: dict[str, str], **more: Any) -> dict[str, Any]:
-    """Of one container, for our scheduler, gone as soon as it is deleted."""
+    """Return the spec of a pod with one container, for KubeDSM, deleted without grace period."""
     container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
     return {
         "schedulerName": "kubedsm",
@@ -81,9 +88,14 @@ def pod_spec(requests: dict[str, str], **more: Any) -> dict[str, Any]:
 
 
 def deployment(
-    name: str, replicas: int, spec: dict[str, Any], labels: dict[str, str] | None = None
+    name: str,
+    replicas: int,
+    spec: dict[str, Any] | None = None,
+    labels: dict[str, str] | None = None,
 ) -> dict[str, Any]:
+    """Return a Deployment; of small pods, unless there is a spec."""
     labels = {"app": name, **(labels or {})}
+    template = {"metadata": {"labels": labels}, "spec": spec or pod_spec(SMALL_REQUESTS)}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -91,6 +103,6 @@ def deployment(
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
+            "template": template,
         },
     }

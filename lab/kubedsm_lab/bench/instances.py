@@ -1,8 +1,7 @@
-"""What the comparisons are made of: services, pods, nodes, and how long a call takes."""
+"""Pods, nodes and snapshots that benchmarks are made of."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kubedsm.model.model import (
     Node,
@@ -17,15 +16,9 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.snapshot import Snapshot
 
-T = TypeVar("T")
-
 MI = 2**20
-#: The papers' services A, B, C, D: cores, memory.
+#: Services A, B, C, D of the papers: cores, Mi of memory.
 SERVICES = {"a": (1, 950), "b": (1, 1900), "c": (1, 950), "d": (2, 1900)}
-
-
-class DisagreementError(Exception):
-    """Two forms disagree about the same instance: one of them is wrong."""
 
 
 def pod(
@@ -47,28 +40,15 @@ def pod(
     )
 
 
-def node(name: str, tier: Tier, room: Resources) -> Node:
-    return Node(NodeName(name), {"kubedsm.io/tier": tier.value}, room, tier=tier)
+def node(name: str, tier: Tier, allocatable: Resources) -> Node:
+    return Node(NodeName(name), {"kubedsm.io/tier": tier.value}, allocatable, tier=tier)
 
 
 def snapshot(
     nodes: Sequence[Node], pods: Sequence[Pod], free: Mapping[NodeName, Resources]
 ) -> Snapshot:
-    """Those pods on the nodes that they name."""
+    """Return a snapshot in which each pod is on the node that its spec names."""
     placed = {pod.uid: pod.node_name for pod in pods if pod.node_name is not None}
     return Snapshot(
         {node.name: node for node in nodes}, {pod.uid: pod for pod in pods}, free, placed
     )
-
-
-def timed(what: Callable[[], T]) -> tuple[T, float]:
-    """What came of it, and the seconds of CPU of this process: others may be at work, too."""
-    started = time.process_time()
-    result = what()
-    return result, time.process_time() - started
-
-
-def fastest(what: Callable[[], T], repeats: int) -> tuple[T, float]:
-    """What came of the first run, and the seconds of the fastest."""
-    runs = [timed(what) for _ in range(repeats)]
-    return runs[0][0], min(seconds for _, seconds in runs)

@@ -1,12 +1,10 @@
-"""Packing by the search alone, and with each of the solvers, on the same instances."""
+"""`kubedsm bench pack`: whole clusters packed by search alone, and with each solver."""
 
 import random
-import statistics
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
+from statistics import median
 from typing import Any
-
-import attrs
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.snapshot import Snapshot
@@ -16,102 +14,86 @@ from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.packing.pack import Packed, pack
 from kubedsm.optimizer.policies.arrivals import served
 from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
-from kubedsm.optimizer.programming.programme import Solver
 from kubedsm.solvers.available import SolverKind, installed, solver_of
+from kubedsm.terminal.fitted_table import table
+from kubedsm_lab.bench.report import Report
 from kubedsm_lab.replay.packing.instances import Shape, instance
 
-#: as in "Priority Matters" (arXiv 2511.08373): nodes, and pods a node
+#: Nodes, and pods per node, as in "Priority Matters" (arXiv 2511.08373).
 SIZES = ((4, 4), (4, 8), (8, 4), (8, 8), (16, 8), (32, 8))
 _PRIORITIES, _USAGE = 4, 100
-#: with a weight of nothing it is that paper's problem: no edge share is worth anything
-_PROMISE = Promise(weight=0.0)
+#: That paper has no edge shares, so they have no weight.
+_TARGET = Promise(weight=0.0)
 _KINDS: tuple[SolverKind, ...] = ("off", "highs", "cp-sat")
 
 
-@attrs.frozen
-class PackResult:
-    """Of some instances of one size."""
+def run(instances: int = 3, seconds: float = 1.0, gaps: bool = True) -> Report:
+    """Pack as many instances of each size with each installed solver, and with none.
 
-    nodes: int
-    pods_per_node: int
-    #: who was asked beside the search; `off`: nobody
-    solver: SolverKind
-    instances: int
-    #: of how many it was proven that no more can be placed, and of how many all
-    placed_proven: int
-    proven: int
-    #: median
-    seconds: float
-    #: of all instances together: pods that waited, and of these those that get a node
-    waiting: int
-    placed: int
-    moves: int
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "nodes": self.nodes,
-            "podsPerNode": self.pods_per_node,
-            "solver": self.solver,
-            "instances": self.instances,
-            "placedProven": self.placed_proven,
-            "proven": self.proven,
-            "seconds": round(self.seconds, 3),
-            "waiting": self.waiting,
-            "placed": self.placed,
-            "moves": self.moves,
-        }
-
-
-def run(instances: int = 3, seconds: float = 1.0, gaps: bool = True) -> Iterator[PackResult]:
-    """Each as soon as it is known; without those solvers that are not installed."""
+    gaps: whether a pod that moves may be missing in the meantime, as in the paper.
+    """
     kinds = [kind for kind in _KINDS if kind == "off" or installed(kind)]
+    figures = []
     for nodes, pods_per_node in SIZES:
         shape = Shape(nodes, pods_per_node, _PRIORITIES, _USAGE)
         starts = [_start(shape, seed) for seed in range(1, instances + 1)]
         for kind in kinds:
-            solver = solver_of(kind, seconds)
-            timed = [_packed(start, solver, seconds, gaps=gaps) for start in starts]
-            yield _result(shape, kind, starts, timed)
+            packed = [_pack(start, kind, seconds, gaps=gaps) for start in starts]
+            figures.append(
+                {
+                    "nodes": nodes,
+                    "podsPerNode": pods_per_node,
+                    "solver": kind,
+                    **_sum(starts, packed),
+                }
+            )
+    headings = ("nodes x pods", "solver", "placed", "moves", "most proven", "all proven", "s")
+    rows = (
+        (
+            f"{each['nodes']} x {each['podsPerNode']}",
+            each["solver"],
+            f"{each['placed']}/{each['waiting']}",
+            str(each["moves"]),
+            f"{each['placedProven']}/{instances}",
+            f"{each['proven']}/{instances}",
+            f"{each['seconds']:.2f}",
+        )
+        for each in figures
+    )
+    return Report(figures, [table(headings, rows, numbers=headings[2:])])
 
 
 def _start(shape: Shape, seed: int) -> Snapshot:
+    """Return a cluster that kube-scheduler has filled without preemption."""
     one = instance(shape, seed)
     rng = random.Random(seed)
     return served(one.empty, one.arrivals, kube_scheduler, rng, preempting=False).snapshot
 
 
-def _packed(
-    start: Snapshot, solver: Solver | None, seconds: float, *, gaps: bool
-) -> tuple[Packed, float]:
+def _pack(start: Snapshot, kind: SolverKind, seconds: float, *, gaps: bool) -> tuple[Packed, float]:
+    """Return the packing and its wall-clock seconds."""
     begun = time.monotonic()
     deadline = Deadline(lambda: (time.monotonic() - begun) / seconds, seconds)
     found = pack(
         start,
-        lambda _: _PROMISE,
+        lambda _: _TARGET,
         Objective(),
-        Bounds(deadline=deadline, solver=solver),
+        Bounds(deadline=deadline, solver=solver_of(kind, seconds)),
         default_movable(start),
         gaps=gaps,
     )
     return found, time.monotonic() - begun
 
 
-def _result(
-    shape: Shape,
-    kind: SolverKind,
-    starts: Iterable[Snapshot],
-    timed: list[tuple[Packed, float]],
-) -> PackResult:
-    packed = [found for found, _ in timed]
-    return PackResult(
-        shape.nodes,
-        shape.pods_per_node,
-        kind,
-        len(packed),
-        sum(found.placed_proven for found in packed),
-        sum(found.proven for found in packed),
-        statistics.median(taken for _, taken in timed),
-        sum(len(start.pods) - len(start.placed) for start in starts),
-        sum(len(found.awaited) for found in packed),
-        sum(len(found.moves) for found in packed),
-    )
+def _sum(starts: Sequence[Snapshot], packed: Sequence[tuple[Packed, float]]) -> dict[str, Any]:
+    """Return figures over all instances of a size; seconds are the median."""
+    found = [packing for packing, _ in packed]
+    return {
+        "instances": len(found),
+        "placedProven": sum(packing.placed_proven for packing in found),
+        "proven": sum(packing.proven for packing in found),
+        "seconds": round(median(seconds for _, seconds in packed), 3),
+        "waiting": sum(len(start.pods) - len(start.placed) for start in starts),
+        "placed": sum(len(packing.awaited) for packing in found),
+        "moves": sum(len(packing.moves) for packing in found),
+    }

@@ -1,7 +1,7 @@
-"""An edge site that is cut off and comes back: what is lost by that, and what is done about it.
+"""`kubedsm bench site`: an edge site that is partitioned and returns.
 
-In virtual time on an emulated cluster, the same course for each scheduler: KubeDSM, KubeDSM to
-which no node is at a site, and kube-scheduler's rules. Counted from the first cut to the end.
+In virtual time on an emulated cluster, the same outage for each scheduler: KubeDSM, KubeDSM without
+site labels, and kube-scheduler's rules. Figures count from the first partition to the end.
 """
 
 import asyncio
@@ -17,6 +17,8 @@ from kubedsm.kube.client.port import Cluster
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.optimizer.policies.registry import POLICIES
 from kubedsm.process.clock import VirtualClock
+from kubedsm.terminal.fitted_table import table
+from kubedsm_lab.bench.report import Report
 from kubedsm_lab.emulator.actors.pod_state import is_ready, is_terminating, node_of
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
@@ -28,15 +30,14 @@ from kubedsm_lab.replay.plain_bindings import PlainBindings
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 
 SITES = {"north": ("north-1", "north-2"), "south": ("south-1", "south-2")}
-#: that is cut off
-CUT = "north"
-#: seconds: until all is in place, and from one look at all pods to the next
-BEFORE, LOOK = 120.0, 1.0
+PARTITIONED = "north"
+#: Seconds until all pods run, and between samples.
+WARM_UP, SAMPLE_PERIOD = 120.0, 1.0
 
 
 @attrs.frozen
-class Course:
-    """So many cuts, and for how many seconds the site is away and back, and back in the end."""
+class Outage:
+    """Partitions of one site: their number, seconds away, seconds back, seconds after the last."""
 
     name: str
     cuts: int
@@ -45,38 +46,38 @@ class Course:
     after: float = 3600.0
 
 
-COURSES = (
-    Course("short cut", 1, 240.0),
-    Course("long cut", 1, 900.0),
-    Course("five cuts", 5, 480.0, 150.0),
+OUTAGES = (
+    Outage("short cut", 1, 240.0),
+    Outage("long cut", 1, 900.0),
+    Outage("five cuts", 5, 480.0, 150.0),
 )
-#: replicas: what a pod is worth at the edge goes by how many there are
+#: Replicas by service; the number decides how much one edge pod adds to the QoS score.
 SERVICES = {"one": 2, "two": 3, "three": 4, "four": 5, "five": 6}
 SCHEDULERS = ("kubedsm", "without sites", "kube-scheduler")
 
 
 @attrs.define
 class Tally:
-    """Pod-seconds of all services, since the first cut."""
+    """Pod-seconds of all services since the first partition, and pods created."""
 
     wanted: float = 0.0
-    #: by pods whose containers run; of these, at the edge; and by those known to be Ready
+    #: by pods whose containers run; by those at the edge; by those known to be Ready
     serving: float = 0.0
     edge: float = 0.0
-    heard: float = 0.0
-    #: pods; those that Kubernetes evicted by taint had to be replaced, no others
+    ready: float = 0.0
     created: int = 0
+    #: pods evicted by taint; each needs a replacement
     evicted: int = 0
 
     @property
     def needless(self) -> int:
-        """Pods that were created in place of none that Kubernetes evicted."""
+        """Pods created without an eviction by taint."""
         return self.created - self.evicted
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, float]:
         return {
             "servingShare": round(self.serving / self.wanted, 4),
-            "unheardPodSeconds": round(self.wanted - self.heard),
+            "unheardPodSeconds": round(self.wanted - self.ready),
             "edgeShare": round(self.edge / self.wanted, 4),
             "created": self.created,
             "evicted": self.evicted,
@@ -84,31 +85,35 @@ class Tally:
         }
 
 
-def run() -> dict[str, Any]:
-    results = {
-        course.name: {scheduler: play(course, scheduler).as_json() for scheduler in SCHEDULERS}
-        for course in COURSES
+def run() -> Report:
+    courses = {
+        outage.name: {name: play(outage, name).as_json() for name in SCHEDULERS}
+        for outage in OUTAGES
     }
-    return {"emulated": True, "courses": results}
+    headings = ("serving", "not Ready", "at edge", "created", "evicted", "needless")
+    tables = [
+        table(
+            ("", *headings),
+            [(name, *(f"{value:g}" for value in row.values())) for name, row in rows.items()],
+            title=f"{outage} of an edge site (emulated)",
+            numbers=headings,
+        )
+        for outage, rows in courses.items()
+    ]
+    note = (
+        "serving, at edge: share of the desired pods; not Ready: pod-seconds without a pod known"
+        " to be Ready; needless: pods created without an eviction."
+    )
+    return Report({"emulated": True, "courses": courses}, tables, [note])
 
 
-def play(course: Course, scheduler: str) -> Tally:
-    return run_in_virtual_time(_play(course, scheduler))
+def play(outage: Outage, scheduler: str) -> Tally:
+    return run_in_virtual_time(_play(outage, scheduler))
 
 
-def _spec() -> ClusterSpec:
-    nodes: list[Object] = [node("cloud", "cloud", "64", "128Gi")]
-    for site, names in SITES.items():
-        for name in names:
-            made = node(name, "edge", "4", "16Gi")
-            made["metadata"]["labels"]["topology.kubernetes.io/zone"] = site
-            nodes.append(made)
-    return ClusterSpec(tuple(nodes))
-
-
-async def _play(course: Course, scheduler: str) -> Tally:
+async def _play(outage: Outage, scheduler: str) -> Tally:
     clock, tally = VirtualClock(), Tally()
-    async with EmulatedCluster(_spec(), clock, random.Random(0)) as cluster:
+    async with EmulatedCluster(_cluster_spec(), clock, random.Random(0)) as cluster:
         front = EmulatedFront(cluster.routes, clock, latency=0.01)
         runtime = _runtime(scheduler, front, clock)
         async with asyncio.TaskGroup() as tasks:
@@ -118,25 +123,35 @@ async def _play(course: Course, scheduler: str) -> Tally:
                 deployment, *_ = service_objects(name, "1", "950Mi")
                 deployment["spec"]["replicas"] = replicas
                 cluster.api.create(DEPLOYMENTS, deployment, namespace=NAMESPACE)
-            await clock.sleep(BEFORE)
+            await clock.sleep(WARM_UP)
 
-            def notice(change: ObjectChange) -> None:
+            def count_pods(change: ObjectChange) -> None:
                 if change.resource is PODS:
                     tally.created += change.type == "ADDED"
                     tally.evicted += evicts_by_taint(change)
 
-            unsubscribe = cluster.api.store.subscribe(notice)
-            watching = tasks.create_task(_count(cluster, clock, tally))
-            for _ in range(course.cuts):
-                cluster.disconnect(*SITES[CUT])
-                await clock.sleep(course.away)
-                cluster.reconnect(*SITES[CUT])
-                await clock.sleep(course.back)
-            await clock.sleep(course.after)
+            unsubscribe = cluster.api.store.subscribe(count_pods)
+            sampling = tasks.create_task(_sample(cluster, clock, tally))
+            for _ in range(outage.cuts):
+                cluster.disconnect(*SITES[PARTITIONED])
+                await clock.sleep(outage.away)
+                cluster.reconnect(*SITES[PARTITIONED])
+                await clock.sleep(outage.back)
+            await clock.sleep(outage.after)
             unsubscribe()
-            watching.cancel()
+            sampling.cancel()
             running.cancel()
     return tally
+
+
+def _cluster_spec() -> ClusterSpec:
+    nodes: list[Object] = [node("cloud", "cloud", "64", "128Gi")]
+    for site, names in SITES.items():
+        for name in names:
+            edge = node(name, "edge", "4", "16Gi")
+            edge["metadata"]["labels"]["topology.kubernetes.io/zone"] = site
+            nodes.append(edge)
+    return ClusterSpec(tuple(nodes))
 
 
 def _runtime(scheduler: str, front: Cluster, clock: VirtualClock) -> Runtime:
@@ -144,21 +159,21 @@ def _runtime(scheduler: str, front: Cluster, clock: VirtualClock) -> Runtime:
     policy: Policy | None = None
     if scheduler == "without sites":
         configuration = attrs.evolve(configuration, site=SiteSettings(label=()))
-    elif scheduler in POLICIES and scheduler != "kubedsm":
+    elif scheduler != "kubedsm":
         policy = POLICIES[scheduler](configuration.promise, configuration.objective_function)
         front = PlainBindings(front)
     return Runtime(front, configuration, clock, rng, policy=policy)
 
 
-async def _count(cluster: EmulatedCluster, clock: VirtualClock, tally: Tally) -> None:
+async def _sample(cluster: EmulatedCluster, clock: VirtualClock, tally: Tally) -> None:
     edge = {name for names in SITES.values() for name in names}
     while True:
         runs, replicas = serving(cluster), wanted(cluster)
-        tally.wanted += sum(replicas.values()) * LOOK
-        tally.serving += up_to_wanted(runs, replicas) * LOOK
-        at_edge = (pod for pod in runs if node_of(pod) in edge)
-        tally.edge += up_to_wanted(at_edge, replicas) * LOOK
-        pods = cluster.api.list(PODS)
+        pods: list[Any] = list(cluster.api.list(PODS))
         ready = (pod for pod in pods if is_ready(pod) and not is_terminating(pod))
-        tally.heard += up_to_wanted(ready, replicas) * LOOK
-        await clock.sleep(LOOK)
+        at_edge = (pod for pod in runs if node_of(pod) in edge)
+        tally.wanted += sum(replicas.values()) * SAMPLE_PERIOD
+        tally.serving += up_to_wanted(runs, replicas) * SAMPLE_PERIOD
+        tally.edge += up_to_wanted(at_edge, replicas) * SAMPLE_PERIOD
+        tally.ready += up_to_wanted(ready, replicas) * SAMPLE_PERIOD
+        await clock.sleep(SAMPLE_PERIOD)

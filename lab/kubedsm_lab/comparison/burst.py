@@ -10,11 +10,9 @@ from kubedsm.optimizer.policies.registry import CACHE_SCHEDULER, KUBEDSM, POLICI
 from kubedsm_lab.bench.burst import contenders
 from kubedsm_lab.bench.burst.bare_loop import FOREVER
 from kubedsm_lab.bench.burst.policy_process import BATCHED
-from kubedsm_lab.bench.burst.result import standings
+from kubedsm_lab.bench.burst.result import sections, standings
 from kubedsm_lab.bench.burst.run import Plan
-from kubedsm_lab.bench.burst.tables import sections
 from kubedsm_lab.comparison.experiment import Asked, Experiment, Found, Part, of_titles
-from kubedsm_lab.replay.sections import made
 
 _PODS, _PATIENCE, _IMAGE = 200, 120.0, "pause"
 _ROUNDS, _LOOK = 11, 3
@@ -35,7 +33,7 @@ def _run(asked: Asked) -> Found:
         image=_IMAGE,
     )
     result = asyncio.run(contenders.run(plan, structlog.get_logger().warning, FOREVER))
-    tables = made(of_titles(sections(result), SHOWN), result.sides)
+    tables = [one for one in of_titles(sections(result), SHOWN) if one.table[1]]
     results = msgspec.Raw(orjson.dumps(result.as_json()))
     return Found(Part(asked.full, result.about, standings(result), tables, results))
 

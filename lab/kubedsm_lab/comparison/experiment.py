@@ -1,7 +1,7 @@
 """An experiment: what it is about, what can be asked of it, and what comes of it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 import msgspec
@@ -10,7 +10,8 @@ from kubedsm_lab.replay.files import Pictures
 from kubedsm_lab.replay.sections import Made, Section
 from kubedsm_lab.replay.standings import Standing
 
-T = TypeVar("T")
+#: a section before or after it is given results
+S = TypeVar("S", bound=Section[Any] | Made)
 
 
 @attrs.frozen
@@ -23,7 +24,7 @@ class Asked:
     policies: Sequence[str] = ()
 
 
-def of_titles(sections: Sequence[Section[T]], titles: Sequence[str]) -> list[Section[T]]:
+def of_titles(sections: Sequence[S], titles: Sequence[str]) -> list[S]:
     """Those of the titles, in that order. Raises KeyError if there is none of one."""
     by_title = {one.title: one for one in sections}
     return [by_title[title] for title in titles]

@@ -8,12 +8,9 @@ import orjson
 from rich.progress import Progress
 
 from kubedsm.terminal.console import Console
-from kubedsm_lab.bench.nodes.contenders import contenders
-from kubedsm_lab.bench.nodes.result import standings
-from kubedsm_lab.bench.nodes.run import run
-from kubedsm_lab.bench.nodes.tables import sections
+from kubedsm_lab.bench.nodes.contenders import contenders, run
+from kubedsm_lab.bench.nodes.result import sections, standings
 from kubedsm_lab.comparison.experiment import Asked, Experiment, Found, Part, of_titles
-from kubedsm_lab.replay.sections import made
 
 _NAME = "nodes"
 _TIME = "decision time"
@@ -44,7 +41,7 @@ def _run(asked: Asked) -> Found:
         result = run(plan.nodes, plan.pods, plan.rounds, lambda: progress.advance(task))
     # That scores written down one by one in Python are slower is nobody's merit.
     told = [one for one in standings(result) if not one.what.startswith(_TIME)]
-    tables = made(of_titles(sections(result), SHOWN), result.sides)
+    tables = of_titles(sections(result), SHOWN)
     results = msgspec.Raw(orjson.dumps(result.as_json()))
     return Found(Part(asked.full, result.about, told, tables, results))
 

@@ -16,7 +16,7 @@ from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.exact import _Chosen
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind
-from kubedsm_lab.bench.literal.enumerated_moves import pairs_on_edge
+from support.literal_moves import pairs_on_edge
 from support.placement_instances import node, resources, snapshot
 from support.suggest_instances import running
 from support.suggest_literal import carried_out

@@ -1,7 +1,7 @@
 import attrs
 import pytest
 
-from kubedsm.commands.advising import stages
+from kubedsm.cli.migration_advice import list_stages
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import Objective, Promise
@@ -130,5 +130,5 @@ def test_a_circle_has_no_legs():
 
 def test_stages_are_what_may_go_at_once():
     moves = [move(f"{name}-1", "e1", "e2") for name in "abcd"]
-    found = stages(legs(*moves, a=["b"], d=["a", "c"]))
+    found = list_stages(legs(*moves, a=["b"], d=["a", "c"]))
     assert found == (("shop/b-1", "shop/c-1"), ("shop/a-1",), ("shop/d-1",))

@@ -13,7 +13,7 @@ from kubedsm.optimizer.moving.paper.paper_suggester import cloud_to_edge_candida
 from kubedsm.optimizer.moving.rebalance import Rebalancing
 from kubedsm.optimizer.moving.reorder_edge import reorder_edge
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
-from kubedsm_lab.bench.literal.enumerated_moves import pairs_on_edge
+from support.literal_moves import pairs_on_edge
 from support.suggest_instances import crowded_case, drawn_case
 from support.suggest_literal import enumerated, item_counts, literal_paper, problem_of
 

@@ -10,7 +10,7 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.fit import reasons, rejection
 from kubedsm.plugins.rejection import Rejection
-from kubedsm_lab.bench.literal.match import literal_fragmentation
+from kubedsm_lab.bench.match import literal_fragmentation
 from support.hash_seeds import printed_by_hash_seeds
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.placement_literal import qos_with

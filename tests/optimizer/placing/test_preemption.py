@@ -20,7 +20,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.placing.preemption import Budget, Preemption, PreemptionSearch, makes_room
-from kubedsm_lab.bench.literal.rules import literal_rule
+from support.literal_rules import literal_rule
 from support.placement_instances import node, resources, snapshot
 from support.rule_instances import HOST, app, drawn, near, zoned
 from support.rule_instances import pod as ruled_pod

@@ -13,8 +13,8 @@ from kubedsm.optimizer.placing.decision import Binding
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.placing.rule_keeping import keep_rules
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm_lab.bench.literal.rules import literal_rule
 from support.hash_seeds import printed_by_hash_seeds
+from support.literal_rules import literal_rule
 from support.placement_instances import resources
 from support.rule_instances import (
     HOST,

@@ -20,8 +20,8 @@ from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.policies.registry import POLICIES
 from kubedsm.optimizer.programming.programme import Solved, Status
 from kubedsm.solvers.highs import Highs
-from kubedsm_lab.bench.literal.rules import literal_rule
 from support.batch_orders import best_of_all, promises, served
+from support.literal_rules import literal_rule
 from support.placement_literal import standing
 from support.rule_instances import drawn_batch
 from support.ruled_batches import ruled_batch

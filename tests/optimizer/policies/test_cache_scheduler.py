@@ -15,7 +15,7 @@ from kubedsm.optimizer.policies.load_aware import load_aware
 from kubedsm.optimizer.policies.registry import CACHE_SCHEDULER, POLICIES
 from kubedsm.optimizer.policies.score_cache import ScoreCache, Why
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm_lab.bench.burst.figures import evenness
+from kubedsm_lab.bench.burst.result import summarize_evenness
 from kubedsm_lab.replay.variants import contender
 from support import placement_instances, rule_instances
 from support.policy_clusters import MI, PROMISED, node, pod, snapshot
@@ -51,7 +51,7 @@ def test_the_papers_burst():
     found, scheduler = placed(nodes(5), burst(200))
     assert (scheduler.passes, scheduler.hits) == (67, 133)
     assert scheduler.looks == {Why.COLD: 1, Why.CONSUMED: 66, Why.HIT: 133}
-    assert evenness(list(Counter(found.values()).values()))["jain"] > 0.99
+    assert summarize_evenness(list(Counter(found.values()).values()))["jain"] > 0.99
 
 
 def test_a_small_burst_on_many_nodes_gets_the_first_names():
@@ -60,7 +60,7 @@ def test_a_small_burst_on_many_nodes_gets_the_first_names():
     found, scheduler = placed(on, burst(200))
     got = Counter(found.values())
     assert sorted(got) == [n.name for n in on[:200]]
-    assert evenness([got[n.name] for n in on])["jain"] == pytest.approx(0.2)
+    assert summarize_evenness([got[n.name] for n in on])["jain"] == pytest.approx(0.2)
     assert scheduler.passes == 1
 
 

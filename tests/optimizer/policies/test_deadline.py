@@ -18,7 +18,7 @@ from kubedsm.optimizer.placing.settling import Settling
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.registry import KUBEDSM, POLICIES
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm_lab.bench.literal.rules import literal_rule
+from support.literal_rules import literal_rule
 from support.placement_instances import drawn as placement_instance
 from support.placement_instances import node, resources, snapshot
 from support.placement_instances import pod as plain

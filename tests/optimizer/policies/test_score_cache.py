@@ -8,7 +8,7 @@ from math import ceil, floor
 import pytest
 
 from kubedsm.optimizer.policies.score_cache import ScoreCache, Why
-from kubedsm_lab.bench.burst.figures import evenness
+from kubedsm_lab.bench.burst.result import summarize_evenness
 
 #: best first
 FIVE = ["n3", "n1", "n5", "n2", "n4"]
@@ -132,4 +132,4 @@ def test_level_nodes_beyond_the_share_get_nothing():
         got[node] += 1
     assert max(node for node, pods in got.items() if pods) == "n0500"
     # 497 nodes have 4 pods, the 4 last of the names used 3
-    assert evenness(list(got.values()))["jain"] == pytest.approx(0.5, abs=0.01)
+    assert summarize_evenness(list(got.values()))["jain"] == pytest.approx(0.5, abs=0.01)

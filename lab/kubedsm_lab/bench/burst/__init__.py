@@ -1,5 +1,1 @@
-"""A burst of pods, and what becomes of them under one scheduler after the other.
-
-On a real cluster, or on an emulated one with each scheduler a process of its own. What is said of
-them comes from a watch and from the API, and nothing from the schedulers.
-"""
+"""Burst of pods under one scheduler after the other, observed by a watch and by the API."""

@@ -1,11 +1,10 @@
-"""The bare loop: binds each pod that a watch shows, and nothing else.
+"""Bare loop: bind each pod that a watch shows to the nodes in turn, and nothing else.
 
-It decides nothing, reserves nothing and verifies nothing. It speaks aiohttp as anyone would who
-writes such a loop, on connections that it opens first and never lets go, so that no burst of its
-begins with a handshake, however long the silence was. Or, if it is told to, lets go of what was
-idle for some seconds, as aiohttp does unless it is told otherwise.
+It decides, reserves and verifies nothing. It uses aiohttp as anyone would who writes such a loop.
+Its connections are opened first and kept for ever, so no burst begins with a TLS handshake; or
+closed when idle for some seconds, as aiohttp does by default.
 
-`python -m kubedsm_lab.bench.burst.bare_loop KUBECONFIG SECONDS` says `watching` when it does.
+`python -m kubedsm_lab.bench.burst.bare_loop KUBECONFIG SECONDS` prints `watching` once it watches.
 """
 
 import asyncio
@@ -20,14 +19,14 @@ import orjson
 from kubedsm.execution.limits import Limits
 from kubedsm_lab.bench.api import CORE
 
-#: seconds; longer than any bench
+#: Seconds; longer than any bench.
 FOREVER = 1e6
-#: the schedulerName of its pods
+#: schedulerName of its pods
 NAME = "bare-loop"
 
 
 async def run(kubeconfig: Path, keepalive: float) -> None:
-    """Bind whatever comes to the nodes in turn, until cancelled."""
+    """Run until cancelled."""
     from kubedsm.kube.client import credentials  # noqa: PLC0415  it takes long to load
 
     server = await credentials.from_kubeconfig(kubeconfig, None, os.environ)
@@ -62,21 +61,20 @@ async def run(kubeconfig: Path, keepalive: float) -> None:
             async with slots, session.post(path, json=body) as response:
                 await response.read()
 
-        async def warm() -> None:
+        async def open_connection() -> None:
             async with session.get("/version") as response:
                 await response.read()
 
-        await asyncio.gather(*(warm() for _ in range(in_flight)))
+        await asyncio.gather(*(open_connection() for _ in range(in_flight)))
         async with session.get(f"{CORE}/pods", params={"watch": "1"}) as watch:
-            print("watching", flush=True)  # noqa: T201  who started us waits for it
+            print("watching", flush=True)  # noqa: T201  the parent waits for this line
             async for line in watch.content:
                 event = orjson.loads(line)
                 pod = event["object"]
                 if event["type"] == "ADDED" and pod["spec"]["schedulerName"] == NAME:
-                    about = pod["metadata"]
-                    tasks.create_task(
-                        bind(about["namespace"], about["name"], about["uid"], next(turn))
-                    )
+                    metadata = pod["metadata"]
+                    names = metadata["namespace"], metadata["name"], metadata["uid"]
+                    tasks.create_task(bind(*names, next(turn)))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""A policy as a scheduler of its own: what `kubedsm run` does, metrics included, by another policy.
+"""Scheduler process with another policy: the runtime of `kubedsm run`, metrics included.
 
-One pod at a time, bound as soon as it is decided on, as the schedulers do whose policies these are.
-With `.batched` behind its name it decides on all pods that wait by then together.
+Each pod is bound as soon as it is decided on, one at a time, as by the schedulers of these
+policies. With `.batched` after its name a policy decides on all pending pods together.
 
-`python -m kubedsm_lab.bench.burst.policy_process KUBECONFIG NAME` says `watching` when it knows the
-cluster, and at its end its last words.
+`python -m kubedsm_lab.bench.burst.policy_process KUBECONFIG NAME` prints `watching` once it is
+synced, and at its end the use of its score cache.
 """
 
 import asyncio
@@ -33,24 +33,23 @@ from kubedsm.optimizer.policies.registry import POLICIES
 from kubedsm.optimizer.policies.score_cache import Why
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.running import reserve_stdout
-from kubedsm_lab.bench.burst.result import CacheUse
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 
 READY = b"watching"
 BATCHED = ".batched"
-#: no pod waits for others to come, and none is late: one burst is all there is to decide on
+#: A batch does not wait for more pods, and the deadline is longer than any decision on a burst.
 _BATCH = BatchSettings(idle=0.0, budget=60.0)
 
 
-def policy_of(name: str) -> Policy:
+def find_policy(name: str) -> Policy:
     usual = Configuration()
     return POLICIES[name.removesuffix(BATCHED)](usual.promise, usual.objective_function)
 
 
-def runtime_of(
+def build_runtime(
     name: str, policy: Policy, cluster: Cluster, clock: Clock, rng: random.Random
 ) -> Runtime:
-    """The scheduler of that name, for pods of that schedulerName."""
+    """Return the scheduler for pods whose schedulerName is that name."""
     batch = _BATCH if name.endswith(BATCHED) else attrs.evolve(_BATCH, size=1)
     configuration = Configuration(scheduler_name=name, batch=batch)
     instruments = Instruments(clock, name, host="")
@@ -58,49 +57,48 @@ def runtime_of(
     return Runtime(measured, configuration, clock, rng, policy=policy, listener=instruments)
 
 
-class _LastWords(msgspec.Struct):
-    #: None of a policy without a score cache
+class _LastLine(msgspec.Struct):
+    #: None if the policy has no score cache
     score_cache_looks: dict[Why, int] | None
 
 
-def last_words(policy: Policy) -> bytes:
-    """A line, for `cache_use` to read."""
+def encode_lookups(policy: Policy) -> bytes:
+    """Return the last line of the process, for `decode_lookups`."""
     cache = policy.choose if isinstance(policy, InTurn) else None
-    looks = cache.looks if isinstance(cache, CacheScheduler) else None
-    return msgspec.json.encode(_LastWords(looks))
+    return msgspec.json.encode(
+        _LastLine(cache.looks if isinstance(cache, CacheScheduler) else None)
+    )
 
 
-def cache_use(line: bytes) -> CacheUse | None:
-    """What a scheduler's last words say of its score cache; None if they are of something else."""
+def decode_lookups(line: bytes) -> dict[Why, int] | None:
+    """Return the lookups in a score cache; None for any other line."""
     try:
-        looks = msgspec.json.decode(line, type=_LastWords).score_cache_looks
+        return msgspec.json.decode(line, type=_LastLine).score_cache_looks
     except msgspec.DecodeError:
         return None
-    return None if looks is None else CacheUse(looks)
 
 
 async def _run(kubeconfig: Path, name: str) -> None:
-    """Until it is told to end."""
-    clock, told = SystemClock(), asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    """Run until SIGTERM."""
+    clock, stopped = SystemClock(), asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     async with await KubernetesCluster.connect(kubeconfig) as server:
-        policy = policy_of(name)
-        runtime = runtime_of(name, policy, server, clock, random.Random())
+        policy = find_policy(name)
+        runtime = build_runtime(name, policy, server, clock, random.Random())
         async with asyncio.TaskGroup() as tasks:
             parts = [tasks.create_task(part) for part in (runtime.run(), server.keep_warm(clock))]
             await runtime.synced.wait()
             # As `kubedsm run` does.
             gc.collect()
             gc.freeze()
-            _say(READY)
-            await told.wait()
+            _print(READY)
+            await stopped.wait()
             for part in parts:
                 part.cancel()
-    _say(last_words(policy))
+    _print(encode_lookups(policy))
 
 
-def _say(line: bytes) -> None:
-    """To who started us and waits for it."""
+def _print(line: bytes) -> None:
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
 

@@ -1,4 +1,8 @@
-"""What came of bursts: by scheduler and round, as medians, and as ratios."""
+"""Figures of a burst, and the tables next to Table 3 of the rotating-score-cache paper.
+
+Table 3: 200 pods on five e2-standard-2 workers of GKE, means of three runs, by the times that the
+API has, in whole seconds; evenness is of pods, over the nodes that got one.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -6,70 +10,121 @@ from statistics import fmean, median
 from typing import Any
 
 import attrs
+import numpy as np
 
 from kubedsm.optimizer.policies.score_cache import Why
 from kubedsm_lab.bench.burst import bare_loop
-from kubedsm_lab.replay.standings import Standing
+from kubedsm_lab.bench.report import Report
+from kubedsm_lab.replay.report import number
+from kubedsm_lab.replay.sections import Made, Table
+from kubedsm_lab.replay.standings import Standing, ours_and_best
 
-#: by name, such as `watch.createdToBound.p99`; times in ms
+#: By name, such as `watch.createdToBound.p99`; times in ms.
 Figures = Mapping[str, float]
-#: the figure of the CPU, in ms, that a scheduler's processes took for a burst, where they are ours
+#: Figure of the CPU ms that a scheduler's processes take for a burst, if the bench runs them.
 CPU = "schedulerCpu"
-#: of nodes, those that got the most
+#: Number of fullest nodes that are shown.
 TOP = 5
-#: two runs of the same differ by so much
-_NOISE_OF_TIMES, _NOISE_OF_JAIN = 0.05, 0.005
+_QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+#: Differences between two runs of the same scheduler.
+_TIME_NOISE, _JAIN_NOISE = 0.05, 0.005
+#: Figure, unit, whether less is better, noise; by what the figure is called.
+_STANDINGS: Mapping[str, tuple[str, str, bool, float]] = {
+    "mean from created to bound": ("watch.createdToBound.mean", "ms", True, _TIME_NOISE),
+    "p99 from created to bound": ("watch.createdToBound.p99", "ms", True, _TIME_NOISE),
+    "mean from created to Ready": ("watch.createdToReady.mean", "ms", True, _TIME_NOISE),
+    "p99 from created to Ready": ("watch.createdToReady.p99", "ms", True, _TIME_NOISE),
+    "CPU of the scheduler, a burst": (CPU, "ms", True, _TIME_NOISE),
+    "pods not bound": ("watch.createdToBound.missing", "", True, 0.0),
+    "Jain's index of pods, all nodes": ("onAllNodes.pods.jain", "", False, _JAIN_NOISE),
+}
+#: Columns of Table 3: heading, our figure, digits. Times are shown by watch and by API.
+_COLUMNS = (
+    ("mean T_sched", "{}.createdToBound.mean", 1),
+    ("p99", "{}.createdToBound.p99", 1),
+    ("mean T_ready", "{}.createdToReady.mean", 1),
+    ("p99", "{}.createdToReady.p99", 1),
+    ("Jain", "onNodesUsed.pods.jain", 4),
+    ("CV", "onNodesUsed.pods.cv", 3),
+)
+_TABLE_3 = {
+    "default": (1175.0, 2673.3, 4958.3, 8673.3, 0.9919, 0.090),
+    "Koordinator": (816.7, 2000.0, 4856.7, 11670.0, 0.9806, 0.141),
+    "YuniKorn": (1955.0, 4336.7, 11540.0, 26003.3, 0.8793, 0.370),
+    "cache": (801.7, 2000.0, 4818.3, 8670.0, 0.9917, 0.091),
+}
+_SOURCES = {"watch": "by watch", "api": "by API, in whole seconds"}
+_SPANS = {"createdToBound": "T_sched", "createdToReady": "T_ready", "boundToReady": "T_post"}
+_TIME_DIGITS = {"mean": 1, "p50": 1, "p90": 1, "p95": 1, "p99": 1, "max": 1, "missing": 0}
+_NODES = {"onAllNodes": "all nodes", "onNodesUsed": "nodes that got one"}
+_NODE_DIGITS = {"nodes": 0, "min": 0, "max": 0, "mean": 1, "std": 2, "cv": 4, "jain": 4}
+_RATIOS = {
+    "mean T_sched": "watch.createdToBound.mean",
+    "p99": "watch.createdToBound.p99",
+    "until all are bound": "watch.makespan",
+    "mean T_ready": "watch.createdToReady.mean",
+    "p99 of T_ready": "watch.createdToReady.p99",
+    "CPU": CPU,
+}
+
+
+def summarize_times(seconds: Sequence[float], pods: int) -> dict[str, float]:
+    """Return mean and quantiles in ms; pods without a time are missing.
+
+    Quantile p is interpolated linearly at rank (n - 1) p. Without any time there is only `missing`.
+    """
+    missing = {"missing": float(pods - len(seconds))}
+    if not seconds:
+        return missing
+    ms = 1000 * np.array(seconds)
+    quantiles = {name: float(np.quantile(ms, p)) for name, p in _QUANTILES.items()}
+    return {"mean": float(ms.mean()), **quantiles, "max": float(ms.max()), **missing}
+
+
+def summarize_evenness(amounts: Sequence[float]) -> dict[str, float]:
+    """Return how evenly nodes are used, by the amount on each; at least one is not 0.
+
+    `std` is the population's, `cv` std / mean. `jain` is Jain's index, (sum x)^2 / (n sum x^2): 1
+    if all nodes have the same, 1 / n if one node has everything. cv = sqrt(1 / jain - 1).
+    """
+    values = np.array(amounts, dtype=float)
+    mean, std = float(values.mean()), float(values.std())
+    return {
+        "nodes": float(len(values)),
+        "min": float(values.min()),
+        "max": float(values.max()),
+        "mean": mean,
+        "std": std,
+        "cv": std / mean,
+        "jain": float(values.sum() ** 2 / (len(values) * (values**2).sum())),
+    }
 
 
 @attrs.frozen(slots=True)
 class Round:
+    """One burst."""
+
     figures: Figures
     #: by node
     pods: Mapping[str, int]
 
 
-@attrs.frozen(slots=True)
-class CacheUse:
-    """Of a score cache, in all rounds together."""
-
-    #: what became of its looks
-    looks: Mapping[Why, int]
-
-    @property
-    def hits(self) -> int:
-        """Pods that were placed by what was remembered."""
-        return self.looks.get(Why.HIT, 0)
-
-    @property
-    def passes(self) -> int:
-        """How often all nodes were scored."""
-        return sum(self.looks.values()) - self.hits
-
-    def as_json(self) -> dict[str, Any]:
-        hit_rate = round(self.hits / max(1, self.hits + self.passes), 4)
-        return {
-            "passes": self.passes,
-            "hitRate": hit_rate,
-            "looks": {why.value: n for why, n in self.looks.items()},
-        }
-
-
 @attrs.frozen
 class Side:
-    """One scheduler."""
+    """Bursts of one scheduler."""
 
     scheduler: str
     rounds: Sequence[Round]
-    #: None if it has none, or none that we can look into
-    cache: CacheUse | None = None
+    #: outcomes of lookups in its score cache, if the bench can read them
+    lookups: Mapping[Why, int] | None = None
 
     @cached_property
     def medians(self) -> Figures:
-        """Over the rounds that have the figure."""
+        """Medians over the rounds that have the figure."""
         return _medians(each.figures for each in self.rounds)
 
-    def ratios(self, other: "Side") -> Figures:
-        """To that one: the median of the rounds' own, each of two bursts of about one moment."""
+    def ratios_to(self, other: "Side") -> Figures:
+        """Return medians of the ratios of each round; both bursts of a round are close in time."""
         pairs = zip(self.rounds, other.rounds, strict=True)
         return _medians(
             {
@@ -81,16 +136,24 @@ class Side:
         )
 
     @property
-    def top_nodes(self) -> dict[str, float]:
-        """Pods by node, as the mean over the rounds: of those that got the most."""
-        mean = {name: fmean(each.pods[name] for each in self.rounds) for name in self._nodes}
-        return {
-            name: mean[name] for name in sorted(mean, key=lambda name: (-mean[name], name))[:TOP]
+    def fullest_nodes(self) -> dict[str, float]:
+        """Mean pods of the fullest nodes."""
+        mean = {
+            node: fmean(each.pods[node] for each in self.rounds) for node in self.rounds[0].pods
         }
+        return {node: mean[node] for node in sorted(mean, key=lambda n: (-mean[n], n))[:TOP]}
 
     @property
-    def _nodes(self) -> Iterable[str]:
-        return self.rounds[0].pods
+    def cache_use(self) -> dict[str, Any] | None:
+        """Passes over all nodes, hit rate and lookups of the score cache, all rounds together."""
+        if self.lookups is None:
+            return None
+        total, hits = sum(self.lookups.values()), self.lookups.get(Why.HIT, 0)
+        return {
+            "passes": total - hits,
+            "hitRate": round(hits / max(1, total), 4),
+            "looks": {why.value: n for why, n in self.lookups.items()},
+        }
 
 
 def _medians(rounds: Iterable[Figures]) -> dict[str, float]:
@@ -103,9 +166,11 @@ def _medians(rounds: Iterable[Figures]) -> dict[str, float]:
 
 @attrs.frozen
 class BurstResult:
+    """Bursts of all schedulers; the first one is compared with the others."""
+
     pods: int
     nodes: int
-    #: whether nothing runs on these nodes
+    #: whether the kubelets are emulated
     emulated: bool
     sides: Sequence[Side]
 
@@ -119,40 +184,28 @@ class BurstResult:
 
     def as_json(self) -> dict[str, Any]:
         first, *others = self.sides
+        caches = {side.scheduler: side.cache_use for side in self.sides}
         return {
             "emulated": self.emulated,
             "pods": self.pods,
             "nodes": self.nodes,
             "rounds": len(first.rounds),
-            "schedulers": {side.scheduler: _rounded(side.medians) for side in self.sides},
-            "ratiosTo": {side.scheduler: _rounded(first.ratios(side)) for side in others},
-            "topNodes": {side.scheduler: _rounded(side.top_nodes) for side in self.sides},
-            "scoreCaches": {
-                side.scheduler: side.cache.as_json()
-                for side in self.sides
-                if side.cache is not None
-            },
+            "schedulers": {side.scheduler: _round_figures(side.medians) for side in self.sides},
+            "ratiosTo": {side.scheduler: _round_figures(first.ratios_to(side)) for side in others},
+            "topNodes": {side.scheduler: _round_figures(side.fullest_nodes) for side in self.sides},
+            "scoreCaches": {name: use for name, use in caches.items() if use is not None},
         }
 
+    def report(self) -> Report:
+        return Report.of_sections(self.as_json(), self.about, sections(self))
 
-def _rounded(figures: Figures) -> dict[str, float]:
+
+def _round_figures(figures: Figures) -> dict[str, float]:
     return {name: round(value, 4) for name, value in figures.items()}
 
 
-#: what is said of it, the figure, its unit, whether less is better, and its noise
-_STANDINGS = (
-    ("mean from created to bound", "watch.createdToBound.mean", "ms", True, _NOISE_OF_TIMES),
-    ("p99 from created to bound", "watch.createdToBound.p99", "ms", True, _NOISE_OF_TIMES),
-    ("mean from created to Ready", "watch.createdToReady.mean", "ms", True, _NOISE_OF_TIMES),
-    ("p99 from created to Ready", "watch.createdToReady.p99", "ms", True, _NOISE_OF_TIMES),
-    ("CPU of the scheduler, a burst", CPU, "ms", True, _NOISE_OF_TIMES),
-    ("pods not bound", "watch.createdToBound.missing", "", True, 0.0),
-    ("Jain's index of pods, all nodes", "onAllNodes.pods.jain", "", False, _NOISE_OF_JAIN),
-)
-
-
 def standings(result: BurstResult) -> list[Standing]:
-    """Of the schedulers; the bare loop decides nothing."""
+    """Rank the schedulers by each figure; the bare loop decides nothing and is left out."""
     sides = [side for side in result.sides if side.scheduler != bare_loop.NAME]
     return [
         Standing(
@@ -162,5 +215,131 @@ def standings(result: BurstResult) -> list[Standing]:
             {s.scheduler: s.medians[figure] for s in sides if figure in s.medians},
             noise,
         )
-        for what, figure, unit, less, noise in _STANDINGS
+        for what, (figure, unit, less, noise) in _STANDINGS.items()
     ]
+
+
+def sections(result: BurstResult) -> list[Made]:
+    sides = result.sides
+    return [
+        Made(
+            "Who is ahead",
+            "By the times that a watch shows. Two are level within 5 % in times, and within 0.5 %"
+            " in Jain's index. The bare loop decides nothing, and is left out.",
+            ours_and_best(standings(result)),
+        ),
+        Made(
+            "Ratios",
+            "Medians of the rounds' ratios, by the times that a watch shows. CPU is what the"
+            " processes of a scheduler take until all pods are Ready, if the bench runs them.",
+            _ratio_table(sides),
+        ),
+        Made(
+            "Beside what was published",
+            _PUBLISHED_NOTE + (_EMULATED_NOTE if result.emulated else ""),
+            _published_table(sides),
+        ),
+        Made(
+            "Times",
+            "T_post is from bound to Ready. Times of the API below one second depend on chance."
+            " Quantiles are interpolated linearly; missing pods did not come so far.",
+            _time_table(sides),
+        ),
+        Made(
+            "Evenness",
+            "Pods and their requests by node, CPU in millicores, memory in bytes. std is the"
+            " population's, CV = std / mean, Jain = (sum x)^2 / (n sum x^2).",
+            _evenness_table(sides),
+        ),
+        Made("Fullest nodes", "Pods, means over the rounds.", _fullest_table(sides)),
+        Made(
+            "Score caches",
+            "Passes over all nodes, and outcomes of lookups: `hit`, or the reason of a miss.",
+            _cache_table(sides),
+        ),
+    ]
+
+
+_PUBLISHED_NOTE = (
+    "T_sched is from created to bound, T_ready from created to Ready. Published is Table 3 of the"
+    " rotating-score-cache paper: kube-scheduler, Koordinator, YuniKorn and its own scheduler on"
+    " GKE, by the times that the API has; Jain's index and CV are of pods, over the nodes that got"
+    " one. Koordinator and YuniKorn do not run here."
+)
+_EMULATED_NOTE = (
+    " Here the API server and the kubelets are emulated on one machine: T_ready is T_sched and a"
+    " delay of the emulated kubelet, the same for every pod, where theirs pull images, start and"
+    " contend. All schedulers here are Python on the same runtime, theirs are Go. So compare within"
+    " the emulated rows, and within the published ones. An emulated row below a published one says"
+    " nothing about the schedulers."
+)
+
+
+def _cells(figures: Figures, prefix: str, digits: Mapping[str, int]) -> list[str]:
+    return [number(figures.get(f"{prefix}.{name}"), places) for name, places in digits.items()]
+
+
+def _published_table(sides: Sequence[Side]) -> Table:
+    lines = [
+        [
+            f"{side.scheduler}, {how}",
+            *(number(side.medians.get(of.format(source)), digits) for _, of, digits in _COLUMNS),
+        ]
+        for source, how in _SOURCES.items()
+        for side in sides
+    ]
+    for name, values in _TABLE_3.items():
+        cells = (number(v, digits) for (_, _, digits), v in zip(_COLUMNS, values, strict=True))
+        lines.append([f"{name}, published", *cells])
+    return ["ms", *(heading for heading, _, _ in _COLUMNS)], lines
+
+
+def _time_table(sides: Sequence[Side]) -> Table:
+    lines = [
+        [f"{side.scheduler}: {span}, {how}", *_cells(side.medians, f"{src}.{name}", _TIME_DIGITS)]
+        for src, how in _SOURCES.items()
+        for name, span in _SPANS.items()
+        for side in sides
+    ]
+    return ["ms", *_TIME_DIGITS], lines
+
+
+def _evenness_table(sides: Sequence[Side]) -> Table:
+    lines = [
+        [f"{side.scheduler}: {what}, {which}", *_cells(side.medians, f"{on}.{what}", _NODE_DIGITS)]
+        for what in ("pods", "cpu", "memory")
+        for on, which in _NODES.items()
+        for side in sides
+    ]
+    return ["", "nodes", "min", "max", "mean", "std", "CV", "Jain"], lines
+
+
+def _fullest_table(sides: Sequence[Side]) -> Table:
+    lines = []
+    for side in sides:
+        top = [f"{node}: {pods:.1f}" for node, pods in side.fullest_nodes.items()]
+        lines.append([side.scheduler, *top, *[""] * (TOP - len(top))])
+    return ["", *map(str, range(1, TOP + 1))], lines
+
+
+def _ratio_table(sides: Sequence[Side]) -> Table:
+    lines = []
+    for other in sides[1:]:
+        ratios = sides[0].ratios_to(other)
+        cells = (number(ratios.get(figure), 3) for figure in _RATIOS.values())
+        lines.append([f"{sides[0].scheduler} / {other.scheduler}", *cells])
+    return ["", *_RATIOS], lines
+
+
+def _cache_table(sides: Sequence[Side]) -> Table:
+    lines = [
+        [
+            side.scheduler,
+            str(use["passes"]),
+            number(use["hitRate"], 3),
+            *(str(use["looks"].get(why, 0)) for why in Why),
+        ]
+        for side in sides
+        if (use := side.cache_use) is not None
+    ]
+    return ["in all rounds", "passes", "hit rate", *Why], lines

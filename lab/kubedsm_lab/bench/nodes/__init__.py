@@ -1,5 +1,1 @@
-"""Clouds of many nodes, and what it costs to look at some of them only, or at all.
-
-kube-scheduler's percentageOfNodesToScore beside `cloud.percentageOfNodes`, on values alone: no API
-server, and nothing is bound.
-"""
+"""kube-scheduler and KubeDSM on large clouds, when each scores only some of the nodes."""

@@ -1,16 +1,16 @@
-"""`kubedsm run` as a process at a size: its memory, its CPU while pods come and go, its loop's lag.
+"""`kubedsm run` as a process at one size: memory, CPU while pods come and go, event loop lag.
 
-The API server is emulated, in a process of its own, and all pods are bound when the scheduler
-begins. One pod after the other comes or goes; then bursts come beside that; then all is quiet, for
-suggestions.
+The API server is emulated, in a process of its own, and all pods are bound before the scheduler
+starts. First pods are created and deleted one by one, then bursts come as well, then nothing
+happens, so that suggestions are made.
 """
 
 import asyncio
 import itertools
+import math
 import random
-from typing import Any
+from collections.abc import Iterator
 
-import aiohttp
 import attrs
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -19,227 +19,232 @@ from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.watching.watched import PODS
 from kubedsm.model.events import ClusterEvent, PodApplied
 from kubedsm.model.model import Pod
-from kubedsm.process.clock import Clock
+from kubedsm.process.clock import SystemClock
+from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench import footprint
-from kubedsm_lab.bench.api import APPS, CORE, Api
-from kubedsm_lab.bench.scale.lag import Lag, lag_in
+from kubedsm_lab.bench.api import APPS, Api, deployment
+from kubedsm_lab.bench.footprint import NAMESPACE, PODS_OF_A_WORKLOAD
+from kubedsm_lab.bench.processes import Scheduler, emulated_cluster
+from kubedsm_lab.bench.report import MACHINE_NOTE, Report, format_duration, format_number
 from kubedsm_lab.bench.scale.world import Size
-from kubedsm_lab.bench.soak.processes import (
-    Scheduler,
-    cpu_seconds,
-    emulated_cluster,
-    family,
-    resident,
-)
-from kubedsm_lab.bench.telling import figure, many, span
 
-NAMESPACE = "bench"
-PODS_OF_A_WORKLOAD = 50
-#: about pods, while they come and go
+#: Pod events while pods come and go.
 EVENTS_PER_SECOND = 200
-#: in flight, before the scheduler begins
+#: Binds in flight, before the scheduler starts.
 BINDS = 16
 BURST_PODS = 200
-#: seconds from one burst to the next, unless all is to take less
-BURST_EVERY = 5.0
-#: that nothing here takes
-PATIENCE = 1800.0
-_LOOK = 0.005
-_MB = 10**6
+#: Seconds between bursts, unless the measurement is shorter.
+BURST_PERIOD = 5.0
+#: Seconds after which the bench gives up.
+TIMEOUT = 1800.0
+LAG = "kubedsm_event_loop_lag_seconds"
+_POLL_PERIOD = 0.005
 
 
-@attrs.frozen(slots=True)
-class RunningResult:
-    #: seconds from the scheduler's beginning until it knows the cluster
-    to_know: float
-    #: bytes at the end, of `kubedsm run` and of its children together
-    resident: int
-    children_resident: int
-    events_per_second: float
-    #: of one core, while pods come and go
-    cpu_percent: float
-    children_cpu_percent: float
-    #: from the first pod that comes or goes to the end
-    lag: Lag
-    suggestions: int
+async def run(size: Size, seconds: float) -> Report:
+    """Change pods for `seconds`, then add bursts, then wait for `seconds`.
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "emulated": True,
-            "secondsToSync": round(self.to_know, 1),
-            "residentMB": round(self.resident / _MB, 1),
-            "childrenResidentMB": round(self.children_resident / _MB, 1),
-            "churn": {
-                "podEventsPerSecond": round(self.events_per_second, 1),
-                "cpuPercentOfACore": round(self.cpu_percent, 1),
-                "childrenCpuPercentOfACore": round(self.children_cpu_percent, 1),
-            },
-            "suggestions": self.suggestions,
-            "loopLag": self.lag.as_json(),
-        }
-
-    @property
-    def sentences(self) -> list[str]:
-        return [
-            (
-                f"`kubedsm run` beside an emulated API server knew it all after"
-                f" {span(self.to_know)}. While pods come and go, for"
-                f" {self.events_per_second:,.0f} pod events a second, it takes"
-                f" {figure(self.cpu_percent, 2)} % of a core, its children"
-                f" {figure(self.children_cpu_percent, 2)} %; at the end it has"
-                f" {self.resident / _MB:,.0f} MB, and they {self.children_resident / _MB:,.0f} MB."
-            ),
-            f"{self.lag.sentence} Bursts and {many(self.suggestions, 'suggestion')} included.",
-            "Nothing was run beside it: these are no ratios, and go by the machine.",
-        ]
-
-
-@attrs.define
-class _Pods:
-    """Binds those that come to any node until a scheduler does, and counts what is told of them."""
-
-    api: Api
-    nodes: list[str]
-    rng: random.Random
-    events: int = attrs.field(default=0, init=False)
-    _waiting: asyncio.Queue[Pod] = attrs.field(factory=asyncio.Queue, init=False)
-    _asked: set[str] = attrs.field(factory=set, init=False)
-    bound: int = attrs.field(default=0, init=False)
-
-    def handle(self, event: ClusterEvent) -> None:
-        self.events += 1
-        if not isinstance(event, PodApplied) or event.pod.uid in self._asked:
-            return
-        if event.pod.waits_for_node:
-            self._asked.add(event.pod.uid)
-            self._waiting.put_nowait(event.pod)
-
-    async def bind(self) -> None:
-        """Until cancelled."""
-        while True:
-            pod = await self._waiting.get()
-            body = {
-                "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
-                "target": {"kind": "Node", "name": self.rng.choice(self.nodes)},
-            }
-            path = f"{CORE}/namespaces/{pod.namespace}/pods/{pod.name}/binding"
-            await self.api.call("POST", path, body, passing=())
-            self.bound += 1
-
-
-@attrs.define
-class _Run:
-    api: Api
-    clock: Clock
-    scheduler: Scheduler
-    pods: _Pods
-    size: Size
-
-    async def fill(self, settling: float) -> list[str]:
-        """Have so many pods bound, and their Deployments' names."""
-        await self.api.create_namespace(NAMESPACE)
-        names = []
-        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-            binding = [tasks.create_task(self.pods.bind()) for _ in range(BINDS)]
-            for first in range(0, self.size.pods, PODS_OF_A_WORKLOAD):
-                count = min(PODS_OF_A_WORKLOAD, self.size.pods - first)
-                names.append(f"web-{first}")
-                body = footprint.workload(names[-1], count)
-                await self.api.create(NAMESPACE, "deployments", body, APPS)
-            while self.pods.bound < self.size.pods:
-                await self.clock.sleep(0.5)
-            for each in binding:
-                each.cancel()
-        await self.clock.sleep(settling)
-        return names
-
-    async def measured(self, names: list[str], seconds: float, settling: float) -> RunningResult:
-        began = self.clock.monotonic()
-        async with asyncio.timeout(PATIENCE):
-            await self.scheduler.log.synced.wait()
-        to_know = self.clock.monotonic() - began
-        await self.clock.sleep(settling)
-        before, cpu, events = await self._metrics(), self._cpu(), self.pods.events
-        took = await self._churn(names, seconds)
-        cpu_after, events_after = self._cpu(), self.pods.events
-        async with asyncio.TaskGroup() as tasks:
-            every = min(BURST_EVERY, seconds)
-            bursts = max(1, round(seconds / 2 / every))
-            tasks.create_task(self._churn(names, bursts * every))
-            tasks.create_task(self._bursts(bursts, every))
-        await self.clock.sleep(seconds)
-        after = await self._metrics()
-        main, *children = family(self.scheduler.pid)
-        return RunningResult(
-            to_know,
-            resident(main),
-            sum(map(resident, children)),
-            (events_after - events) / took,
-            100 * (cpu_after[0] - cpu[0]) / took,
-            100 * (cpu_after[1] - cpu[1]) / took,
-            lag_in(before, after),
-            round(_suggestions(after) - _suggestions(before)),
-        )
-
-    async def _churn(self, names: list[str], seconds: float) -> float:
-        """Have pods come and go, for so many events a second. Returns the seconds it took."""
-        began, told = self.clock.monotonic(), self.pods.events
-        # One Deployment after the other goes down by a pod, next time up again.
-        replicas = itertools.cycle(
-            (name, PODS_OF_A_WORKLOAD - down) for down in (1, 0) for name in names
-        )
-        while (now := self.clock.monotonic() - began) < seconds:
-            if self.pods.events - told < EVENTS_PER_SECOND * now:
-                await self.api.scale(NAMESPACE, *next(replicas))
-            else:
-                await self.clock.sleep(_LOOK)
-        return now
-
-    async def _bursts(self, bursts: int, every: float) -> None:
-        for number in range(bursts):
-            body = footprint.workload(f"burst-{number}", BURST_PODS)
-            await self.api.create(NAMESPACE, "deployments", body, APPS)
-            await self.clock.sleep(every)
-
-    def _cpu(self) -> tuple[float, float]:
-        main, *children = family(self.scheduler.pid)
-        return cpu_seconds(main), sum(map(cpu_seconds, children))
-
-    async def _metrics(self) -> str:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"{self.scheduler.log.metrics}/metrics", raise_for_status=True) as response,
-        ):
-            return await response.text()
-
-
-async def run(size: Size, clock: Clock, rng: random.Random, seconds: float) -> RunningResult:
-    """Have pods come and go for so long, then bursts, then quiet for as long.
-
-    Raises ClusterError, TimeoutError if what is waited for does not come.
+    Raises ClusterError, and TimeoutError if pods are not bound or the scheduler does not sync.
     """
-    nodes = footprint.nodes(size.nodes)
+    clock, rng = SystemClock(), random.Random(0)
+    nodes = footprint.node_objects(size.nodes)
     async with (
         emulated_cluster(nodes) as path,
         await KubernetesCluster.connect(path) as cluster,
     ):
         api, synced = Api(cluster), asyncio.Event()
-        pods = _Pods(api, [node["metadata"]["name"] for node in nodes], rng)
-        following = Reflector(cluster, PODS, clock, rng, pods.handle, synced.set, lambda _: None)
-        run = _Run(api, clock, Scheduler(path, clock), pods, size)
+        binder = _Binder(api, [node["metadata"]["name"] for node in nodes], rng)
+        reflector = Reflector(cluster, PODS, clock, rng, binder.handle, synced.set, lambda _: None)
+        measurement = _Measurement(api, clock, Scheduler(path, clock), binder, size, seconds)
         async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(following.run())
+            watching = tasks.create_task(reflector.run())
             await synced.wait()
-            settling = min(footprint.AFTERGLOW, seconds)
-            names = await run.fill(settling)
-            tasks.create_task(run.scheduler.run())
-            measured = await run.measured(names, seconds, settling)
-            await run.scheduler.stop()
+            names = await measurement.fill()
+            async with measurement.scheduler.running():
+                report = await measurement.measure(names)
             watching.cancel()
-    return measured
+    return report
 
 
-def _suggestions(metrics: str) -> float:
+@attrs.define
+class _Binder:
+    """Binds pending pods to random nodes until the scheduler starts, and counts pod events."""
+
+    api: Api
+    nodes: list[str]
+    rng: random.Random
+    events: int = attrs.field(default=0, init=False)
+    bound: int = attrs.field(default=0, init=False)
+    _pending: asyncio.Queue[Pod] = attrs.field(factory=asyncio.Queue, init=False)
+    _seen: set[str] = attrs.field(factory=set, init=False)
+
+    def handle(self, event: ClusterEvent) -> None:
+        self.events += 1
+        if not isinstance(event, PodApplied) or event.pod.uid in self._seen:
+            return
+        if event.pod.waits_for_node:
+            self._seen.add(event.pod.uid)
+            self._pending.put_nowait(event.pod)
+
+    async def bind(self) -> None:
+        """Run until cancelled."""
+        while True:
+            pod = await self._pending.get()
+            await self.api.bind(pod.namespace, pod.name, pod.uid, self.rng.choice(self.nodes))
+            self.bound += 1
+
+
+@attrs.define
+class _Measurement:
+    api: Api
+    clock: SystemClock
+    scheduler: Scheduler
+    binder: _Binder
+    size: Size
+    seconds: float
+
+    @property
+    def settling(self) -> float:
+        return min(footprint.AFTERGLOW, self.seconds)
+
+    async def fill(self) -> list[str]:
+        """Create Deployments and bind their pods; return the Deployments' names."""
+        async with asyncio.timeout(TIMEOUT), asyncio.TaskGroup() as tasks:
+            binding = [tasks.create_task(self.binder.bind()) for _ in range(BINDS)]
+            names = await footprint.create_workloads(self.api, self.size.pods)
+            while self.binder.bound < self.size.pods:
+                await self.clock.sleep(0.5)
+            for each in binding:
+                each.cancel()
+        await self.clock.sleep(self.settling)
+        return names
+
+    async def measure(self, names: list[str]) -> Report:
+        scheduler, began = self.scheduler, self.clock.monotonic()
+        async with asyncio.timeout(TIMEOUT):
+            await scheduler.log.synced.wait()
+        to_sync = self.clock.monotonic() - began
+        await self.clock.sleep(self.settling)
+        before, events = await scheduler.read_metrics(), self.binder.events
+        cpu = scheduler.cpu_seconds()
+        took = await self._change_pods(names, self.seconds)
+        used = [100 * (b - a) / took for a, b in zip(cpu, scheduler.cpu_seconds(), strict=True)]
+        rate = (self.binder.events - events) / took
+        async with asyncio.TaskGroup() as tasks:
+            period = min(BURST_PERIOD, self.seconds)
+            bursts = max(1, round(self.seconds / 2 / period))
+            tasks.create_task(self._change_pods(names, bursts * period))
+            tasks.create_task(self._create_bursts(bursts, period))
+        await self.clock.sleep(self.seconds)
+        after = await scheduler.read_metrics()
+        suggestions = round(_count_suggestions(after) - _count_suggestions(before))
+        resident = [each / 1e6 for each in scheduler.resident()]
+        lag = lag_between(before, after)
+        return _report(to_sync, resident, rate, used, lag, suggestions)
+
+    async def _change_pods(self, names: list[str], seconds: float) -> float:
+        """Cause that many pod events a second; return the seconds it took."""
+        began, events = self.clock.monotonic(), self.binder.events
+        # One Deployment after the other is scaled down by a pod, in the next turn up again.
+        replicas = itertools.cycle(
+            (name, PODS_OF_A_WORKLOAD - down) for down in (1, 0) for name in names
+        )
+        while (now := self.clock.monotonic() - began) < seconds:
+            if self.binder.events - events < EVENTS_PER_SECOND * now:
+                await self.api.scale(NAMESPACE, *next(replicas))
+            else:
+                await self.clock.sleep(_POLL_PERIOD)
+        return now
+
+    async def _create_bursts(self, bursts: int, period: float) -> None:
+        for number in range(bursts):
+            body = deployment(f"burst-{number}", BURST_PODS)
+            await self.api.create(NAMESPACE, "deployments", body, APPS)
+            await self.clock.sleep(period)
+
+
+def _report(
+    to_sync: float,
+    resident: list[float],
+    events_per_second: float,
+    cpu_percent: list[float],
+    lag: dict[str, float],
+    suggestions: int,
+) -> Report:
+    """Return the figures of the process and of its children (both lists) as a report."""
+    late = {name: value for name, value in lag.items() if name != "looks"}
+    figures = {
+        "emulated": True,
+        "secondsToSync": round(to_sync, 1),
+        "residentMB": round(resident[0], 1),
+        "childrenResidentMB": round(resident[1], 1),
+        "churn": {
+            "podEventsPerSecond": round(events_per_second, 1),
+            "cpuPercentOfACore": round(cpu_percent[0], 1),
+            "childrenCpuPercentOfACore": round(cpu_percent[1], 1),
+        },
+        "suggestions": suggestions,
+        "loopLag": {
+            "looks": lag["looks"],
+            **{f"{name}AtMostMs": round(1000 * value, 1) for name, value in late.items()},
+        },
+    }
+    process = ("% of a core", "MB", "synced after")
+    rows = [
+        ("kubedsm run", *_used(cpu_percent[0], resident[0]), format_duration(to_sync)),
+        ("its children", *_used(cpu_percent[1], resident[1]), ""),
+    ]
+    shown = tuple(
+        format_duration(value) if math.isfinite(value) else "above the last bucket"
+        for value in late.values()
+    )
+    return Report(
+        figures,
+        [
+            table(("process, emulated API server", *process), rows, numbers=process),
+            table(("event loop lag at most", *late), [("", *shown)], numbers=tuple(late)),
+        ],
+        [
+            (
+                f"CPU is at {events_per_second:,.0f} pod events a second. Lag is of"
+                f" {lag['looks']:,} samples, with bursts and {suggestions} suggestions."
+                f" {MACHINE_NOTE}"
+            )
+        ],
+    )
+
+
+def _used(cpu_percent: float, megabytes: float) -> tuple[str, str]:
+    return format_number(cpu_percent, 2), f"{megabytes:,.0f}"
+
+
+def lag_between(before: str, after: str) -> dict[str, float]:
+    """Return quantiles of the event loop lag between two scrapes, in seconds.
+
+    Each is the upper bound of a histogram bucket; infinite above the last one.
+    """
+    earlier = dict(_lag_buckets(before))
+    counts = [(bound, count - earlier.get(bound, 0.0)) for bound, count in _lag_buckets(after)]
+    samples = dict(counts).get(math.inf, 0.0)
+    parts = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
+    return {
+        "looks": round(samples),
+        **{
+            name: min(bound for bound, count in counts if count >= part * samples)
+            for name, part in parts.items()
+        },
+    }
+
+
+def _lag_buckets(metrics: str) -> Iterator[tuple[float, float]]:
+    for found in text_string_to_metric_families(metrics):
+        if found.name == LAG:
+            for sample in found.samples:
+                if sample.name == f"{LAG}_bucket":
+                    yield float(sample.labels["le"]), sample.value
+
+
+def _count_suggestions(metrics: str) -> float:
     return sum(
         sample.value
         for found in text_string_to_metric_families(metrics)

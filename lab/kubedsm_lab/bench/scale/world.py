@@ -1,4 +1,4 @@
-"""A cluster of some size, as the mirror has it, and the pods that come."""
+"""Cluster of one size as the mirror has it, and batches of pending pods."""
 
 import random
 
@@ -10,12 +10,12 @@ from kubedsm.model.model import Node, NodeName, Pod, Resources, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm_lab.bench import instances
 
-#: one node in so many is on the edge
+#: One node in this many is an edge node.
 EDGE = 4
 PODS_OF_A_WORKLOAD = 20
 _GI = 2**30
-_EDGE_ROOM, _CLOUD_ROOM = Resources(8000, 32 * _GI, 110), Resources(32000, 32 * _GI, 110)
-#: of the classes of pods: millicores, Mi
+_EDGE_SIZE, _CLOUD_SIZE = Resources(8000, 32 * _GI, 110), Resources(32000, 32 * _GI, 110)
+#: Requests by pod class: millicores, Mi.
 _REQUESTS = (
     *((100, 128), (250, 256), (500, 512), (1000, 1024)),
     *((200, 900), (300, 200), (150, 700), (700, 300)),
@@ -33,7 +33,7 @@ class Size:
 
 @attrs.frozen(slots=True)
 class Batch:
-    """Pods that come at once: as many workloads as classes, if not one for each pod."""
+    """Pods that are created at once, each class by a workload of its own."""
 
     pods: int
     classes: int
@@ -43,40 +43,41 @@ class Batch:
             return "1 pod"
         return f"{self.pods} pods of {self.classes} class{'es' if self.classes > 1 else ''}"
 
-    def waiting(self) -> list[Pod]:
-        """Created within a second, so that none has waited for longer than another."""
+    def pending_pods(self) -> list[Pod]:
+        """Return pods created within a second, so that no pod has aged more than another."""
         return [
             attrs.evolve(_pod("new", number, number % self.classes), created=number / self.pods)
             for number in range(self.pods)
         ]
 
 
-def mirror(size: Size, seed: int = 1) -> ClusterMirror:
-    """Nodes of both tiers, and pods of 8 classes that run on any of them."""
-    rng, made = random.Random(seed), ClusterMirror()
+def build_mirror(size: Size, seed: int = 1) -> ClusterMirror:
+    """Return nodes of both tiers, and running pods of 8 classes on random nodes."""
+    rng, mirror = random.Random(seed), ClusterMirror()
     for number in range(size.nodes):
-        made.apply(NodeApplied(_node(number)))
+        mirror.apply(NodeApplied(_node(number)))
     workloads = max(1, size.pods // PODS_OF_A_WORKLOAD)
     for number in range(size.pods):
-        name = NodeName(_name(rng.randrange(size.nodes)))
+        name = NodeName(_node_name(rng.randrange(size.nodes)))
         pod = _pod("old", number, number % workloads)
-        made.apply(PodApplied(attrs.evolve(pod, node_name=name, phase="Running", ready=True)))
-    return made
+        mirror.apply(PodApplied(attrs.evolve(pod, node_name=name, phase="Running", ready=True)))
+    return mirror
 
 
-def rebuilt(seen: Snapshot) -> Snapshot:
-    """The same, but nothing of it was kept along: all is worked out when it is asked for."""
-    return attrs.evolve(seen, counted=None)
+def without_aggregates(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot without the mirror's aggregates; each is computed when it is needed."""
+    return attrs.evolve(snapshot, counted=None)
 
 
-def _name(number: int) -> str:
+def _node_name(number: int) -> str:
     return f"n{number:05}"
 
 
 def _node(number: int) -> Node:
-    on_edge, name = number % EDGE == 0, _name(number)
-    tier, room = ("edge", _EDGE_ROOM) if on_edge else ("cloud", _CLOUD_ROOM)
-    return Node(NodeName(name), {"kubedsm.io/tier": tier, "kubernetes.io/hostname": name}, room)
+    is_edge, name = number % EDGE == 0, _node_name(number)
+    tier, allocatable = ("edge", _EDGE_SIZE) if is_edge else ("cloud", _CLOUD_SIZE)
+    labels = {"kubedsm.io/tier": tier, "kubernetes.io/hostname": name}
+    return Node(NodeName(name), labels, allocatable)
 
 
 def _pod(prefix: str, number: int, workload: int) -> Pod:

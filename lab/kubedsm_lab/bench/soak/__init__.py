@@ -1,4 +1,1 @@
-"""Half an hour on a cluster with many tenants and an odd one, and the verdict.
-
-Everything it knows of the scheduler it knows from outside.
-"""
+"""Long run of many tenants, one of which is odd, while schedulers are disturbed."""

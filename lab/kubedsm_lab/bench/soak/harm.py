@@ -1,4 +1,4 @@
-"""What is done to schedulers while they soak: killed, paused, cut off; and how often."""
+"""Faults injected into schedulers during a soak: kills, pauses and broken connections."""
 
 import asyncio
 import random
@@ -12,33 +12,31 @@ import attrs
 import orjson
 
 from kubedsm.process.clock import Clock
+from kubedsm_lab.bench.processes import Scheduler
 from kubedsm_lab.bench.soak.line import Line
-from kubedsm_lab.bench.soak.processes import Scheduler
 
-#: seconds that a Lease lasts: less than kubedsm's own, so that it changes hands often
+#: Lease duration in seconds; shorter than the default, so that leaders change often.
 LEASE = 6.0
-#: Deployments that come at once, now and then
-BURST = 10
-#: with which as many moves are under way as can be, however short their gain lasts
+#: Configuration with as many concurrent migrations as possible, however short their benefit lasts.
 _EAGER = {
     "apiVersion": "kubedsm.io/v1alpha1",
     "kind": "KubeDSMConfiguration",
     "suggester": {"period": "1s"},
     "migration": {"price": "0s"},
 }
-#: of those killed, one in so many is any of them, not the leader
+#: One kill in this many hits any scheduler, the others the leader.
 KILLS_OF_ANY = 4
-#: seconds that a leader is paused for: until another leads, and longer
+#: Seconds that a leader is paused: longer than until another one leads.
 PAUSE = 1.5 * LEASE
-#: kills from one pause to the next
-KILLS_A_PAUSE = 5
-#: seconds that a line stalls for, at most: longer than a leader may write unheard
+#: Kills from one pause to the next.
+KILLS_PER_PAUSE = 5
+#: Most seconds that a connection stalls: longer than a leader may write without a renewal.
 LONGEST_STALL = 8.0
 
 
 @attrs.define
 class Harm:
-    """Seconds; 0 for never."""
+    """Fault injection; periods in seconds, 0 for never."""
 
     schedulers: Sequence[Scheduler]
     lines: Sequence[Line]
@@ -50,44 +48,44 @@ class Harm:
     _kills: Iterator[int] = attrs.field(factory=lambda: count(1), init=False)
 
     async def run(self) -> None:
-        """Do harm until cancelled; what was only paused goes on then."""
+        """Inject faults until cancelled; resume paused schedulers at the end."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 if self.kill_every:
-                    kill, pauses = self.kill_every, self.kill_every * KILLS_A_PAUSE
-                    tasks.create_task(self._each(kill, kill, self._kill))
-                    # Between two kills.
-                    tasks.create_task(self._each(pauses - kill / 2, pauses, self._pause))
+                    kill, pause = self.kill_every, self.kill_every * KILLS_PER_PAUSE
+                    tasks.create_task(self._repeat(kill, kill, self._kill))
+                    # Pauses begin half-way between two kills.
+                    tasks.create_task(self._repeat(pause - kill / 2, pause, self._pause))
                 if self.cut_every:
-                    tasks.create_task(self._each(self.cut_every, self.cut_every, self._cut))
+                    tasks.create_task(self._repeat(self.cut_every, self.cut_every, self._cut))
         finally:
             for scheduler in self.schedulers:
                 scheduler.send(signal.SIGCONT)
 
-    async def _each(
-        self, first: float, seconds: float, harm: Callable[[], Awaitable[None]]
+    async def _repeat(
+        self, first: float, period: float, fault: Callable[[], Awaitable[None]]
     ) -> None:
         due = self.clock.monotonic() + first
         while True:
             await self.clock.sleep(due - self.clock.monotonic())
-            await harm()
-            due += seconds
+            await fault()
+            due += period
 
     async def _kill(self) -> None:
         number = next(self._kills)
-        one = self._leader() if number % KILLS_OF_ANY else self.rng.choice(self.schedulers)
-        self.done["leaders killed" if one.log.leading else "standbys killed"] += 1
-        one.kill()
+        victim = self._leader() if number % KILLS_OF_ANY else self.rng.choice(self.schedulers)
+        self.done["leaders killed" if victim.log.leading else "standbys killed"] += 1
+        victim.kill()
 
     async def _pause(self) -> None:
-        one = self._leader()
-        self.done["leaders paused" if one.log.leading else "standbys paused"] += 1
-        one.send(signal.SIGSTOP)
+        victim = self._leader()
+        self.done["leaders paused" if victim.log.leading else "standbys paused"] += 1
+        victim.send(signal.SIGSTOP)
         await self.clock.sleep(PAUSE)
-        one.send(signal.SIGCONT)
+        victim.send(signal.SIGCONT)
 
     async def _cut(self) -> None:
-        """All lines at once, or each in its own way."""
+        """Disturb every line at once, each in a way of its own."""
         async with asyncio.TaskGroup() as tasks:
             for line in self.lines:
                 how = self.rng.choice(("cut", "broken off", "stalled"))
@@ -100,13 +98,13 @@ class Harm:
                     tasks.create_task(line.stall(self.rng.uniform(1.0, LONGEST_STALL)))
 
     def _leader(self) -> Scheduler:
-        """Anyone if nobody leads."""
+        """Return the leader; any scheduler if there is none."""
         leading = [each for each in self.schedulers if each.log.leading]
         return self.rng.choice(leading or self.schedulers)
 
 
-def options(folder: Path) -> tuple[str, ...]:
-    """Of a `kubedsm run` to which harm is done. Writes a file there."""
+def scheduler_options(folder: Path) -> tuple[str, ...]:
+    """Return options of `kubedsm run` under fault injection; write its configuration there."""
     config = folder / "eager.json"
     config.write_bytes(orjson.dumps(_EAGER))
     return (

@@ -1,7 +1,7 @@
-"""The line from a scheduler to its API server: a TCP proxy that is cut, or stalls, or breaks off.
+"""TCP proxy between a scheduler and its API server that resets, stalls or truncates.
 
-What was on its way when one side resets its connection is lost, as on a network: nothing that was
-given up arrives later.
+Bytes in flight are lost when one side resets its connection, as on a network: a request that the
+client gave up does not arrive later.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ _CHUNK = 2**16
 
 @attrs.define(eq=False)
 class _Connection:
-    """Of a client, and the server's that belongs to it."""
+    """A client's connection, and the one to the server that belongs to it."""
 
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
-    #: its next answer ends halfway
+    #: truncate the next response
     breaks_off: bool = False
 
 
 class Line:
-    """Leads to a server's `url` while it is entered."""
+    """Proxy to a server's URL; listens inside `async with`."""
 
     def __init__(self, url: str, clock: Clock) -> None:
         self._server_url = URL(url)
@@ -42,7 +42,7 @@ class Line:
         self._carrying: set[asyncio.Task[None]] = set()
         self._flows = asyncio.Event()
         self._flows.set()
-        #: where it begins
+        #: URL for clients
         self.url = ""
 
     async def __aenter__(self) -> Self:
@@ -58,13 +58,13 @@ class Line:
         await asyncio.gather(*self._carrying)
         await self._listening.wait_closed()
 
-    def kubeconfig(self, of: Path, to: Path) -> Path:
-        """Write that of the server once more, by way of this line."""
-        document = orjson.loads(of.read_bytes())
+    def write_kubeconfig(self, source: Path, target: Path) -> Path:
+        """Copy the server's kubeconfig with the URL of this proxy."""
+        document = orjson.loads(source.read_bytes())
         for named in document["clusters"]:
             named["cluster"]["server"] = self.url
-        write_whole(to, orjson.dumps(document), 0o600)
-        return to
+        write_whole(target, orjson.dumps(document), 0o600)
+        return target
 
     def cut(self) -> None:
         """Reset every connection."""
@@ -73,12 +73,12 @@ class Line:
             _reset(connection.server)
 
     def break_off(self) -> None:
-        """Have the next answer on each connection, or part of a watch, end halfway."""
+        """Truncate the next response, or part of a watch, on each connection."""
         for connection in self._connections:
             connection.breaks_off = True
 
     async def stall(self, seconds: float) -> None:
-        """Carry nothing for that long, and then what is still wanted."""
+        """Forward nothing for that long, then what both sides still wait for."""
         self._flows.clear()
         try:
             await self._clock.sleep(seconds)
@@ -94,12 +94,12 @@ class Line:
             await self._flows.wait()
             host, port = self._server_url.host, self._server_url.port
             with suppress(OSError):
-                answers, server = await asyncio.open_connection(host, port)
+                responses, server = await asyncio.open_connection(host, port)
                 connection = _Connection(client, server)
                 self._connections.add(connection)
                 try:
                     if self._listening.is_serving():
-                        await self._both_ways(connection, reader, answers)
+                        await self._forward_both(connection, reader, responses)
                 finally:
                     self._connections.discard(connection)
                     _reset(server)
@@ -107,42 +107,42 @@ class Line:
             self._carrying.discard(task)
             client.close()
 
-    async def _both_ways(
+    async def _forward_both(
         self,
         connection: _Connection,
         requests: asyncio.StreamReader,
-        answers: asyncio.StreamReader,
+        responses: asyncio.StreamReader,
     ) -> None:
-        """Until one side ends."""
+        """Forward both directions until one side ends."""
         async with asyncio.TaskGroup() as tasks:
-            to_server = self._pass_on(requests, connection.server, lambda: False)
-            to_client = self._pass_on(answers, connection.client, lambda: connection.breaks_off)
-            ways = [tasks.create_task(way) for way in (to_server, to_client)]
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            for way in ways:
-                way.cancel()
+            to_server = self._forward(requests, connection.server, lambda: False)
+            to_client = self._forward(responses, connection.client, lambda: connection.breaks_off)
+            directions = [tasks.create_task(each) for each in (to_server, to_client)]
+            await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
+            for direction in directions:
+                direction.cancel()
 
-    async def _pass_on(
-        self, source: asyncio.StreamReader, to: asyncio.StreamWriter, half: Callable[[], bool]
+    async def _forward(
+        self, source: asyncio.StreamReader, to: asyncio.StreamWriter, truncates: Callable[[], bool]
     ) -> None:
         with suppress(OSError):
             while data := await self._read(source):
-                if half():
+                if truncates():
                     to.write(data[: len(data) // 2])
                     return
                 to.write(data)
                 await to.drain()
 
     async def _read(self, source: asyncio.StreamReader) -> bytes:
-        """What comes next; nothing if that is over, or was given up while the line stalled."""
+        """Return the next bytes; none at the end, or if the source was reset during a stall."""
         data = await source.read(_CHUNK)
         await self._flows.wait()
         return b"" if source.exception() is not None else data
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    made: socket.socket | None = writer.get_extra_info("socket")
-    with suppress(OSError):  # it is closed already
-        if made is not None:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGERING)
+    opened: socket.socket | None = writer.get_extra_info("socket")
+    with suppress(OSError):  # the socket is closed already
+        if opened is not None:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGERING)
     writer.transport.abort()

@@ -1,36 +1,36 @@
-"""A long run over HTTP: many tenants that come and go, an odd one, and what becomes of the others.
+"""`kubedsm bench soak`: ordinary tenants, then an odd tenant and fault injection next to them.
 
-The cluster is emulated, in a process of its own, and so is each scheduler. First they are left
-alone with the ordinary tenants, which shows what is usual; then the odd tenant comes, and stays. If
-they are harmed, that begins together with it, and ends a while before the tenants rest.
+The emulated API server and each scheduler are processes of their own. At first only the ordinary
+tenants run, which shows the usual waiting times. Then the odd tenant starts, and fault injection if
+there is any. Fault injection ends before the tenants stop.
 """
 
 import asyncio
 import random
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any, NoReturn
 
 import attrs
 
 from kubedsm.kube.calls import leases
 from kubedsm.kube.calls.leases import LeaseName
+from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.watching.watched import NODES, PODS, Watched
 from kubedsm.model.events import ClusterEvent
-from kubedsm.process.clock import Clock
+from kubedsm.process.clock import Clock, SystemClock
 from kubedsm_lab.bench.api import TIMEOUT, Api
-from kubedsm_lab.bench.soak.harm import Harm
-from kubedsm_lab.bench.soak.left import Leavings
+from kubedsm_lab.bench.processes import LogCount, Scheduler, emulated_cluster
+from kubedsm_lab.bench.soak.harm import Harm, scheduler_options
+from kubedsm_lab.bench.soak.leftovers import Leavings
 from kubedsm_lab.bench.soak.line import Line
-from kubedsm_lab.bench.soak.oddities import ODDITIES
 from kubedsm_lab.bench.soak.pod_watch import PodWatch
-from kubedsm_lab.bench.soak.processes import LogCount, Scheduler
 from kubedsm_lab.bench.soak.tenants import OddTenant, OrdinaryTenants
 from kubedsm_lab.bench.soak.verdict import SoakResult
 
-#: four small edge nodes, which are never enough, and room for all in the cloud
+#: Four small edge nodes, which are always full, and a cloud that has capacity for every pod.
 CLUSTER: tuple[dict[str, Any], ...] = (
     *({"name": f"e{n}", "tier": "edge", "cpu": 2, "memory": "4Gi"} for n in range(4)),
     *(
@@ -38,47 +38,64 @@ CLUSTER: tuple[dict[str, Any], ...] = (
         for n in range(2)
     ),
 )
-#: seconds that a namespace lives, unless the soak is short
-LIFETIME = 120.0
-#: that the odd tenant makes at once in each of its ways
-ODD_PODS = 48
-#: of the time, before the odd tenant comes; with harm, less: so many seconds at most
-CALM, CALM_SECONDS = 0.2, 90.0
-#: seconds until a scheduler knows the cluster
-PATIENCE = 90.0
+#: Most seconds that a namespace lives, and the part of a short soak.
+_LIFETIME, _LIFETIME_PART = 120.0, 0.25
+#: Part of the time before the odd tenant; most seconds of it with fault injection.
+_CALM, _CALM_SECONDS = 0.2, 90.0
+#: Most Deployments of the ordinary tenants, and those of a burst under fault injection.
+_WORKLOADS, _BURST = 60, 10
+#: Seconds until a scheduler has synced.
+_SYNC_TIMEOUT = 90.0
 
 
-@attrs.frozen(slots=True)
+@attrs.frozen(slots=True, kw_only=True)
 class SoakShape:
-    """How long, and how much of everything."""
+    """Duration in seconds, and amounts."""
 
     seconds: float
-    #: new Deployments a second, and how many there are at most
-    rate: float = 2.0
-    workloads: int = 60
-    #: seconds that a namespace lives
-    lifetime: float = LIFETIME
-    #: Deployments that come at once, now and then
-    burst: int = 1
-    #: how the odd tenant is odd, in no way if there is none, and how many pods it makes so at once
-    odd: Collection[str] = tuple(ODDITIES)
-    odd_pods: int = ODD_PODS
-    #: seconds from one kill to the next, and from one cut of the lines; 0 for never
+    #: new Deployments a second
+    rate: float
+    #: keys of ODDITIES; without any there is no odd tenant
+    odd: Collection[str]
+    odd_pods: int
+    replicas: int
+    #: seconds between kills, and between faults of the connections; 0 for never
     kill_every: float = 0.0
     cut_every: float = 0.0
 
     @property
-    def harmed(self) -> bool:
+    def is_harmed(self) -> bool:
         return bool(self.kill_every or self.cut_every)
 
     @property
     def calm(self) -> float:
-        """Seconds before anything odd or harmful happens, and after the last harm."""
-        calm = CALM * self.seconds
-        return min(calm, CALM_SECONDS) if self.harmed else calm
+        """Seconds before the odd tenant and the first fault, and after the last fault."""
+        calm = _CALM * self.seconds
+        return min(calm, _CALM_SECONDS) if self.is_harmed else calm
 
 
-async def run(
+async def run(shape: SoakShape, seed: int) -> SoakResult:
+    """Raises ClusterError."""
+    clock = SystemClock()
+    async with (
+        emulated_cluster(CLUSTER) as path,
+        await KubernetesCluster.connect(path) as cluster,
+        AsyncExitStack() as stack,
+    ):
+        lines = [
+            await stack.enter_async_context(Line(cluster.server, clock))
+            for _ in range(shape.replicas if shape.cut_every else 0)
+        ]
+        paths = [
+            line.write_kubeconfig(path, path.with_name(f"line-{number}"))
+            for number, line in enumerate(lines)
+        ] or [path] * shape.replicas
+        options = scheduler_options(path.parent) if shape.is_harmed else ()
+        schedulers = [Scheduler(each, clock, *options) for each in paths]
+        return await _soak(cluster, schedulers, lines, clock, random.Random(seed), shape)
+
+
+async def _soak(
     cluster: Cluster,
     schedulers: Sequence[Scheduler],
     lines: Sequence[Line],
@@ -86,44 +103,40 @@ async def run(
     rng: random.Random,
     shape: SoakShape,
 ) -> SoakResult:
-    """Let the tenants do as they do for that long, then let them rest, and look at what is left.
-
-    `lines`: by which the schedulers reach the cluster, to be cut. Nothing else may be at work in
-    it. Raises ClusterError.
-    """
     api, watch = Api(cluster), PodWatch(clock)
-    ordinary = OrdinaryTenants(
-        api, clock, rng, shape.rate, shape.workloads, shape.lifetime, shape.burst
-    )
+    lifetime = min(_LIFETIME, shape.seconds * _LIFETIME_PART)
+    burst = _BURST if shape.is_harmed else 1
+    ordinary = OrdinaryTenants(api, clock, rng, shape.rate, _WORKLOADS, lifetime, burst)
     odd = OddTenant(api, clock, rng, shape.odd, shape.odd_pods, CLUSTER[-1]["name"])
     harm = Harm(schedulers, lines, clock, rng, shape.kill_every, shape.cut_every)
     async with asyncio.TaskGroup() as tasks:
-        watching = await _follow(tasks, cluster, clock, rng, watch)
+        watching = await _watch_cluster(tasks, cluster, clock, rng, watch)
         scheduling = [tasks.create_task(each.run()) for each in schedulers]
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(_SYNC_TIMEOUT):
                 for each in schedulers:
                     await each.log.synced.wait()
         started = clock.monotonic()
-        coming = [tasks.create_task(ordinary.run())]
+        tenants = [tasks.create_task(ordinary.run())]
         await clock.sleep(shape.calm)
         odd_since = clock.monotonic()
         if shape.odd:
-            coming.append(tasks.create_task(odd.run()))
+            tenants.append(tasks.create_task(odd.run()))
         harming = tasks.create_task(harm.run())
-        await clock.sleep(started + shape.seconds - shape.calm * shape.harmed - clock.monotonic())
+        harm_ends = started + shape.seconds - shape.calm * shape.is_harmed
+        await clock.sleep(harm_ends - clock.monotonic())
         harming.cancel()
         unharmed_since = clock.monotonic()
         await clock.sleep(started + shape.seconds - clock.monotonic())
         ended = clock.monotonic()
-        for tenant in coming:
+        for tenant in tenants:
             tenant.cancel()
-        left = await Leavings(api, watch, schedulers, clock).found()
+        left = await Leavings(api, watch, schedulers, clock).find()
         lease = await leases.read(cluster, LeaseName(), timeout=TIMEOUT)
         seconds_to_stop = max(await asyncio.gather(*(each.stop() for each in schedulers)))
         await asyncio.wait(scheduling)
-        for following in watching:
-            following.cancel()
+        for task in watching:
+            task.cancel()
     return SoakResult(
         started=started,
         odd_since=odd_since,
@@ -134,30 +147,30 @@ async def run(
         waits=tuple(watch.waits),
         events=watch.events,
         amiss=tuple(watch.amiss),
-        left=attrs.evolve(left, processes=sum(len(each.left_over()) for each in schedulers)),
+        left=attrs.evolve(left, processes=sum(len(each.orphans()) for each in schedulers)),
         most_odd=watch.most_odd,
         asked_odd=odd.asked,
         replicas=len(schedulers),
         harm=harm.done,
         leaders=lease.term.transitions + 1,
         ends=sum(each.ends for each in schedulers),
-        log=LogCount.of_all(each.log for each in schedulers),
-        memory=tuple(look for each in schedulers for look in each.memory),
+        log=LogCount.sum(each.log for each in schedulers),
+        memory=tuple(sample for each in schedulers for sample in each.memory),
         seconds_to_stop=seconds_to_stop,
     )
 
 
-async def _follow(
+async def _watch_cluster(
     tasks: asyncio.TaskGroup, cluster: Cluster, clock: Clock, rng: random.Random, watch: PodWatch
 ) -> list[asyncio.Task[NoReturn]]:
-    """Tell the watch of all nodes, then of all pods."""
-    following = []
+    """Deliver all nodes to the watch, then all pods."""
+    watching = []
     kinds: tuple[Watched[Any, ClusterEvent], ...] = (NODES, PODS)
     for watched in kinds:
         synced = asyncio.Event()
         reflector = Reflector(
             cluster, watched, clock, rng, watch.handle, synced.set, lambda _: None
         )
-        following.append(tasks.create_task(reflector.run()))
+        watching.append(tasks.create_task(reflector.run()))
         await synced.wait()
-    return following
+    return watching

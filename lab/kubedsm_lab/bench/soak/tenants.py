@@ -1,142 +1,205 @@
-"""Tenants of a cluster that soaks: many that come and go, and one whose objects are odd.
+"""Tenants of a soak: many that create ordinary Deployments, and one whose objects are odd.
 
-All that the odd one asks for is valid; a real API server takes it.
+Every object of the odd tenant is valid: a real API server accepts it.
 """
 
 import asyncio
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import count
 from typing import Any
 
 import attrs
+import orjson
 
+from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
+from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm.process.clock import Clock
-from kubedsm_lab.bench.api import APPS, POLICY, Api, deployment, pod_spec
-from kubedsm_lab.bench.soak.oddities import KEPT, MOST_REPLICAS, ODDITIES, Oddity, Wave
+from kubedsm_lab.bench.api import APPS, CORE, POLICY, Api, deployment, pod_spec
 
 ODD_NAMESPACE = "odd"
-#: of the Deployments that come, one in so many comes with a burst
+#: One new Deployment in this many comes with a burst.
 BURST_EVERY = 20
+MOST_REPLICAS = 4
+#: Seconds between two waves of the odd tenant.
+_WAVE_PERIOD = 6.0
+_NAMESPACES = 4
+#: Labels that the odd tenant's PodDisruptionBudget selects.
+_PROTECTED = {"kept": "always"}
+_ABSURD = (
+    {"cpu": "100T"}, {"cpu": "1E"}, {"cpu": "9223372036854775807"}, {"memory": "1e20"},
+    {"memory": "9223372036854775807"}, {"cpu": "1", "example.com/device": "9223372036854775807"},
+)  # fmt: skip
+_GROUPS = {"deployments": APPS, "poddisruptionbudgets": POLICY}
 
 
 @attrs.define
 class OrdinaryTenants:
-    """Deployments that are made, scaled and deleted, and whole namespaces with them."""
+    """Deployments that are created, scaled and deleted, and namespaces that come and go."""
 
     api: Api
     clock: Clock
     rng: random.Random
-    #: new Deployments a second, and how many there are at most
+    #: new Deployments a second, and most Deployments at a time
     rate: float
     most: int
     #: seconds that a namespace lives
     lifetime: float
-    #: that come at once, now and then
+    #: Deployments of a burst
     burst: int = 1
-    namespaces: int = 4
     created: int = 0
     namespaces_deleted: int = 0
-    _alive: list[tuple[str, str]] = attrs.field(factory=list, init=False)
-    _names: Iterator[int] = attrs.field(factory=lambda: count(1), init=False)
-    _homes: list[str] = attrs.field(factory=list, init=False)
+    _deployments: list[tuple[str, str]] = attrs.field(factory=list, init=False)
+    _numbers: Iterator[int] = attrs.field(factory=lambda: count(1), init=False)
+    _namespaces: list[str] = attrs.field(factory=list, init=False)
 
     async def run(self) -> None:
-        """Come and go until cancelled."""
-        for _ in range(self.namespaces):
-            await self._settle()
+        """Run until cancelled."""
+        for _ in range(_NAMESPACES):
+            await self._add_namespace()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._come_and_go())
-            tasks.create_task(self._leave())
+            tasks.create_task(self._change_deployments())
+            tasks.create_task(self._replace_namespaces())
 
-    async def _settle(self) -> None:
-        home = f"shop-{next(self._names)}"
-        await self.api.create_namespace(home)
-        self._homes.append(home)
+    async def _add_namespace(self) -> None:
+        name = f"shop-{next(self._numbers)}"
+        await self.api.create_namespace(name)
+        self._namespaces.append(name)
 
-    async def _come_and_go(self) -> None:
+    async def _change_deployments(self) -> None:
         while True:
             await self.clock.sleep(self.rng.expovariate(self.rate))
             for _ in range(1 if self.rng.randrange(BURST_EVERY) else self.burst):
-                await self._come()
-            if self._alive and self.rng.randrange(2):
+                await self._add_deployment()
+            if self._deployments and self.rng.randrange(2):
                 replicas = self.rng.randint(0, MOST_REPLICAS)
-                await self.api.scale(*self.rng.choice(self._alive), replicas)
-            while len(self._alive) > self.most:
-                home, name = self._alive.pop(self.rng.randrange(len(self._alive)))
-                await self.api.delete(home, "deployments", name, APPS)
+                await self.api.scale(*self.rng.choice(self._deployments), replicas)
+            while len(self._deployments) > self.most:
+                at = self.rng.randrange(len(self._deployments))
+                namespace, name = self._deployments.pop(at)
+                await self.api.delete(namespace, "deployments", name, APPS)
 
-    async def _come(self) -> None:
-        home, name = self.rng.choice(self._homes), f"web-{next(self._names)}"
+    async def _add_deployment(self) -> None:
+        namespace, name = self.rng.choice(self._namespaces), f"web-{next(self._numbers)}"
         requests = {
             "cpu": f"{self.rng.randrange(50, 400)}m",
             "memory": f"{self.rng.randrange(32, 256)}Mi",
         }
         body = deployment(name, self.rng.randint(1, MOST_REPLICAS), pod_spec(requests))
-        if await self.api.create(home, "deployments", body, APPS):
+        if await self.api.create(namespace, "deployments", body, APPS):
             self.created += 1
-            self._alive.append((home, name))
+            self._deployments.append((namespace, name))
 
-    async def _leave(self) -> None:
+    async def _replace_namespaces(self) -> None:
         while True:
-            await self.clock.sleep(self.lifetime / self.namespaces)
-            await self._settle()
-            gone = self._homes.pop(0)
-            self._alive = [(home, name) for home, name in self._alive if home != gone]
+            await self.clock.sleep(self.lifetime / _NAMESPACES)
+            await self._add_namespace()
+            gone = self._namespaces.pop(0)
+            self._deployments = [each for each in self._deployments if each[0] != gone]
             await self.api.delete_namespace(gone)
             self.namespaces_deleted += 1
 
 
 @attrs.define
 class OddTenant:
-    """Absurd amounts, spread selectors that overlap, and marks that look like ours."""
+    """Waves of odd objects."""
 
     api: Api
     clock: Clock
     rng: random.Random
-    #: in which ways, of ODDITIES
+    #: keys of ODDITIES
     ways: Collection[str]
-    #: how many in each, at most: what is too much for one decision may be left out of it
+    #: most pods of one wave: more may be left out of a decision
     pods: int
-    #: where pods that it binds itself run
+    #: node of the pods that the tenant binds itself
     node: str
-    #: seconds between two of its waves
-    pause: float = 6.0
-    _names: Iterator[int] = attrs.field(factory=lambda: count(1), init=False)
+    _numbers: Iterator[int] = attrs.field(factory=lambda: count(1), init=False)
 
     @property
     def asked(self) -> int:
-        """The most pods that it asks for at once: what is there while the next wave comes."""
+        """Most pods requested at a time: two waves overlap."""
         return 2 * len(self.ways) * self.pods
 
     async def run(self) -> None:
-        """Be odd until cancelled."""
+        """Run until cancelled."""
         await self.api.create_namespace(ODD_NAMESPACE)
-        budget = {"selector": {"matchLabels": KEPT}, "maxUnavailable": 0}
+        budget = {"selector": {"matchLabels": _PROTECTED}, "maxUnavailable": 0}
         await self._create("poddisruptionbudgets", {"metadata": {"name": "none"}, "spec": budget})
         async with asyncio.TaskGroup() as tasks:
             for way in self.ways:
-                tasks.create_task(self._again_and_again(ODDITIES[way]))
+                tasks.create_task(self._make_waves(ODDITIES[way]))
 
-    async def _again_and_again(self, oddity: Oddity) -> None:
+    async def _make_waves(self, oddity: "Oddity") -> None:
         last: list[tuple[str, str]] = []
         while True:
-            number = next(self._names)
+            number = next(self._numbers)
             wave = Wave(number, self.rng.randint(1, self.pods), self.node, self.rng)
-            made = [self._named(number, i, body) for i, body in enumerate(oddity(wave))]
-            for plural, body in made:
+            objects = [self._give_name(number, i, body) for i, body in enumerate(oddity(wave))]
+            for plural, body in objects:
                 await self._create(plural, body)
-            await self.clock.sleep(self.pause)
+            await self.clock.sleep(_WAVE_PERIOD)
             for plural, name in last:
-                await self.api.delete(ODD_NAMESPACE, plural, name, _GROUPS.get(plural, "/api/v1"))
-            last = [(plural, body["metadata"]["name"]) for plural, body in made]
+                await self.api.delete(ODD_NAMESPACE, plural, name, _GROUPS.get(plural, CORE))
+            last = [(plural, body["metadata"]["name"]) for plural, body in objects]
 
-    def _named(self, number: int, index: int, body: Any) -> tuple[str, Any]:
+    def _give_name(self, number: int, index: int, body: Any) -> tuple[str, Any]:
         body["metadata"]["name"] = f"odd-{number}-{index}"
         return "deployments" if body.get("kind") == "Deployment" else "pods", body
 
     async def _create(self, plural: str, body: Any) -> None:
-        await self.api.create(ODD_NAMESPACE, plural, body, _GROUPS.get(plural, "/api/v1"))
+        await self.api.create(ODD_NAMESPACE, plural, body, _GROUPS.get(plural, CORE))
 
 
-_GROUPS = {"deployments": APPS, "poddisruptionbudgets": POLICY}
+@attrs.frozen
+class Wave:
+    """Pods created at once; `node` is for those that are bound when they are created."""
+
+    number: int
+    pods: int
+    node: str
+    rng: random.Random
+
+
+#: Yields pods and Deployments without names.
+Oddity = Callable[[Wave], Iterator[Any]]
+
+
+def absurd(wave: Wave) -> Iterator[Any]:
+    """Request amounts that no node will ever have."""
+    for index in range(wave.pods):
+        yield {"metadata": {}, "spec": pod_spec(_ABSURD[index % len(_ABSURD)])}
+
+
+def overlapping(wave: Wave) -> Iterator[Any]:
+    """Spread each pod over the others, with a different selector for each pod."""
+    for index in range(wave.pods):
+        chosen = [str(n) for n in range(wave.pods) if n == index or wave.rng.randrange(2)]
+        selector = {"matchExpressions": [{"key": "n", "operator": "In", "values": chosen}]}
+        constraint = {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": selector,
+        }
+        spec = pod_spec({"cpu": "1m"}, topologySpreadConstraints=[constraint])
+        yield {"metadata": {"labels": {"n": str(index)}}, "spec": spec}
+
+
+def forged(wave: Wave) -> Iterator[Any]:
+    """Forge migration labels and annotations, on pods under a budget of 0 and a Deployment."""
+    label = {MIGRATING_LABEL: f"w{wave.number}"}
+    for index in range(wave.pods - MOST_REPLICAS):
+        note = {"plan": "p", "replicaSet": "../../x", "target": wave.node, "since": 0}
+        annotations = {MOVE_ANNOTATION: orjson.dumps(note).decode()}
+        spec = pod_spec({"cpu": "1m"}, nodeName=wave.node)
+        spec["schedulerName"] = "kubedsm" if index % 2 else "default-scheduler"
+        metadata = {"labels": label | _PROTECTED, "annotations": annotations}
+        yield {"metadata": metadata, "spec": spec}
+    yield deployment("forged", MOST_REPLICAS, pod_spec({"cpu": "10m"}), label)
+
+
+ODDITIES: Mapping[str, Oddity] = {
+    "absurd": absurd,
+    "overlapping": overlapping,
+    "forged": forged,
+}

@@ -1,1 +1,1 @@
-"""What is decided beyond the bounds of the exact algorithms, beside the best there is."""
+"""Decisions above the exact-search limit, next to the best there is."""

@@ -1,4 +1,4 @@
-"""Batches and clusters that are more than can be compared one by one, drawn from numbers."""
+"""Random batches and clusters above the exact-search limit."""
 
 import itertools
 import random
@@ -10,13 +10,16 @@ from kubedsm.model.model import (
     Node,
     NodeName,
     Pod,
+    PodAffinityTerm,
     Resources,
     SchedulingRules,
+    SpreadConstraint,
     Taint,
     Tier,
     Toleration,
     Workload,
 )
+from kubedsm.model.selectors import Requirement
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.gains import Gains
@@ -34,9 +37,12 @@ from kubedsm.plugins.fit import shortages
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.instances import MI
 
-_CORES = (100, 250, 500, 750, 1000, 1500, 2000)  # millicores
-_MEMORY = (128, 256, 512, 950, 1024, 1900, 2048)  # Mi
-_NODES = ((2, 4), (4, 4), (4, 8), (8, 8), (8, 16), (8, 2))  # cores, Gi
+#: Millicores and Mi of pods; cores and Gi of nodes.
+_CPU = (100, 250, 500, 750, 1000, 1500, 2000)
+_MEMORY = (128, 256, 512, 950, 1024, 1900, 2048)
+_NODES = ((2, 4), (4, 4), (4, 8), (8, 8), (8, 16), (8, 2))
+_HOST, _ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+_ZONES = 3
 _SSD = SchedulingRules(node_selector=(("disk", "ssd"),))
 _TAINT = Taint("dedicated", "ml", "NoSchedule")
 _TOLERATING = SchedulingRules(tolerations=(Toleration("dedicated", "Equal", "ml", "NoSchedule"),))
@@ -49,7 +55,7 @@ _WEIGHTS = (0.5, 1.0, 1.0, 2.0)
 class Instance:
     name: str
     snapshot: Snapshot
-    #: they wait for a node; none where it is asked what to move
+    #: pending pods; none if migrations are to be found
     batch: tuple[Pod, ...]
     promised: dict[Workload, Promise]
     objective: Objective
@@ -80,19 +86,24 @@ class _Service:
 
 
 def batches(seed: int) -> Iterator[Instance]:
-    """Batches that ask for .9 to 1.5 of the room there is, of 4 to 12 workloads, without end."""
-    drawn = (_batch(f"batch {seed}.{number}") for number in itertools.count())
-    return filter(_too_many_places, drawn)
+    """Yield batches of 4 to 12 workloads that request 0.9 to 1.5 of the capacity, without end."""
+    generated = (_batch(f"batch {seed}.{number}") for number in itertools.count())
+    return filter(_has_too_many_placements, generated)
 
 
 def crowded(seed: int) -> Iterator[Instance]:
-    """Clusters of 9 to 16 workloads whose pods run wherever there was room, without end."""
-    drawn = (_crowded(f"crowded {seed}.{number}") for number in itertools.count())
-    return filter(_too_many_moves, drawn)
+    """Yield clusters of 9 to 16 workloads with pods wherever they fitted, without end."""
+    generated = (_crowded(f"crowded {seed}.{number}") for number in itertools.count())
+    return filter(_has_too_many_moves, generated)
 
 
-def _too_many_places(instance: Instance) -> bool:
-    """Whether the exact form of `make_decision` has more to compare than its bounds allow."""
+def ruled(seed: int) -> Iterator[Instance]:
+    """Yield batches with rules among pods of some workloads; no pod runs. Without end."""
+    return map(_add_rules, batches(seed))
+
+
+def _has_too_many_placements(instance: Instance) -> bool:
+    """Return whether the exact form of `make_decision` exceeds its bounds."""
     snapshot = instance.snapshot
     edge, cloud = snapshot.in_turn(Tier.EDGE), snapshot.in_turn(Tier.CLOUD)
     fragmentation = Fragmentation(mix=request_mix(snapshot))
@@ -102,8 +113,8 @@ def _too_many_places(instance: Instance) -> bool:
     return packing.weights is None or tabulate(packing, fragmentation, Bounds()) is None
 
 
-def _too_many_moves(instance: Instance) -> bool:
-    """Whether the exact form of `suggest` has."""
+def _has_too_many_moves(instance: Instance) -> bool:
+    """Return whether the exact form of `suggest` exceeds its bounds."""
     snapshot, bounds = instance.snapshot, SUGGEST_BOUNDS
     fragmentation = Fragmentation(mix=request_mix(snapshot))
     problem = EdgeProblem.of(snapshot, default_movable(snapshot), fragmentation, bounds)
@@ -122,7 +133,7 @@ def _batch(name: str) -> Instance:
     services = [
         _Service(
             Workload("shop", "Deployment", f"w{at}"),
-            Resources(rng.choice(_CORES), rng.choice(_MEMORY) * MI, 1),
+            Resources(rng.choice(_CPU), rng.choice(_MEMORY) * MI, 1),
             rng.choice((_PLAIN, _PLAIN, _SSD, _TOLERATING)) if picky else _PLAIN,
             rng.choice(priorities),
         )
@@ -132,7 +143,7 @@ def _batch(name: str) -> Instance:
     number = rng.randint(4, 20)
     edge_nodes = max(1, round(number * rng.uniform(0.4, 0.8)))
     sizes = [rng.choice(_NODES) for _ in range(number)]
-    # So large that all of them together have about as much as is asked for, of what is scarcer.
+    # Nodes are scaled: the batch requests `load` times their capacity of the scarcer resource.
     load = rng.uniform(0.9, 1.5)
     cores = sum(pod.requests.cpu for pod in waiting) / sum(c * 1000 for c, _ in sizes)
     memory = sum(pod.requests.memory for pod in waiting) / sum(m * 1024 * MI for _, m in sizes)
@@ -154,7 +165,7 @@ def _crowded(name: str) -> Instance:
     services = [
         _Service(
             Workload("shop", "Deployment", f"w{at}"),
-            Resources(rng.choice(_CORES), rng.choice(_MEMORY) * MI, 1),
+            Resources(rng.choice(_CPU), rng.choice(_MEMORY) * MI, 1),
             _PLAIN,
             0,
         )
@@ -174,7 +185,7 @@ def _crowded(name: str) -> Instance:
 def _running(
     rng: random.Random, services: Sequence[_Service], nodes: Sequence[Node], number: int
 ) -> list[Pod]:
-    """So many pods, less those for which there is no room, mostly at the edge while there is."""
+    """Return pods on nodes that they fit on, mostly at the edge, without those that fit nowhere."""
     free = {node.name: node.allocatable for node in nodes}
     pods: list[Pod] = []
     for at in range(number):
@@ -216,7 +227,7 @@ def _instance(
 
 
 def _age(rng: random.Random) -> float:
-    """Of nobody so great that it would come before others."""
+    """Return a creation time that gives no pod precedence by its age."""
     return rng.uniform(1.0, 50.0)
 
 
@@ -228,3 +239,53 @@ def _node(at: int, edge_nodes: int, cores: float, gibibytes: float, pods: int) -
 
 def _labelled(node: Node, *, ssd: bool) -> Node:
     return attrs.evolve(node, labels={**node.labels, "disk": "ssd"}) if ssd else node
+
+
+def _add_rules(plain: Instance) -> Instance:
+    rng = random.Random(f"ruled {plain.name}")
+    shift = rng.randrange(_ZONES)
+    nodes = [
+        _in_zone(node, f"zone-{(at + shift) % _ZONES}")
+        for at, node in enumerate(plain.snapshot.nodes.values())
+    ]
+    workloads = sorted({pod.workload for pod in plain.batch})
+    rules = {workload: _random_rules(workload, rng.randrange(6)) for workload in workloads}
+    pods = tuple(_with_rules(pod, rules[pod.workload]) for pod in plain.batch)
+    free = {node.name: node.allocatable for node in nodes}
+    return attrs.evolve(
+        plain,
+        name=f"ruled {plain.name}",
+        snapshot=instances.snapshot(nodes, pods, free),
+        batch=pods,
+    )
+
+
+def _in_zone(node: Node, zone: str) -> Node:
+    return attrs.evolve(node, labels={**node.labels, _HOST: node.name, _ZONE: zone})
+
+
+def _with_rules(pod: Pod, added: SchedulingRules) -> Pod:
+    rules = attrs.evolve(
+        pod.pod_class.rules,
+        affinity=added.affinity,
+        anti_affinity=added.anti_affinity,
+        spread=added.spread,
+    )
+    return attrs.evolve(
+        pod,
+        pod_class=attrs.evolve(pod.pod_class, rules=rules),
+        labels={"app": pod.workload.name},
+    )
+
+
+def _random_rules(workload: Workload, draw: int) -> SchedulingRules:
+    """Return anti-affinity, spread, affinity, or no rule among the workload's pods."""
+    own, namespace = (Requirement("app", "In", (workload.name,)),), workload.namespace
+    match draw:
+        case 0:
+            return SchedulingRules(anti_affinity=(PodAffinityTerm(_HOST, own, (namespace,)),))
+        case 1:
+            return SchedulingRules(spread=(SpreadConstraint(_ZONE, 1, own, namespace),))
+        case 2:
+            return SchedulingRules(affinity=(PodAffinityTerm(_ZONE, own, (namespace,)),))
+    return SchedulingRules()

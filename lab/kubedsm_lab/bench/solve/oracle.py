@@ -1,8 +1,8 @@
-"""The best there is, asked of HiGHS by a model of its own.
+"""Best placements and moves: integer programmes of their own, solved by HiGHS.
 
-It shares nothing with how decisions are made: variables are pods of a kind on a node and, for what
-a share is worth, one choice among the numbers that a workload may have on the edge. There is no
-limit unless one is given; then it says what it found, and what nothing can be better than.
+The model shares nothing with the product's but the solver process: variables are pods of a kind per
+node and, for the QoS score, a choice among the numbers of a workload's edge pods. Without a time
+limit the result is proven; with one it has an upper bound.
 """
 
 import math
@@ -10,11 +10,11 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import permutations
-from typing import Any
 
 import attrs
-import highspy
+import numpy as np
 
+from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.model.model import (
     NodeName,
     Pod,
@@ -29,126 +29,192 @@ from kubedsm.model.model import (
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
+from kubedsm.optimizer.programming.programme import UNBOUNDED, Ints, Programme, Rows, Status
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.solvers.highs_library import TAKES_START
-from kubedsm_lab.bench.instances import MI
-from kubedsm_lab.bench.solve.best import ROUNDING, Best, Reach
+from kubedsm.solvers.highs import Highs
 from kubedsm_lab.bench.solve.instances import Instance
 
-#: more pods than any workload of a batch has
+#: Difference of QoS scores that is a rounding error.
+ROUNDING = 1e-6
+#: More pods than any workload of a batch has.
 _MANY = 100
 
 _Kind = tuple[Workload, PodClass]
+#: Linear expression: coefficient by variable.
+_Terms = dict[int, int]
+
+
+@attrs.frozen(slots=True)
+class Reach:
+    """Value that was found, and an upper bound."""
+
+    found: float
+    bound: float
+
+    @property
+    def proven(self) -> bool:
+        return self.bound - self.found <= ROUNDING * max(1.0, abs(self.found))
+
+
+@attrs.frozen(slots=True)
+class Best:
+    """Best placement or moves."""
+
+    #: pods placed, highest priority first; empty if no pod is pending
+    placed: tuple[Reach, ...]
+    #: QoS scores of the workloads of the batch, or of all; highest priority first
+    qos: tuple[Reach, ...]
+    #: target nodes of the pods that migrate
+    targets: Mapping[Uid, NodeName] = attrs.field(factory=dict)
+
+    @property
+    def proven(self) -> bool:
+        return all(reach.proven for reach in (*self.placed, *self.qos))
+
+
+def best_placement(instance: Instance, seconds: float = math.inf, *, plain: bool = False) -> Best:
+    """Place most pods, by priority, then maximise the QoS score, by the priority of workloads.
+
+    plain: solve without presolve, for a second opinion. Raises TimeoutError if nothing is found.
+    """
+    snapshot, model = instance.snapshot, _Model()
+    kinds = _kinds(instance.batch)
+    feasibility = Feasibility.of(snapshot)
+    numbers: dict[_Kind, dict[NodeName, int]] = defaultdict(dict)
+    for kind, pods in kinds.items():
+        # Rules among pods of the batch are rows, and do not limit the nodes of a single pod.
+        for name in feasibility.feasible(_without_rules(pods[0])):
+            if snapshot.nodes[name].tier is not None:
+                numbers[kind][name] = model.add_variable(len(pods))
+        model.add_row(_sum(numbers[kind].values()), most=len(pods))
+    for name in snapshot.nodes:
+        here = [(kind[1], of[name]) for kind, of in numbers.items() if name in of]
+        model.limit_resources(snapshot.free[name], here)
+    for (_, pod_class), of in numbers.items():
+        _add_rules(model, snapshot, pod_class.rules, of)
+    by_priority: dict[int, _Terms] = {kind[1].priority: {} for kind in kinds}
+    for kind, of in numbers.items():
+        by_priority[kind[1].priority] |= _sum(of.values())
+    priorities = sorted(by_priority, reverse=True)
+    scores = _score_terms(model, instance, numbers, kinds)
+    goals = [*(by_priority[priority] for priority in priorities), *scores]
+    reached, _ = model.maximise(goals, seconds, plain=plain)
+    placed, qos = reached[: len(priorities)], reached[len(priorities) :]
+    return Best(
+        tuple(Reach(float(found), float(bound)) for found, bound in placed),
+        tuple(Reach(found / NANO, bound / NANO) for found, bound in qos),
+    )
+
+
+def best_moves(instance: Instance, limits: SuggestLimits | None, seconds: float = math.inf) -> Best:
+    """Maximise the QoS score by migrations within the limits, or by any number of them.
+
+    Capacity is checked after all migrations: make-before-break may not be possible. Raises
+    TimeoutError if nothing is found.
+    """
+    snapshot, model = instance.snapshot, _Model()
+    kinds = _kinds(snapshot.pods.values())
+    numbers: dict[_Kind, dict[NodeName, int]] = {}
+    flows: list[tuple[int, int, int]] = []
+    for kind, pods in kinds.items():
+        here = Counter(pod.node_name for pod in pods)
+        numbers[kind] = {name: model.add_variable(len(pods)) for name in snapshot.nodes}
+        model.add_row(_sum(numbers[kind].values()), least=len(pods), most=len(pods))
+        if limits is not None:
+            flows.append(_add_flow(model, instance, numbers[kind], here, len(pods)))
+    for name, node in snapshot.nodes.items():
+        here_now = [(kind[1], numbers[kind][name]) for kind in kinds]
+        model.limit_resources(node.allocatable, here_now)
+    if limits is not None:
+        within, to_edge, to_cloud = (_sum(each) for each in zip(*flows, strict=True))
+        model.add_row(within, most=limits.max_edge_reorder)
+        model.add_row(to_edge, most=limits.max_cloud_to_edge)
+        model.add_row(within | to_edge | to_cloud, most=limits.max_moves)
+    scores = _score_terms(model, instance, numbers, kinds)
+    reached, values = model.maximise(scores, seconds)
+    targets: dict[Uid, NodeName] = {}
+    for kind, pods in kinds.items():
+        left = Counter({name: int(values[number]) for name, number in numbers[kind].items()})
+        migrated = []
+        for pod in pods:
+            if left[snapshot.placed[pod.uid]]:
+                left[snapshot.placed[pod.uid]] -= 1
+            else:
+                migrated.append(pod.uid)
+        targets |= zip(migrated, left.elements(), strict=True)
+    return Best((), tuple(Reach(found / NANO, bound / NANO) for found, bound in reached), targets)
 
 
 class _Model:
-    def __init__(self, seconds: float, seed: int = 0) -> None:
-        """seconds: for everything that is asked."""
-        self._until = time.monotonic() + seconds
-        self.highs = highspy.Highs()
-        #: as they were found last; all variables there are going to be are made before
-        self._values: list[float] = []
-        for option, value in {
-            "output_flag": False,
-            "threads": 1,
-            "mip_rel_gap": 0.0,
-            "mip_abs_gap": ROUNDING,
-            # Begun anew, and by its rule for parallel rows and columns, it has called optimal what
-            # was not (1.15.1).
-            "mip_allow_restart": False,
-            "presolve_rule_off": 1 << 13,
-            "random_seed": seed,
-        }.items():
-            self.highs.setOptionValue(option, value)
+    """Integer programme under construction."""
 
-    def number(self, most: int) -> Any:
-        return self.highs.addIntegral(lb=0, ub=most)
+    def __init__(self) -> None:
+        self._rows = Rows()
 
-    def demand(self, row: Any) -> None:
-        self.highs.addConstr(row)
+    def add_variable(self, most: int) -> int:
+        return int(self._rows.variables([most])[0])
 
-    def fits(self, room: Mapping[str, float], pods: Sequence[tuple[PodClass, Any]]) -> None:
-        wanted = [(_amounts(kind.requests), number) for kind, number in pods]
-        for resource in {resource for amounts, _ in wanted for resource in amounts}:
-            asked = [a[resource] * number for a, number in wanted if resource in a]
-            self.demand(_sum(asked) <= max(0.0, room.get(resource, 0.0)))
+    def add_row(self, terms: _Terms, *, least: int = -UNBOUNDED, most: int = UNBOUNDED) -> None:
+        self._rows.add(list(terms), list(terms.values()), least, most)
 
-    def worth(self, instance: Instance, workload: Workload, on_edge: Any, total: int) -> Any:
-        """What it is worth, in points, that so many of the workload's pods are on the edge."""
+    def limit_resources(self, free: Resources, pods: Sequence[tuple[PodClass, int]]) -> None:
+        """Keep the requests of that many pods within the free resources."""
+        used: dict[str, _Terms] = defaultdict(dict)
+        for pod_class, number in pods:
+            for resource, amount in pod_class.requests.items():
+                if amount:
+                    used[resource][number] = amount
+        available = dict(free.items())
+        for resource, terms in used.items():
+            self.add_row(terms, most=max(0, available.get(resource, 0)))
+
+    def score(
+        self, instance: Instance, workload: Workload, on_edge: _Terms, share: Share
+    ) -> _Terms:
+        """Return the workload's QoS score, in nano-units.
+
+        on_edge: its pods at the edge next to `share.edge`; `share.total`: all of its pods.
+        """
         promise, objective = instance.promises(workload), instance.objective
-        chosen = [self.number(1) for _ in range(total + 1)]
-        self.demand(_sum(chosen) == 1)
-        self.demand(_sum([n * this for n, this in enumerate(chosen)]) == on_edge)
-        scores = [
-            objective.score(n, total, promise.qos, promise.weight) / NANO for n in range(total + 1)
-        ]
-        return _sum([score * this for score, this in zip(scores, chosen, strict=True)])
+        chosen = [self.add_variable(1) for _ in range(share.total + 1)]
+        self.add_row(_sum(chosen), least=1, most=1)
+        counted = {each: number for number, each in enumerate(chosen) if number}
+        less = {variable: -coefficient for variable, coefficient in on_edge.items()}
+        self.add_row(counted | less, least=share.edge, most=share.edge)
+        return {
+            each: objective.score(number, share.total, promise.qos, promise.weight)
+            for number, each in enumerate(chosen)
+        }
 
-    def most(self, goal: Any, *, whole: bool) -> Reach:
-        """Find it, and have what comes after keep it."""
-        self.highs.setOptionValue("time_limit", self.highs.getRunTime() + self._left())
-        self.highs.maximize(goal)
-        info = self.highs.getInfo()
-        if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible:
-            self._values = list(self.highs.getSolution().col_value)
-        if not self._values:
-            raise TimeoutError("nothing was found in the time that there was")
-        found, bound = goal.evaluate(self._values), info.mip_dual_bound
-        if self.highs.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-            bound = found
-        if whole:
-            found, bound = float(round(found)), float(math.floor(bound + ROUNDING))
-        self.demand(goal >= found - (0.5 if whole else ROUNDING))
-        if TAKES_START:
-            begin = highspy.HighsSolution()
-            begin.col_value = self._values
-            self.highs.setSolution(begin)
-        return Reach(found, bound)
+    def maximise(
+        self, goals: Sequence[_Terms], seconds: float, *, plain: bool = False
+    ) -> tuple[list[tuple[int, int]], Ints]:
+        """Maximise one goal after the other, and keep the value of each.
 
-    def value(self, number: Any) -> int:
-        """What it is in what was found last."""
-        at: int = number.index
-        return round(self._values[at])
-
-    def _left(self) -> float:
-        return max(1.0, self._until - time.monotonic())
+        Returns (value, upper bound) by goal, and the values of the variables.
+        """
+        until = time.monotonic() + seconds
+        programme, values = self._rows.programme(), None
+        reached = []
+        for terms in goals:
+            goal = np.zeros(self._rows.number, dtype=np.int64)
+            goal[list(terms)] = list(terms.values())
+            solver = Highs(seconds=max(1.0, until - time.monotonic()))
+            solved = solver.maximise(programme, goal, NO_DEADLINE, values, plain=plain)
+            if solved.values is not None:
+                values = solved.values
+            if values is None:
+                raise TimeoutError(f"the oracle found nothing in {seconds:g} s; {solved.note}")
+            value = int(goal @ values)
+            bound = solved.bound if solved.bound is not None else _trivial_bound(programme, goal)
+            reached.append((value, value if solved.status is Status.OPTIMAL else bound))
+            columns = np.flatnonzero(goal)
+            programme = programme.with_row(columns, goal[columns], value, UNBOUNDED)
+        return reached, values if values is not None else np.zeros(0, dtype=np.int64)
 
 
-def best_placement(instance: Instance, seconds: float = math.inf, seed: int = 0) -> Best:
-    """Most pods placed, by priority; then the greatest QoS, by the priority of workloads.
-
-    seed: of the order in which HiGHS looks.
-    """
-    begun = time.process_time()
-    snapshot, model = instance.snapshot, _Model(seconds, seed)
-    kinds = _kinds(instance.batch)
-    # What others of the batch may bring about is no part of what a node takes by itself.
-    alone = [_without_rules(pods[0]) for pods in kinds.values()]
-    feasibility = Feasibility.of(snapshot)
-    numbers: dict[_Kind, dict[NodeName, Any]] = defaultdict(dict)
-    for (kind, pods), pod in zip(kinds.items(), alone, strict=True):
-        for name in feasibility.feasible(pod):
-            if snapshot.nodes[name].tier is not None:
-                numbers[kind][name] = model.number(len(pods))
-        if numbers[kind]:
-            model.demand(_sum(list(numbers[kind].values())) <= len(pods))
-    for name in snapshot.nodes:
-        here = [(kind[1], of[name]) for kind, of in numbers.items() if name in of]
-        model.fits(_amounts(snapshot.free[name]), here)
-    for (_, pod_class), of in numbers.items():
-        _keep_rules(model, snapshot, pod_class.rules, of)
-    by_priority: dict[int, list[Any]] = {kind[1].priority: [] for kind in kinds}
-    for kind, of in numbers.items():
-        by_priority[kind[1].priority] += of.values()
-    worths = _worths(model, instance, numbers, kinds)
-    placed = [
-        model.most(_sum(by_priority[priority]), whole=True)
-        if by_priority[priority]
-        else Reach(0.0, 0.0)
-        for priority in sorted(by_priority, reverse=True)
-    ]
-    qos = [model.most(worth, whole=False) for worth in worths]
-    return Best(tuple(placed), tuple(qos), time.process_time() - begun)
+def _trivial_bound(programme: Programme, goal: Ints) -> int:
+    return int(np.maximum(goal, 0) @ programme.upper)
 
 
 def _without_rules(pod: Pod) -> Pod:
@@ -156,120 +222,85 @@ def _without_rules(pod: Pod) -> Pod:
     return attrs.evolve(pod, pod_class=attrs.evolve(pod.pod_class, rules=rules))
 
 
-def _keep_rules(
-    model: _Model, snapshot: Snapshot, rules: SchedulingRules, numbers: Mapping[NodeName, Any]
+def _add_rules(
+    model: _Model, snapshot: Snapshot, rules: SchedulingRules, numbers: Mapping[NodeName, int]
 ) -> None:
-    """Rules of a kind about its own pods, of which none runs yet; there are no others."""
+    """Add the rules of a kind about its own pods, none of which runs; there are no others."""
 
-    def in_domains(key: str) -> list[Any]:
-        """Of each domain, how many are in it."""
-        names: dict[str, list[NodeName]] = defaultdict(list)
+    def domains(key: str) -> list[_Terms]:
+        """Return the number of pods in each topology domain."""
+        found: dict[str, _Terms] = defaultdict(dict)
         for name, node in snapshot.nodes.items():
-            names[node.labels[key]].append(name)
-        return [_sum([numbers[name] for name in of if name in numbers]) for of in names.values()]
+            found[node.labels[key]] |= _sum([numbers[name]] if name in numbers else [])
+        return list(found.values())
 
     for term in rules.anti_affinity:
-        for number in in_domains(term.topology_key):
-            model.demand(number + 0 <= 1)
+        for domain in domains(term.topology_key):
+            model.add_row(domain, most=1)
     for constraint in rules.spread:
-        for number, other in permutations(in_domains(constraint.topology_key), 2):
-            model.demand(number - other <= constraint.max_skew)
+        for domain, other in permutations(domains(constraint.topology_key), 2):
+            less = dict.fromkeys(other, -1)
+            model.add_row(domain | less, most=constraint.max_skew)
     for term in rules.affinity:
-        domains = in_domains(term.topology_key)
-        chosen = [model.number(1) for _ in domains]
-        model.demand(_sum(chosen) <= 1)
-        for number, this in zip(domains, chosen, strict=True):
-            model.demand(number <= _MANY * this)
+        chosen = []
+        for domain in domains(term.topology_key):
+            chosen.append(model.add_variable(1))
+            model.add_row(domain | {chosen[-1]: -_MANY}, most=0)
+        model.add_row(_sum(chosen), most=1)
 
 
-def best_moves(instance: Instance, limits: SuggestLimits | None, seconds: float = math.inf) -> Best:
-    """The greatest QoS that moves within the limits lead to, or any number of them.
-
-    As if room were there in time: what cannot be carried out make-before-break counts, too.
-    """
-    begun = time.process_time()
-    snapshot, model = instance.snapshot, _Model(seconds)
-    kinds = _kinds(snapshot.pods.values())
-    numbers: dict[_Kind, dict[NodeName, Any]] = {}
-    flows: list[tuple[Any, Any, Any]] = []
-    for kind, pods in kinds.items():
-        here = Counter(pod.node_name for pod in pods)
-        numbers[kind] = {name: model.number(len(pods)) for name in snapshot.nodes}
-        model.demand(_sum(list(numbers[kind].values())) == len(pods))
-        if limits is not None:
-            flows.append(_flow(model, instance, numbers[kind], here, len(pods)))
-    for name, node in snapshot.nodes.items():
-        model.fits(_amounts(node.allocatable), [(kind[1], numbers[kind][name]) for kind in kinds])
-    if limits is not None:
-        inside, coming, leaving = (_sum(list(each)) for each in zip(*flows, strict=True))
-        model.demand(inside <= limits.max_edge_reorder)
-        model.demand(coming <= limits.max_cloud_to_edge)
-        model.demand(inside + coming + leaving <= limits.max_moves)
-    qos = [model.most(worth, whole=False) for worth in _worths(model, instance, numbers, kinds)]
-    targets: dict[Uid, NodeName] = {}
-    for kind, pods in kinds.items():
-        left = Counter({name: model.value(number) for name, number in numbers[kind].items()})
-        moved = []
-        for pod in pods:
-            if left[snapshot.placed[pod.uid]]:
-                left[snapshot.placed[pod.uid]] -= 1
-            else:
-                moved.append(pod.uid)
-        targets |= zip(moved, left.elements(), strict=True)
-    return Best((), tuple(qos), time.process_time() - begun, targets)
-
-
-def _flow(
+def _add_flow(
     model: _Model,
     instance: Instance,
-    numbers: Mapping[NodeName, Any],
+    numbers: Mapping[NodeName, int],
     here: Mapping[NodeName | None, int],
     total: int,
-) -> tuple[Any, Any, Any]:
-    """How many pods of a kind move within the edge, come to it, and leave it."""
-    inside, coming, leaving = (model.number(total) for _ in range(3))
-    gone: dict[Tier | None, list[Any]] = defaultdict(list)
-    come: dict[Tier | None, list[Any]] = defaultdict(list)
+) -> tuple[int, int, int]:
+    """Return the pods of a kind that migrate within the edge, to the edge, and to the cloud."""
+    within, to_edge, to_cloud = (model.add_variable(total) for _ in range(3))
+    departures: dict[Tier | None, _Terms] = defaultdict(dict)
+    arrivals: dict[Tier | None, _Terms] = defaultdict(dict)
     for name, number in numbers.items():
-        tier = instance.snapshot.nodes[name].tier
-        less, more = model.number(here[name]), model.number(total)
-        model.demand(number - here[name] == more - less)
-        gone[tier].append(less)
-        come[tier].append(more)
-    model.demand(_sum(gone[Tier.EDGE]) == inside + leaving)
-    model.demand(_sum(come[Tier.EDGE]) == inside + coming)
-    model.demand(_sum(gone[Tier.CLOUD]) == coming + 0)
-    model.demand(_sum(come[Tier.CLOUD]) == leaving + 0)
-    return inside, coming, leaving
+        tier, before = instance.snapshot.nodes[name].tier, here[name]
+        less, more = model.add_variable(before), model.add_variable(total)
+        model.add_row({number: 1, more: -1, less: 1}, least=before, most=before)
+        departures[tier][less] = 1
+        arrivals[tier][more] = 1
+    for terms, flows in (
+        (departures[Tier.EDGE], (within, to_cloud)),
+        (arrivals[Tier.EDGE], (within, to_edge)),
+        (departures[Tier.CLOUD], (to_edge,)),
+        (arrivals[Tier.CLOUD], (to_cloud,)),
+    ):
+        model.add_row(terms | dict.fromkeys(flows, -1), least=0, most=0)
+    return within, to_edge, to_cloud
 
 
-def _worths(
+def _score_terms(
     model: _Model,
     instance: Instance,
-    numbers: Mapping[_Kind, Mapping[NodeName, Any]],
+    numbers: Mapping[_Kind, Mapping[NodeName, int]],
     kinds: Mapping[_Kind, Sequence[Pod]],
-) -> list[Any]:
-    """QoS by level. The pods of `numbers` come on top of those that run, if they are a batch."""
-    snapshot = instance.snapshot
-    shares = snapshot.shares()
-    edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
+) -> list[_Terms]:
+    """Return the QoS score by priority. The pods of a batch come next to those that run."""
+    shares = instance.snapshot.shares()
+    edge = {node.name for node in instance.snapshot.of_tier(Tier.EDGE)}
     levels: dict[Workload, int] = {}
     for workload, pod_class in kinds:
         levels[workload] = max(pod_class.priority, levels.get(workload, pod_class.priority))
-    worths: dict[int, list[Any]] = defaultdict(list)
+    scores: dict[int, _Terms] = defaultdict(dict)
     for workload, level in levels.items():
         share = shares.get(workload, Share())
-        at_edge = share.edge if instance.batch else 0
-        counted = [
+        on_edge = _sum(
             number
             for kind, of in numbers.items()
             if kind[0] == workload
             for name, number in of.items()
             if name in edge
-        ]
-        on_edge = _sum(counted) + at_edge if counted else at_edge
-        worths[level].append(model.worth(instance, workload, on_edge, share.total))
-    return [_sum(worths[level]) for level in sorted(worths, reverse=True)]
+        )
+        running = Share(share.edge if instance.batch else 0, share.total)
+        scores[level] |= model.score(instance, workload, on_edge, running)
+    return [scores[level] for level in sorted(scores, reverse=True)]
 
 
 def _kinds(pods: Iterable[Pod]) -> dict[_Kind, list[Pod]]:
@@ -279,10 +310,5 @@ def _kinds(pods: Iterable[Pod]) -> dict[_Kind, list[Pod]]:
     return dict(kinds)
 
 
-def _amounts(of: Resources) -> dict[str, float]:
-    """In numbers of about one size; none of 0."""
-    return {n: a / MI if n == "memory" else float(a) for n, a in of.items() if a}
-
-
-def _sum(terms: Sequence[Any]) -> Any:
-    return highspy.Highs.qsum(terms)
+def _sum(variables: Iterable[int]) -> _Terms:
+    return dict.fromkeys(variables, 1)

@@ -1,9 +1,8 @@
-"""Decisions and suggestions beyond the bounds, with a solver and without, beside the best."""
+"""`kubedsm bench solve`: decisions with the solver and without, next to the best there is."""
 
 import itertools
 import math
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -23,33 +22,31 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.plugins.fit import shortages
 from kubedsm.solvers.highs import Highs
-from kubedsm_lab.bench.instances import DisagreementError
-from kubedsm_lab.bench.solve.best import ROUNDING, Best
-from kubedsm_lab.bench.solve.instances import Instance, batches, crowded
-from kubedsm_lab.bench.solve.oracle import best_moves, best_placement
-from kubedsm_lab.bench.solve.ruled import ruled
+from kubedsm.solvers.process import pids
+from kubedsm_lab.bench.processes import cpu_seconds
+from kubedsm_lab.bench.report import DisagreementError, measure_cpu
+from kubedsm_lab.bench.solve.instances import Instance, batches, crowded, ruled
+from kubedsm_lab.bench.solve.oracle import ROUNDING, Best, best_moves, best_placement
 from kubedsm_lab.bench.solve.verdict import Moved, Moves, Placed, SolveResult, Standing, Way
 from kubedsm_lab.replay.runner import spread
 
 T = TypeVar("T")
 
-#: suggestions, after which one that still finds something does not come to an end
+#: Suggestions after which a sequence counts as endless.
 _ROUNDS = 200
-#: how often the oracle is asked, where a decision is better than its best
-_ORACLES = 3
 _LIMITS = SuggestLimits()
 
 
 @attrs.frozen
 class Task:
+    """An instance, with the solver's limits for each programme and the oracle's seconds."""
+
     instance: Instance
-    #: of the solver, for each programme: one of the two, or nothing
     seconds: float = math.inf
     nodes: int | None = None
-    #: of the oracle
     patience: float = math.inf
 
-    def kubedsm(self, *, solving: bool) -> KubeDSM:
+    def policy(self, *, solving: bool) -> KubeDSM:
         solver = Highs(self.seconds, self.nodes) if solving else None
         return KubeDSM(self.instance.promises, self.instance.objective, solver=solver)
 
@@ -57,32 +54,32 @@ class Task:
 def tasks(
     number: int, seed: int, *, seconds: float, nodes: int | None, patience: float
 ) -> tuple[list[Task], list[Task], list[Task]]:
-    """So many batches to place, half as many with rules, and as many clusters to move pods in."""
+    """Return that many batches, half as many with rules among pods, and as many clusters."""
 
-    def each(instances: "itertools.islice[Instance]") -> list[Task]:
-        return [Task(instance, seconds, nodes, patience) for instance in instances]
+    def first(count: int, instances: Iterator[Instance]) -> list[Task]:
+        chosen = itertools.islice(instances, count)
+        return [Task(instance, seconds, nodes, patience) for instance in chosen]
 
-    return (
-        each(itertools.islice(batches(seed), number)),
-        each(itertools.islice(ruled(seed), (number + 1) // 2)),
-        each(itertools.islice(crowded(seed), (number + 1) // 2)),
-    )
+    half = (number + 1) // 2
+    return first(number, batches(seed)), first(half, ruled(seed)), first(half, crowded(seed))
 
 
 def run(
     plain: Sequence[Task],
     with_rules: Sequence[Task],
-    to_move: Sequence[Task],
+    clusters: Sequence[Task],
     jobs: int,
     on_done: Callable[[], object],
 ) -> SolveResult:
-    def done(work: Callable[[Task], T], tasks: Sequence[Task]) -> Iterator[T]:
+    def run_all(work: Callable[[Task], T], tasks: Sequence[Task]) -> Iterator[T]:
         for result in spread(work, tasks, jobs):
             on_done()
             yield result
 
     return SolveResult(
-        tuple(done(place, plain)), tuple(done(place, with_rules)), tuple(done(move, to_move))
+        tuple(run_all(place, plain)),
+        tuple(run_all(place, with_rules)),
+        tuple(run_all(move, clusters)),
     )
 
 
@@ -90,15 +87,15 @@ def place(task: Task) -> Placed:
     """Raises DisagreementError if a decision is impossible, or better than the best."""
     instance = task.instance
     policies: dict[Way, Policy] = {
-        Way.SOLVED: task.kubedsm(solving=True),
-        Way.UNSOLVED: task.kubedsm(solving=False),
+        Way.SOLVED: task.policy(solving=True),
+        Way.UNSOLVED: task.policy(solving=False),
         Way.KUBE_SCHEDULER: InTurn(kube_scheduler, instance.promises, instance.objective),
     }
-    ways = {way: placed_by(policy, instance) for way, policy in policies.items()}
-    for seed in range(_ORACLES):
-        best = best_placement(instance, task.patience, seed)
-        if not any(_better(standing, best) for standing in ways.values()):
-            break
+    ways = {way: place_with(policy, instance) for way, policy in policies.items()}
+    best, seconds = _measure_oracle(lambda: best_placement(instance, task.patience))
+    if any(_is_better(standing, best) for standing in ways.values()):
+        # Every pod of the decision was checked, so HiGHS is wrong, as on a few in a thousand.
+        best = best_placement(instance, task.patience, plain=True)
     for standing in ways.values():
         _check(instance, standing, best)
         _check_bound(instance, standing, best)
@@ -109,6 +106,7 @@ def place(task: Task) -> Placed:
         _qos(instance, instance.snapshot.shares()),
         ways,
         best,
+        seconds,
     )
 
 
@@ -117,12 +115,12 @@ def move(task: Task) -> Moved:
     instance = task.instance
     best, reachable = (best_moves(instance, each, task.patience) for each in (_LIMITS, None))
     (before,) = _qos(instance, instance.snapshot.shares())
-    ways = {way: _moves(task, way) for way in (Way.SOLVED, Way.UNSOLVED, Way.BEST)}
-    for of in ways.values():
-        for gain, reach in ((of.first, best.qos[0]), (of.last, reachable.qos[0])):
+    ways = {way: _move_repeatedly(task, way) for way in (Way.SOLVED, Way.UNSOLVED, Way.BEST)}
+    for moves in ways.values():
+        for gain, reach in ((moves.first, best.qos[0]), (moves.last, reachable.qos[0])):
             if before + gain > reach.bound + ROUNDING:
                 raise DisagreementError(f"{instance.name}: moves that are better than the best")
-        if before + of.bound < best.qos[0].found - ROUNDING:
+        if before + moves.bound < best.qos[0].found - ROUNDING:
             raise DisagreementError(f"{instance.name}: moves that are better than the bound")
     return Moved(
         instance.name,
@@ -135,71 +133,72 @@ def move(task: Task) -> Moved:
     )
 
 
-def _moves(task: Task, way: Way) -> Moves:
-    """Move pods until nothing more is suggested."""
+def _move_repeatedly(task: Task, way: Way) -> Moves:
+    """Carry out one suggestion after the other until there is none."""
     instance = task.instance
     snapshot = instance.snapshot
-    reached = _qos(instance, snapshot.shares())
+    scores = _qos(instance, snapshot.shares())
     longest, bound = 0.0, math.inf
     for number in range(_ROUNDS):
-        (after, most), seconds = _timed(partial(_moved, task, way, snapshot))
+        measure = _measure_oracle if way is Way.BEST else measure_cpu
+        (after, most), seconds = measure(partial(_move_once, task, way, snapshot))
         longest, bound = max(longest, seconds), bound if number else most
         if after is snapshot:
-            first, last = (points - reached[0] for points in (reached[:2][-1], reached[-1]))
+            first, last = (score - scores[0] for score in (scores[:2][-1], scores[-1]))
             return Moves(first, last, bound, number, longest)
-        reached += _qos(instance, after.shares())
+        scores += _qos(instance, after.shares())
         snapshot = after
-    raise DisagreementError(f"{instance.name}: moving does not come to an end")
+    raise DisagreementError(f"{instance.name}: suggestions do not come to an end")
 
 
-def _moved(task: Task, way: Way, snapshot: Snapshot) -> tuple[Snapshot, float]:
-    """The snapshot after the next moves, if any, and the most they could gain for all it is known.
+def _move_once(task: Task, way: Way, snapshot: Snapshot) -> tuple[Snapshot, float]:
+    """Return the snapshot after the next moves, and an upper bound of their gain.
 
-    In points.
+    Without moves it is the same snapshot.
     """
     if way is Way.BEST:
         (before,) = _qos(task.instance, snapshot.shares())
         best = best_moves(attrs.evolve(task.instance, snapshot=snapshot), _LIMITS, task.patience)
-        gained = best.qos[0].found - before > ROUNDING
+        gains = best.qos[0].found - before > ROUNDING
         return (
-            snapshot.with_placed(best.targets) if gained else snapshot,
+            snapshot.with_placed(best.targets) if gains else snapshot,
             best.qos[0].bound - before,
         )
-    found = task.kubedsm(solving=way is Way.SOLVED).suggest(snapshot, _anything)
+    found = task.policy(solving=way is Way.SOLVED).suggest(snapshot, _allow_any)
     known, most = found.certificate, math.inf
     if found.proven:
         most = (found.after.qos - found.before.qos) / NANO
     elif known is not None and known.bound is not None:
         most = known.bound / known.unit
-    return carried_out(snapshot, found, _LIMITS) if found.moves else snapshot, most
+    return carry_out(snapshot, found, _LIMITS) if found.moves else snapshot, most
 
 
-def _anything(_: Pod) -> None:
+def _allow_any(_: Pod) -> None:
     return None
 
 
-def carried_out(snapshot: Snapshot, found: Suggestion, limits: SuggestLimits) -> Snapshot:
-    """The snapshot after the legs, one after the other, each made before the old pod goes.
+def carry_out(snapshot: Snapshot, found: Suggestion, limits: SuggestLimits) -> Snapshot:
+    """Return the snapshot after the legs, one after the other, each make-before-break.
 
-    Raises DisagreementError if one of them finds no room, or if they are more than the limits say.
+    Raises DisagreementError if a leg does not fit, or if there are more legs than the limits allow.
     """
     if len(found.legs) + len(found.awaited) > limits.max_moves:
         raise DisagreementError(f"{len(found.legs)} legs")
-    free, over = dict(snapshot.free), set[str]()
+    free, done = dict(snapshot.free), set[str]()
     for leg in found.legs:
         requests = leg.move.pod.requests
-        if shortages(requests, free[leg.target]) or not leg.needs <= over:
+        if shortages(requests, free[leg.target]) or not leg.needs <= done:
             raise DisagreementError(f"{leg.name} finds no room on {leg.target}")
         free[leg.target] -= requests
         free[leg.source] += requests
-        over.add(leg.name)
+        done.add(leg.name)
     return snapshot.with_placed({move.pod.uid: move.target for move in found.moves})
 
 
-def placed_by(policy: Policy, instance: Instance) -> Standing:
-    """Raises DisagreementError if a node does not take what is bound to it."""
+def place_with(policy: Policy, instance: Instance) -> Standing:
+    """Raises DisagreementError if a pod does not fit on its node."""
     snapshot, rng = instance.snapshot, random.Random(instance.name)
-    decision, seconds = _timed(partial(policy.place, snapshot, instance.batch, rng))
+    decision, seconds = measure_cpu(partial(policy.place, snapshot, instance.batch, rng))
     room = Room.of(snapshot)
     for pod, node, _ in decision.bindings:
         if node not in [taking.name for taking in room.fitting(pod)]:
@@ -218,7 +217,7 @@ def placed_by(policy: Policy, instance: Instance) -> Standing:
 
 
 def _qos(instance: Instance, shares: Mapping[Workload, Share]) -> tuple[float, ...]:
-    """In points, of the workloads of the batch, or else of all, by level."""
+    """Return the QoS score of the workloads of the batch, or of all, highest priority first."""
     pods = instance.batch or instance.snapshot.pods.values()
     by_level: dict[int, dict[Workload, Share]] = {}
     levels = levels_of(pods) or {pod.workload: 0 for pod in pods}
@@ -230,11 +229,8 @@ def _qos(instance: Instance, shares: Mapping[Workload, Share]) -> tuple[float, .
     )
 
 
-def _better(standing: Standing, best: Best) -> bool:
-    """Whether it is better than what nothing is said to be better than.
-
-    Every pod of it was checked: then HiGHS was wrong, as it is on few programmes in a thousand.
-    """
+def _is_better(standing: Standing, best: Best) -> bool:
+    """Compare with the upper bounds, lexicographically."""
     reached = zip((*standing.placed, *standing.qos), (*best.placed, *best.qos), strict=True)
     for value, reach in reached:
         if abs(value - reach.bound) > ROUNDING:
@@ -243,12 +239,12 @@ def _better(standing: Standing, best: Best) -> bool:
 
 
 def _check(instance: Instance, standing: Standing, best: Best) -> None:
-    """That it is no better than what nothing can be better than, and no worse if it is proven."""
+    """Check that the decision is not above the bound, nor below the best if it is proven."""
     reached = zip((*standing.placed, *standing.qos), (*best.placed, *best.qos), strict=True)
     for value, reach in reached:
         if value > reach.bound + ROUNDING:
-            said = f"{(*standing.placed, *standing.qos)}, {(*best.placed, *best.qos)}"
-            raise DisagreementError(f"{instance.name}: better than the best: {said}")
+            both = f"{(*standing.placed, *standing.qos)}, {(*best.placed, *best.qos)}"
+            raise DisagreementError(f"{instance.name}: better than the best: {both}")
         if value < reach.found - ROUNDING and standing.proven:
             raise DisagreementError(f"{instance.name}: proven, and worse than the best")
         if value < reach.bound - ROUNDING:
@@ -256,7 +252,7 @@ def _check(instance: Instance, standing: Standing, best: Best) -> None:
 
 
 def _check_bound(instance: Instance, standing: Standing, best: Best) -> None:
-    """That the best is within what is told of the first goal that is not proven."""
+    """Check the certificate of the first unproven goal against the best."""
     for certificate in standing.certificates[:1]:
         levels = sorted({pod.pod_class.priority for pod in instance.batch}, reverse=True)
         at = levels.index(int(certificate.of.removeprefix("priority "))) if certificate.of else 0
@@ -268,7 +264,11 @@ def _check_bound(instance: Instance, standing: Standing, best: Best) -> None:
             raise DisagreementError(f"{instance.name}: {certificate.words}, but there is {most:g}")
 
 
-def _timed(what: Callable[[], T]) -> tuple[T, float]:
-    begun = time.process_time()
-    result = what()
-    return result, time.process_time() - begun
+def _measure_oracle(work: Callable[[], T]) -> tuple[T, float]:
+    """Return the result and the CPU seconds of this process and its solver processes.
+
+    The CPU of a solver process that is killed meanwhile is not counted.
+    """
+    before = {pid: cpu_seconds(pid) for pid in pids()}
+    result, seconds = measure_cpu(work)
+    return result, seconds + sum(cpu_seconds(pid) - before.get(pid, 0.0) for pid in pids())

@@ -1,98 +1,104 @@
-"""How far from the best, instance by instance, and in a few sentences."""
+"""Distance of decisions from the best, by instance and over all instances."""
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Any
 
 import attrs
+import msgspec
 
 from kubedsm.optimizer.programming.in_order import Certificate
-from kubedsm_lab.bench.solve.best import ROUNDING, Best
+from kubedsm.terminal.fitted_table import table
+from kubedsm_lab.bench.report import Report
+from kubedsm_lab.bench.solve.oracle import ROUNDING, Best
 
 
 class Way(enum.StrEnum):
+    """Algorithm that decides."""
+
     SOLVED = "solver"
     UNSOLVED = "no solver"
     KUBE_SCHEDULER = "kube-scheduler"
-    #: of the moves that one suggestion may make the best each time, in room that may not be there
+    #: the best moves of each suggestion, though make-before-break may not be possible
     BEST = "the best each time"
+
+
+#: Columns of the tables, by figure.
+_HEADINGS = {
+    "placed": "pods placed",
+    "mostPlaced": "the most",
+    "notFewer": "not fewer",
+    "qos": "QoS",
+    "qosLeast": "least",
+    "first": "first",
+    "firstLeast": "least",
+    "reached": "in the end",
+    "reachedLeast": "least",
+    "rounds": "rounds",
+    "proven": "proven",
+    "seconds": "s of CPU",
+    "secondsMost": "at most",
+}
+_Rows = dict[str, dict[str, float]]
 
 
 @attrs.frozen(slots=True)
 class Standing:
-    """What a batch's placement comes to."""
+    """Placement of a batch by one algorithm."""
 
-    #: pods, of the highest priority first
+    #: pods, highest priority first
     placed: tuple[int, ...]
-    #: points, of the workloads of the highest level first
+    #: QoS scores of the workloads, highest priority first
     qos: tuple[float, ...]
-    #: nothing is better than the one and, given that, the other
+    #: whether both are proven optimal, lexicographically
     proven: bool
-    #: of goals that are not proven
+    #: of the unproven goals
     certificates: tuple[Certificate, ...]
-    #: of CPU time
+    #: of CPU
     seconds: float
 
 
 @attrs.frozen(slots=True)
 class Placed:
-    """A batch."""
+    """Placements of one batch."""
 
     name: str
     pods: int
     nodes: int
-    #: of the workloads with none of the batch at the edge; points, as in `Standing`
+    #: QoS scores without any pod of the batch at the edge
     before: tuple[float, ...]
     ways: Mapping[Way, Standing]
     best: Best
+    #: CPU seconds of the oracle
+    oracle_seconds: float
 
-    def not_fewer(self, way: Way) -> bool:
+    def is_not_fewer(self, way: Way) -> bool:
+        """Compare the pods placed with kube-scheduler's."""
         return self.ways[way].placed >= self.ways[Way.KUBE_SCHEDULER].placed
 
-    def most(self, way: Way) -> bool:
-        """Whether as many are placed as can be, as far as the oracle could tell."""
+    def is_most(self, way: Way) -> bool:
+        """Compare the pods placed with the oracle's."""
         return self.ways[way].placed >= tuple(int(reach.found) for reach in self.best.placed)
 
-    def part(self, way: Way) -> float:
-        """Of the greatest gain of QoS, at the first level at which it is not reached."""
+    def qos_part(self, way: Way) -> float:
+        """Return the part of the best gain, at the first priority where it is not reached."""
         for before, got, reach in zip(self.before, self.ways[way].qos, self.best.qos, strict=True):
             if reach.found - got > ROUNDING:
                 return (got - before) / (reach.found - before)
         return 1.0
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "pods": self.pods,
-            "nodes": self.nodes,
-            "most": [int(reach.found) for reach in self.best.placed],
-            "oracleProven": self.best.proven,
-            "oracleSeconds": round(self.best.seconds, 3),
-            **{
-                way.value: {
-                    "placed": of.placed,
-                    "qosPart": round(self.part(way), 4) if self.most(way) else None,
-                    "proven": of.proven,
-                    "certificates": [each.as_json() for each in of.certificates],
-                    "seconds": round(of.seconds, 3),
-                }
-                for way, of in self.ways.items()
-            },
-        }
-
 
 @attrs.frozen(slots=True)
 class Moves:
-    """What moving comes to, one suggestion after the other."""
+    """Gains of QoS score by one algorithm, suggestion after suggestion."""
 
-    #: points of QoS, of the first suggestion, and when nothing more is suggested
+    #: by the first suggestion, and by all
     first: float
     last: float
-    #: the most that the first one could gain, as far as that is known by who made it
+    #: upper bound of the first gain, as the algorithm knows it
     bound: float
     rounds: int
-    #: of CPU time, of the suggestion that took longest
+    #: CPU seconds of the longest suggestion
     seconds: float
 
     @property
@@ -102,131 +108,106 @@ class Moves:
 
 @attrs.frozen(slots=True)
 class Moved:
-    """A cluster."""
+    """Migrations in one cluster."""
 
     name: str
     workloads: int
     pods: int
     ways: Mapping[Way, Moves]
-    #: points of QoS: within the limits of one suggestion, and without any
+    #: best gains of QoS score: within the limits of one suggestion, and without limits
     best: float
     reachable: float
     oracle_proven: bool
 
-    def of_best(self, way: Way) -> float:
+    def first_part(self, way: Way) -> float:
         return _part(self.ways[way].first, self.best)
 
-    def of_reachable(self, way: Way) -> float:
+    def last_part(self, way: Way) -> float:
         return _part(self.ways[way].last, self.reachable)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "workloads": self.workloads,
-            "pods": self.pods,
-            "best": round(self.best, 6),
-            "reachable": round(self.reachable, 6),
-            "oracleProven": self.oracle_proven,
-            **{
-                way.value: {
-                    "first": round(of.first, 6),
-                    "last": round(of.last, 6),
-                    "proven": of.proven,
-                    "rounds": of.rounds,
-                    "seconds": round(of.seconds, 3),
-                }
-                for way, of in self.ways.items()
-            },
-        }
 
 
 @attrs.frozen
 class SolveResult:
+    """All batches, batches with rules among pods, and clusters."""
+
     placed: Sequence[Placed]
-    #: batches with rules among their pods
     ruled: Sequence[Placed]
     moved: Sequence[Moved]
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "batches": [each.as_json() for each in self.placed],
-            "ruledBatches": [each.as_json() for each in self.ruled],
-            "clusters": [each.as_json() for each in self.moved],
-            **self.tables,
-            "said": self.sentences,
+    def report(self) -> Report:
+        rows = {
+            "placing": _sum_placed(self.placed),
+            "placingByRules": _sum_placed(self.ruled),
+            "moving": _sum_moved(self.moved),
         }
-
-    @property
-    def tables(self) -> dict[str, dict[str, dict[str, float]]]:
-        """What all of a kind come to, in each way."""
-        return {
-            "placing": placing(self.placed),
-            "placingByRules": placing(self.ruled),
-            "moving": self.moving,
+        titles = (
+            f"{len(self.placed)} batches",
+            f"{len(self.ruled)} batches with rules among their pods",
+            f"{len(self.moved)} clusters with pods to migrate",
+        )
+        tables = []
+        for title, ways in zip(titles, rows.values(), strict=True):
+            names = tuple(dict.fromkeys(name for row in ways.values() for name in row))
+            cells = (
+                (way, *(f"{row[name]:.4g}" if name in row else "" for name in names))
+                for way, row in ways.items()
+            )
+            headings = tuple(map(_HEADINGS.__getitem__, names))
+            tables.append(table(("", *headings), cells, title=title, numbers=headings))
+        figures = {
+            "batches": msgspec.to_builtins(self.placed),
+            "ruledBatches": msgspec.to_builtins(self.ruled),
+            "clusters": msgspec.to_builtins(self.moved),
+            **rows,
         }
-
-    @property
-    def moving(self) -> dict[str, dict[str, float]]:
-        """Of all clusters, in each way."""
-        of = self.moved
-        rows: dict[str, dict[str, float]] = {}
-        for way in (Way.SOLVED, Way.UNSOLVED, Way.BEST):
-            rows[way.value] = {
-                **_parts("first", [each.of_best(way) for each in of]),
-                **_parts("reached", [each.of_reachable(way) for each in of]),
-                "rounds": max(each.ways[way].rounds for each in of),
-                **_thought([(each.ways[way].proven, each.ways[way].seconds) for each in of]),
-            }
-        return rows
-
-    @property
-    def sentences(self) -> list[str]:
-        said = []
-        for of, which in ((self.placed, ""), (self.ruled, ", with rules among pods")):
-            ours = placing(of)[Way.SOLVED.value]
-            fewer, most = (f"{ours[each]:g} of {len(of)}" for each in ("notFewer", "mostPlaced"))
-            said += [
-                f"never fewer pods than kube-scheduler{which}: {fewer}",
-                f"the most pods there can be: {most}, with {ours['qos']:.1%} of the best QoS",
-            ]
-        moves = self.moving[Way.SOLVED.value]
-        each_time = self.moving[Way.BEST.value]["reached"]
-        reached = f"{moves['reached']:.1%} of all there is (the best each time: {each_time:.1%})"
-        return [*said, f"moves: {moves['first']:.1%} of the best, {reached}"]
+        note = (
+            "the most: as many pods as the oracle places; not fewer: at least as many as"
+            " kube-scheduler; QoS: part of the best gain, of batches with the most pods; first, in"
+            " the end: parts of the best gain of one suggestion, and of all. s of CPU: mean, of"
+            " the deciding process; of the best, with the solver process."
+        )
+        return Report(figures, tables, [note])
 
 
-def placing(of: Sequence[Placed]) -> dict[str, dict[str, float]]:
-    """What these batches come to, in each way."""
-    rows: dict[str, dict[str, float]] = {}
+def _sum_placed(batches: Sequence[Placed]) -> _Rows:
+    rows: _Rows = {}
     for way in (Way.SOLVED, Way.UNSOLVED, Way.KUBE_SCHEDULER):
-        alike = [each.part(way) for each in of if each.most(way)]
+        qos = [each.qos_part(way) for each in batches if each.is_most(way)]
         rows[way.value] = {
-            "placed": sum(sum(each.ways[way].placed) for each in of),
-            "mostPlaced": len(alike),
-            "notFewer": sum(each.not_fewer(way) for each in of),
-            **_parts("qos", alike),
-            **_thought([(each.ways[way].proven, each.ways[way].seconds) for each in of]),
+            "placed": sum(sum(each.ways[way].placed) for each in batches),
+            "mostPlaced": len(qos),
+            "notFewer": sum(each.is_not_fewer(way) for each in batches),
+            **_mean_and_least("qos", qos),
+            **_effort((each.ways[way].proven, each.ways[way].seconds) for each in batches),
         }
     rows["best"] = {
-        "placed": sum(int(reach.found) for each in of for reach in each.best.placed),
-        **_thought([(each.best.proven, each.best.seconds) for each in of]),
+        "placed": sum(int(reach.found) for each in batches for reach in each.best.placed),
+        **_effort((each.best.proven, each.oracle_seconds) for each in batches),
     }
     return rows
+
+
+def _sum_moved(clusters: Sequence[Moved]) -> _Rows:
+    return {
+        way.value: {
+            **_mean_and_least("first", [each.first_part(way) for each in clusters]),
+            **_mean_and_least("reached", [each.last_part(way) for each in clusters]),
+            "rounds": max(each.ways[way].rounds for each in clusters),
+            **_effort((each.ways[way].proven, each.ways[way].seconds) for each in clusters),
+        }
+        for way in (Way.SOLVED, Way.UNSOLVED, Way.BEST)
+    }
 
 
 def _part(got: float, best: float) -> float:
     return 1.0 if best < ROUNDING else got / best
 
 
-def _parts(what: str, of: Sequence[float]) -> dict[str, float]:
-    """Their mean and the least; nothing of none."""
-    return {what: fmean(of), f"{what}Least": min(of)} if of else {what: 0.0}
+def _mean_and_least(name: str, parts: Sequence[float]) -> dict[str, float]:
+    return {name: fmean(parts), f"{name}Least": min(parts)} if parts else {name: 0.0}
 
 
-def _thought(of: Sequence[tuple[bool, float]]) -> dict[str, float]:
-    seconds = [each for _, each in of]
-    return {
-        "proven": sum(proven for proven, _ in of),
-        "seconds": fmean(seconds),
-        "secondsMost": max(seconds),
-    }
+def _effort(decisions: Iterable[tuple[bool, float]]) -> dict[str, float]:
+    """Return the number of proven decisions, and mean and most CPU seconds."""
+    proven, seconds = zip(*decisions, strict=True)
+    return {"proven": sum(proven), "seconds": fmean(seconds), "secondsMost": max(seconds)}

@@ -1,0 +1,114 @@
+"""Cluster of a command: connected, read once, and matched with a scheduler that serves it."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from kubedsm.cli.console import remark
+from kubedsm.config.settings import Configuration
+from kubedsm.explain.client import Answering, SilentError, answering
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.calls.verbs import cluster_uid
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound, OutcomeUnknown
+from kubedsm.kube.joining import PATIENCE, TIMEOUT
+from kubedsm.kube.watching.reflector import Reflector
+from kubedsm.kube.watching.watched import NODES, PODS, SURROUNDINGS, Watched
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.model.events import ClusterEvent, KindKnown
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.process.clock import Clock
+
+if TYPE_CHECKING:
+    from kubedsm.app.assembly import Runtime
+
+
+@asynccontextmanager
+async def connect_cluster(
+    kubeconfig: Path | None, context: str | None
+) -> AsyncIterator[ExplainedCluster]:
+    """Connect to the cluster that the options name."""
+    async with await KubernetesCluster.connect(kubeconfig, context) as cluster:
+        yield ExplainedCluster(cluster, cluster.server)
+
+
+def names_scheduler(kubeconfig: Path | None, context: str | None) -> bool:
+    """Return whether the user names a scheduler by --server, and no cluster beside it."""
+    source = click.get_current_context().get_parameter_source("server")
+    return source is not ParameterSource.DEFAULT and kubeconfig is None and context is None
+
+
+async def describe_scheduler(server: str) -> Answering | None:
+    """Return the scheduler that answers at `server`, whichever cluster it serves."""
+    try:
+        return await answering(server)
+    except SilentError as error:
+        remark(f"{error}; the cluster is asked instead")
+        return None
+
+
+async def find_scheduler(server: str, cluster: ExplainedCluster) -> Answering | None:
+    """Return the scheduler that answers at `server`, if it serves this cluster.
+
+    Another cluster's scheduler is ignored, with a line on stderr. Raises ClickException if the
+    clusters cannot be compared.
+    """
+    found = await describe_scheduler(server)
+    if found is None:
+        return None
+    try:
+        uid = await cluster_uid(cluster, timeout=TIMEOUT)
+    except (ClusterError, WireError) as error:
+        raise click.ClickException(
+            f"cannot tell whether the scheduler at {server} serves {cluster.server}: {error}"
+        ) from None
+    if found.cluster == uid:
+        return found
+    serves = "serves another cluster" if found.cluster else "does not say which cluster it serves"
+    remark(f"the scheduler at {server} {serves}; ignored: {cluster.server} is asked instead")
+    return None
+
+
+async def read_snapshot(
+    cluster: Cluster, configuration: Configuration, clock: Clock, rng: random.Random
+) -> Snapshot:
+    """List the cluster once. Raises ClusterError or WireError if nodes or pods cannot be listed."""
+    mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
+
+    def apply(event: ClusterEvent) -> None:
+        mirror.apply(event)
+
+    async def list_kind(watched: Watched[Any, ClusterEvent]) -> None:
+        reflector = Reflector(cluster, watched, clock, rng, apply, lambda: None, remark)
+        await reflector.list_once(timeout=TIMEOUT)
+
+    for watched in (NODES, PODS):
+        await list_kind(watched)
+    for kind, watched in SURROUNDINGS.items():
+        try:
+            await list_kind(watched)
+        except (Forbidden, NotFound) as error:
+            remark(f"decided without knowing them: {error}")
+        else:
+            mirror.apply(KindKnown(kind))
+    return mirror.snapshot()
+
+
+async def wait_until_synced(runtime: "Runtime") -> None:
+    """Return when the runtime has listed everything. Raises OutcomeUnknown if that is too slow."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await runtime.synced.wait()
+    except TimeoutError:
+        troubles = (watch.trouble for watch in runtime.watches.values() if watch.trouble)
+        why = next(troubles, "an answer is missing")
+        raise OutcomeUnknown(
+            f"the cluster could not be read within {PATIENCE:g} s: {why}"
+        ) from None

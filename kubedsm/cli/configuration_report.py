@@ -1,0 +1,176 @@
+"""Report of `kubedsm config show`: effective values, QoS targets, and where each comes from."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+import msgspec
+
+from kubedsm.app.configuration_source import said_in
+from kubedsm.cli.cluster import connect_cluster, find_scheduler, names_scheduler
+from kubedsm.cli.console import print_json
+from kubedsm.cli.inputs import read_dump, snapshot_of
+from kubedsm.config.origins import DEFAULT, Origins
+from kubedsm.config.settings import load, text_at
+from kubedsm.explain.client import promises_at
+from kubedsm.explain.facts import QosTarget
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.model.model import Pod
+from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
+from kubedsm.objective.wishes import newest_wishing
+from kubedsm.planner.suggest_request import migration_of
+from kubedsm.terminal.console import Console
+from kubedsm.terminal.echo import echo
+from kubedsm.terminal.fitted_table import FittedTable, table
+
+
+async def read_origins(
+    path: str | None, name: ConfigMapName | None, kubeconfig: Path | None, context: str | None
+) -> Origins:
+    """Read the configuration in the ConfigMap or the file; without either, the defaults."""
+    text: str | bytes = b""
+    source = ""
+    if name is not None:
+        async with connect_cluster(kubeconfig, context) as cluster:
+            text, source = await said_in(cluster, name)
+    elif path is not None:
+        text, source = text_at(path)
+    return Origins.of(load(text, source), text, source)
+
+
+async def read_targets(
+    server: str, kubeconfig: Path | None, context: str | None, *, names_cluster: bool
+) -> list[QosTarget]:
+    """Read the QoS targets of the scheduler at `server`.
+
+    Raises ClickException if no scheduler answers there, or it serves another cluster than the user
+    names.
+    """
+    if names_cluster or not names_scheduler(kubeconfig, context):
+        async with connect_cluster(kubeconfig, context) as cluster:
+            if await find_scheduler(server, cluster) is None:
+                raise click.ClickException(f"no scheduler of {cluster.server} answers at {server}")
+    targets = await promises_at(server)
+    if targets is None:
+        raise click.ClickException(f"no running scheduler answers at {server}")
+    return targets
+
+
+def list_workloads(dump_path: str, origins: Origins) -> list[dict[str, Any]]:
+    """Return QoS target, weight and migration mode of each workload in the dump, with origins.
+
+    Annotations count as they are on the newest pod.
+    """
+    configuration = origins.configuration
+    snapshot = snapshot_of(read_dump(dump_path, decide=False), configuration)
+    targets = configuration.policy.promises_in(snapshot)
+    pods = {pod.workload: pod for pod in snapshot.pods.values()} | newest_wishing(snapshot)
+    found = []
+    for workload in snapshot.shares():
+        pod, target = pods[workload], targets(workload)
+        mode = migration_of(pod, configuration)
+        values = {
+            "qos": (target.qos, _find_qos_origin(pod, target.qos, origins)),
+            "weight": (target.weight, _find_weight_origin(pod, origins)),
+            "migration": (mode, _find_mode_origin(pod, mode, origins)),
+        }
+        shown = {key: {"value": value, "from": where} for key, (value, where) in values.items()}
+        found.append({"workload": str(workload), **shown})
+    return found
+
+
+def _find_qos_origin(pod: Pod, effective: float, origins: Origins) -> str:
+    if pod.wishes is None or pod.wishes.qos is None:
+        return origins.of_service(pod.workload, "qos", "latency_target")
+    capped = f", at most {effective:g}" if effective < pod.wishes.qos else ""
+    return f"annotation {QOS_ANNOTATION} of {pod}{capped}"
+
+
+def _find_weight_origin(pod: Pod, origins: Origins) -> str:
+    """Return the origin of the weight, and of the request rate if weights follow traffic."""
+    own = origins.of_service(pod.workload, "weight")
+    if origins.configuration.objective.weight == "equal":
+        return own
+    rate_from = origins.of_service(pod.workload, "rate")
+    declared = pod.wishes is not None and pod.wishes.rate is not None
+    if rate_from == DEFAULT and declared and origins.configuration.tenants.max_rate:
+        rate_from = f"annotation {RATE_ANNOTATION} of {pod}"
+    if rate_from == DEFAULT:
+        rate_from = "as much for each pod as others"
+    return f"{own}; traffic: {rate_from}"
+
+
+def _find_mode_origin(pod: Pod, mode: str, origins: Origins) -> str:
+    if mode != migration_of(attrs.evolve(pod, wishes=None), origins.configuration):
+        return f"annotation {MIGRATION_ANNOTATION} of {pod}"
+    own = origins.of_service(pod.workload, "mode")
+    return own if own != DEFAULT else origins.of_key(("migration", "mode"))
+
+
+def print_report(
+    origins: Origins,
+    workloads: Sequence[Mapping[str, Any]],
+    targets: Sequence[QosTarget],
+    output: str,
+    *,
+    settings: bool,
+) -> None:
+    """Print the report; `settings`: tables begin with the effective values."""
+    if output == "yaml":
+        echo(msgspec.yaml.encode(origins.effective).decode(), nl=False)
+        return
+    values = list(origins.values())
+    if output == "json":
+        print_json(
+            {
+                "configuration": origins.effective,
+                "from": {".".join(key): where for key, _, where in values},
+                "workloads": workloads,
+                "promised": msgspec.to_builtins(targets),
+            }
+        )
+        return
+    console = Console()
+    if settings:
+        rows = ((".".join(key), _show_value(value), where) for key, value, where in values)
+        console.print(table(("key", "value", "from"), rows, look="compact"))
+    if workloads:
+        keys = ("qos", "weight", "migration")
+        cells = (
+            [each["workload"], *(_show_value(of) for key in keys for of in each[key].values())]
+            for each in workloads
+        )
+        console.print(table(("workload", *(h for key in keys for h in (key, "from"))), cells))
+    if targets:
+        console.print(_targets_table(targets))
+
+
+def _targets_table(targets: Sequence[QosTarget]) -> FittedTable:
+    """Return QoS targets with the response times that they follow from."""
+    headings = ("workload", "promised", "answers in: edge", "cloud", "target", "by edge", "cloud")
+    rows = (
+        (
+            each.workload,
+            f"{each.qos:.3g}",
+            *map(_show_time, (each.measured.edge, each.measured.cloud)),
+            _show_time(each.latency_target),
+            *map(_show_time, (each.taken.edge, each.taken.cloud)),
+        )
+        for each in targets
+    )
+    return table(headings, rows, numbers=headings[1:])
+
+
+def _show_time(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1000 * seconds:.3g}ms"
+
+
+def _show_value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,122 @@
+"""Console of commands: JSON, remarks and logs, each on its stream, and an orderly end."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import orjson
+import structlog
+
+from kubedsm.terminal.echo import echo, escape_json, escape_unprintable
+
+#: seconds
+PROGRESS_PERIOD = 3
+
+
+def print_json(value: object) -> None:
+    """Print the value on stdout as one line of JSON."""
+    sys.stdout.buffer.write(escape_json(orjson.dumps(value)) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def remark(text: str) -> None:
+    """Print one line on stderr."""
+    echo(f"kubedsm: {' '.join(text.split())}", err=True)
+
+
+@contextlib.contextmanager
+def progress(doing: str, budget: float) -> Iterator[None]:
+    """Report every 3 seconds on stderr that the block still runs."""
+    ended = threading.Event()
+
+    def report() -> None:
+        seconds = 0
+        while not ended.wait(PROGRESS_PERIOD):
+            seconds += PROGRESS_PERIOD
+            remark(f"{doing}: {seconds} s of at most {budget:g} s")
+
+    reporting = threading.Thread(target=report, daemon=True)
+    reporting.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reporting.join()
+
+
+def log_to(*, json: bool = False, level: str = "INFO", stdout: bool = False) -> None:
+    """Configure logging: text or JSON lines, on stderr or stdout."""
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
+    if not json:
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            # Tracebacks without the values of variables: a cluster does not fit on a screen.
+            structlog.processors.format_exc_info,
+            *([] if json else [_escape_values]),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stdout if stdout else sys.stderr),
+    )
+
+
+def _escape_values(
+    _: object, __: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Escape text on its way to the console renderer, which escapes other values itself."""
+    return {
+        key: escape_unprintable(value) if isinstance(value, str) else value
+        for key, value in event.items()
+    }
+
+
+class Stop:
+    """Request for an orderly end, made by the first SIGINT or SIGTERM."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        #: a task waits for `asked`; before that a signal ends everything at once
+        self.heeded = False
+        #: number of the first signal; 0 if none came
+        self.by = 0
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code that shells report for a process that the signal ended."""
+        return 128 + self.by if self.by else 0
+
+
+def until_interrupted(serving: Coroutine[Any, Any, None], stop: Stop | None = None) -> None:
+    """Run the coroutine to its end, or cancel it at SIGINT or SIGTERM and wait for its cleanup.
+
+    If `stop` is heeded, the first signal only sets `stop.asked`.
+    """
+
+    async def serve() -> None:
+        task = asyncio.ensure_future(serving)
+        loop = asyncio.get_running_loop()
+
+        def interrupt(number: int) -> None:
+            if stop is not None:
+                stop.by = stop.by or number
+            if stop is not None and stop.heeded and not stop.asked.is_set():
+                stop.asked.set()
+            else:
+                task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, interrupt, number)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(serve())

@@ -1,0 +1,137 @@
+"""Execution of migrations that a command has planned: as the scheduler, or by the one that runs."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
+from typing import Any
+
+import attrs
+import click
+
+from kubedsm.app.assembly import Runtime
+from kubedsm.app.leader_election import NotLeadingError
+from kubedsm.cli.cluster import connect_cluster, find_scheduler, read_snapshot, wait_until_synced
+from kubedsm.cli.console import remark, until_interrupted
+from kubedsm.cli.migration_requests import NOT_ALL, PAUSED, Requests
+from kubedsm.cli.options import MigrationOptions
+from kubedsm.config.settings import Configuration
+from kubedsm.explain.client import Answering
+from kubedsm.explain.listener import Listener
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
+from kubedsm.kube.client.port import Cluster
+from kubedsm.kube.joining import TIMEOUT, greet
+from kubedsm.kube.wire.move_request import RequestedMove
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.process.clock import Clock, SystemClock
+from kubedsm.terminal.running import INTERRUPTED
+
+#: begins the migrations, which end when all plans have
+Begin = Callable[[Runtime], Coroutine[Any, Any, None]]
+
+
+@attrs.frozen
+class Errand:
+    """Migrations to execute, and the request for them to a running scheduler, if it takes one."""
+
+    begin: Begin
+    proposal: str = ""
+    moves: tuple[RequestedMove, ...] = ()
+
+
+def ask_cluster(
+    options: MigrationOptions,
+    configuration: Configuration,
+    decide: Callable[[Snapshot, Answering | None], Errand | None],
+) -> int:
+    """Read the cluster, decide, and execute the resulting errand, if any; return the exit code.
+
+    `decide` gets the scheduler of this cluster that answers at `options.server`, if one does.
+    Raises NotLeadingError, ClusterError, WireError or ClickException if the errand is refused.
+    """
+    code = INTERRUPTED
+
+    async def ask() -> None:
+        nonlocal code
+        clock, rng = SystemClock(), random.Random()
+        async with connect_cluster(options.kubeconfig_path, options.context) as cluster:
+            await greet(cluster, timeout=TIMEOUT)
+            scheduler = await find_scheduler(options.server, cluster)
+            requests = Requests(cluster, options.config_map, clock)
+            if options.wait and await requests.is_paused(options.wait):
+                code = PAUSED
+                return
+            errand = decide(await read_snapshot(cluster, configuration, clock, rng), scheduler)
+            if errand is None:
+                code = 0
+            elif await requests.is_paused():
+                code = PAUSED
+            elif scheduler is not None and scheduler.dry_run:
+                raise click.ClickException(
+                    "nothing was migrated: the scheduler that answers on its diagnostics port is a"
+                    " dry run, which takes no requests; stop it, and try again"
+                )
+            elif scheduler is not None:
+                leads = "one answers on its diagnostics port"
+                code = await _request(errand, requests, leads)
+            else:
+                elector, gate = options.election.join(cluster.cluster, clock)
+                try:
+                    async with nullcontext() if elector is None else elector.held(remark):
+                        ends = await carry_out(gate, configuration, errand.begin, clock, rng)
+                except NotLeadingError as error:
+                    if elector is None or not elector.holder:
+                        raise
+                    code = await _request(errand, requests, str(error))
+                else:
+                    code = _report_ends(ends)
+
+    until_interrupted(ask())
+    return code
+
+
+async def _request(errand: Errand, requests: Requests, leads: str) -> int:
+    """Have the running scheduler execute the errand; `leads` says why this process may not."""
+    if not errand.moves:
+        raise click.ClickException(
+            f"nothing was migrated next to a running scheduler: {leads};"
+            " with optimiser.mode: apply it makes room by itself"
+        )
+    return await requests.send(errand.proposal, errand.moves)
+
+
+def _report_ends(ends: list[MoveOutcome]) -> int:
+    """Report each outcome, and return the exit code."""
+    for ended in ends:
+        reason = f": {ended.reason}" if ended.reason else ""
+        remark(f"{ended.move.pod} to {ended.move.target} {ended.outcome}{reason}")
+    return 0 if all(ended.outcome is Outcome.COMPLETED for ended in ends) else NOT_ALL
+
+
+class _Ends(Listener):
+    def __init__(self) -> None:
+        self.ended: list[MoveOutcome] = []
+
+    def move_ended(self, ended: MoveOutcome) -> None:
+        self.ended.append(ended)
+
+
+async def carry_out(
+    cluster: Cluster, configuration: Configuration, begin: Begin, clock: Clock, rng: random.Random
+) -> list[MoveOutcome]:
+    """Act as the scheduler until the migrations end, and begin no others."""
+    quiet = attrs.evolve(
+        configuration,
+        suggester=attrs.evolve(configuration.suggester, mode="off"),
+        optimiser=attrs.evolve(configuration.optimiser, mode="off"),
+    )
+    ends = _Ends()
+    runtime = Runtime(cluster, quiet, clock, rng, listener=ends)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(runtime.run())
+        await wait_until_synced(runtime)
+        await begin(runtime)
+        while not runtime.manager.quiet.is_set():
+            await runtime.manager.quiet.wait()
+        running.cancel()
+    return ends.ended

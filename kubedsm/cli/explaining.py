@@ -1,0 +1,203 @@
+"""`kubedsm explain`: why a pod, node, workload, migration or decision is as it is."""
+
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kubedsm.cli.cluster import (
+    describe_scheduler,
+    find_scheduler,
+    names_scheduler,
+    read_snapshot,
+)
+from kubedsm.cli.console import log_to, print_json, remark, until_interrupted
+from kubedsm.cli.inputs import configuration_at, mirror_of, read_dump
+from kubedsm.config.settings import Configuration
+from kubedsm.explain import client
+from kubedsm.explain.client import Answering
+from kubedsm.explain.explainer import Explainer, has_tiers, list_pending
+from kubedsm.explain.explanation import Explanation
+from kubedsm.explain.node import NodeExplainer
+from kubedsm.explain.pod import explain_pod
+from kubedsm.explain.rendering import as_json, render_text
+from kubedsm.explain.subjects import FORMS, Subject, SubjectError, find_workload, parse_subject
+from kubedsm.explain.workload import WorkloadExplainer
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.client.port import ClusterError
+from kubedsm.kube.joining import TIMEOUT, greet
+from kubedsm.kube.wire.dump import Malformed
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.model.model import NodeName, Pod
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.process.clock import SystemClock
+from kubedsm.terminal.console import Console
+
+Explanations = Sequence[Explanation[Any]]
+
+
+def explain(
+    names: tuple[str, ...],
+    namespace: str | None,
+    everyone: bool,
+    dump_path: str | None,
+    server: str,
+    config_path: str | None,
+    kubeconfig_path: Path | None,
+    context: str | None,
+    output: str,
+) -> None:
+    if everyone == bool(names):
+        raise click.UsageError(f"name {FORMS}; or --all")
+    try:
+        subject = parse_subject(names, namespace) if names else None
+    except SubjectError as error:
+        raise click.UsageError(str(error)) from None
+    log_to(level="ERROR")
+    configuration = configuration_at(config_path)
+
+    def show(explanations: Iterable[Explanation[Any]]) -> None:
+        console, explanation = Console(), None
+        for explanation in explanations:
+            if output == "json":
+                print_json(as_json(explanation))
+            else:
+                console.print(render_text(explanation))
+        if explanation is None and output == "text":
+            console.print("No pod waits for a node.")
+
+    if dump_path is not None:
+        dump = read_dump(dump_path)
+        snapshot = mirror_of(dump, configuration).snapshot()
+        if subject is not None and subject.kind != "pod":
+            show([_explain_without_scheduler(subject, snapshot, configuration)])
+            return
+        explainer = _explainer(snapshot, configuration)
+        pods = _pods(subject, snapshot, dump.malformed)
+        show(explain_pod(explainer.explain(pod)) for pod in pods)
+        return
+
+    async def ask() -> None:
+        show(await _ask(server, subject, configuration, kubeconfig_path, context))
+
+    until_interrupted(ask())
+
+
+async def _ask(
+    server: str,
+    subject: Subject | None,
+    configuration: Configuration,
+    kubeconfig: Path | None,
+    context: str | None,
+) -> Explanations:
+    """Ask the scheduler of the named cluster, or else the cluster itself."""
+    if names_scheduler(kubeconfig, context):
+        explanations = await _ask_scheduler(server, subject, await describe_scheduler(server))
+        if explanations is not None:
+            return explanations
+    async with await KubernetesCluster.connect(kubeconfig, context) as connection:
+        cluster = ExplainedCluster(connection, connection.server)
+        found = await find_scheduler(server, cluster)
+        explanations = await _ask_scheduler(server, subject, found)
+        if explanations is not None:
+            return explanations
+        return await _ask_cluster(server, subject, configuration, cluster)
+
+
+async def _ask_scheduler(
+    server: str, subject: Subject | None, found: Answering | None
+) -> Explanations | None:
+    """Return the scheduler's explanations; None without a scheduler, or if it knows nothing."""
+    if found is None:
+        return None
+    if found.standby:
+        leads = f"{found.leader} leads" if found.leader else "the leader is not known"
+        remark(
+            f"the scheduler at {server} is a standby and remembers no decisions; {leads}:"
+            " ask that process for all that is known"
+        )
+    explanations: Explanations | None
+    try:
+        if subject is None:
+            pending = await client.explain_pending(server)
+            explanations = None if pending is None else [*map(explain_pod, pending)]
+        else:
+            explanation = await client.explain(server, subject)
+            explanations = None if explanation is None else [explanation]
+    except client.RequestRefusedError as error:
+        raise click.ClickException(str(error)) from None
+    except client.SilentError as error:
+        remark(f"{error}; the cluster is asked instead")
+        return None
+    return explanations
+
+
+async def _ask_cluster(
+    server: str, subject: Subject | None, configuration: Configuration, cluster: ExplainedCluster
+) -> Explanations:
+    clock, rng = SystemClock(), random.Random()
+    try:
+        await greet(cluster, timeout=TIMEOUT)
+        snapshot = await read_snapshot(cluster, configuration, clock, rng)
+        if subject is not None and subject.kind != "pod":
+            return [_explain_without_scheduler(subject, snapshot, configuration)]
+        pods = _pods(subject, snapshot, ())
+        explainer = _explainer(snapshot, configuration)
+        facts = [await client.facts_from_cluster(cluster, explainer, pod) for pod in pods]
+        return [explain_pod(each) for each in facts]
+    except (ClusterError, WireError, OSError) as error:
+        raise click.ClickException(
+            f"no running scheduler knows of it at {server}, and in the cluster: {error}"
+        ) from None
+
+
+def _explain_without_scheduler(
+    subject: Subject, snapshot: Snapshot, configuration: Configuration
+) -> Explanation[Any]:
+    """Explain a node or a workload by the cluster's current state."""
+    if subject.kind == "node":
+        node, labels = snapshot.nodes.get(NodeName(subject.name)), configuration.site.label
+        if node is not None:
+            return NodeExplainer(node, snapshot, configuration.policy, labels).explain()
+    elif subject.kind == "workload":
+        try:
+            workload = find_workload(snapshot, subject.name)
+        except SubjectError as error:
+            raise click.ClickException(str(error)) from None
+        if workload is not None:
+            return WorkloadExplainer(snapshot, configuration, workload).explain()
+    else:
+        raise click.ClickException(
+            f"only the scheduler that decided it knows {subject}: none answers that does"
+        )
+    raise click.ClickException(f"there is no {subject}")
+
+
+def _explainer(snapshot: Snapshot, configuration: Configuration) -> Explainer:
+    if snapshot.nodes and not has_tiers(snapshot):
+        remark(
+            f"no node has a label {' or '.join(configuration.tiers.labels)}, and until one has no"
+            " pod is placed; judged by kube-scheduler's rules alone"
+        )
+    return Explainer(snapshot, configuration.policy)
+
+
+def _pods(subject: Subject | None, snapshot: Snapshot, malformed: Iterable[Malformed]) -> list[Pod]:
+    if subject is None:
+        return list_pending(snapshot)
+    name = subject.name
+    found = [pod for pod in snapshot.pods.values() if name in (str(pod), pod.name)]
+    if len(found) > 1:
+        several = ", ".join(sorted(map(str, found)))
+        raise click.ClickException(f"several pods are called {name}: {several}")
+    unreadable = [
+        m for m in malformed if m.kind == "Pod" and name in (m.name, m.name.partition("/")[2])
+    ]
+    if not found and unreadable:
+        raise click.ClickException(f"pod {name} cannot be read: {unreadable[0]}")
+    if not found:
+        raise click.ClickException(f"there is no pod {name}; name {FORMS}")
+    return found

@@ -1,0 +1,84 @@
+"""Inputs of commands: configurations, dumps of clusters, token files, and time limits."""
+
+import re
+import stat
+import time
+from pathlib import Path
+
+from kubedsm.cli.console import remark
+from kubedsm.config.documents import DocumentError, content, source_of
+from kubedsm.config.mismatches import mismatches
+from kubedsm.config.settings import Configuration, load_file
+from kubedsm.kube.wire import dump as dumps
+from kubedsm.model.deadline import Deadline
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.snapshot import Snapshot
+
+#: unreadable objects of a dump that are reported one by one
+_MOST_REPORTED = 20
+#: bytes that a header can carry unchanged
+_TOKEN = re.compile(rb"[!-~]+")
+
+
+def configuration_at(path: str | None) -> Configuration:
+    """Return the configuration in the file, or the defaults. Raises DocumentError."""
+    return load_file(path) if path else Configuration()
+
+
+def read_dump(path: str, *, decide: bool = True) -> dumps.Dump:
+    """Read a dump, and report what is wrong with it or missing in it.
+
+    decide: the dump is for a decision, so it must have nodes. Raises DocumentError.
+    """
+    dump = dumps.read(content(path), source_of(path))
+    if decide and dump.lacking:
+        raise DocumentError(dump.lacking, source=source_of(path))
+    for line in (*dump.remarks, *map(str, dump.malformed[:_MOST_REPORTED])):
+        remark(line)
+    if more := len(dump.malformed[_MOST_REPORTED:]):
+        remark(f"{more} more objects cannot be read")
+    return dump
+
+
+def mirror_of(dump: dumps.Dump, configuration: Configuration) -> ClusterMirror:
+    """Return a mirror that has seen every object of the dump."""
+    mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
+    for event in dump.events:
+        mirror.apply(event)
+    return mirror
+
+
+def snapshot_of(dump: dumps.Dump, configuration: Configuration) -> Snapshot:
+    """Return the cluster of the dump; report names in the configuration that it does not have."""
+    snapshot = mirror_of(dump, configuration).snapshot()
+    for line in mismatches(snapshot, configuration):
+        remark(line)
+    return snapshot
+
+
+def start_deadline(seconds: float) -> Deadline:
+    """Return a deadline so many seconds from now."""
+    started, seconds = time.monotonic(), max(seconds, 0.001)
+    return Deadline(lambda: (time.monotonic() - started) / seconds, seconds)
+
+
+def start_batch_deadline(configuration: Configuration) -> Deadline:
+    """Return the scheduler's deadline for placing one batch, from now on."""
+    return start_deadline(max(configuration.batch.budget, configuration.solver.budget))
+
+
+def read_token(path: Path) -> str:
+    """Return the token in the file. Raises DocumentError, OSError."""
+    token = path.read_bytes().strip()
+    if not _TOKEN.fullmatch(token):
+        reason = "not a token: one line of printable characters, no spaces"
+        raise DocumentError(reason, source=str(path))
+    warn_if_others_may_read(path)
+    return token.decode()
+
+
+def warn_if_others_may_read(path: Path) -> None:
+    """Report a file with a token that users other than its owner may read."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        remark(f"{path} holds a token and is open to others (mode {mode:04o}); chmod 600 {path}")

@@ -1,0 +1,91 @@
+"""The command group `kubedsm`: its commands, their modules, and the process's entry points."""
+
+import sys
+from importlib.metadata import entry_points
+from typing import NoReturn
+
+import click
+from click.shell_completion import ShellComplete
+
+from kubedsm import __version__
+from kubedsm.terminal.echo import echo
+from kubedsm.terminal.running import Commands, run
+
+PLUGIN = "kubectl kubedsm"
+#: entry-point group under which other distributions register commands, such as kubedsm-lab
+ENTRY_POINTS = "kubedsm.commands"
+#: commands of the distribution kubedsm-lab, for the error message when it is not installed
+LAB_COMMANDS = ("bench", "chaos", "compare", "demo", "emulate", "record", "replay")
+_NAMES = ("approve", "config", "explain", "pack", "place", "rbac", "run", "suggest", "watch")
+#: module of each command, imported only when the command is requested
+MODULES = {name: f"kubedsm.cli.{name}" for name in _NAMES}
+
+
+class KubeDSMCommands(Commands):
+    """Commands of this distribution, and commands that installed distributions register."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all installed commands, sorted."""
+        registered = entry_points(group=ENTRY_POINTS).names
+        return sorted({*super().list_commands(ctx), *registered})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command, imported now; None if no installed distribution has it."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None:
+            return found
+        for registered in entry_points(group=ENTRY_POINTS, name=cmd_name):
+            command: click.Command = registered.load()
+            return command
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that `args` begins with; raise ClickException if it is missing."""
+        name = args[0]
+        if name in LAB_COMMANDS and name not in self.list_commands(ctx):
+            raise click.ClickException(
+                f"`kubedsm {name}` is in the distribution kubedsm-lab, which is not installed:"
+                " from a checkout, pip install ./lab"
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=KubeDSMCommands,
+    modules=MODULES,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
+)
+@click.version_option(__version__, prog_name="kubedsm")
+def commands() -> None:
+    """Schedule pods on the nodes of an edge-cloud cluster, as many at the edge as asked for."""
+
+
+def main() -> NoReturn:
+    """Run the command line. Every error is one line on stderr; exit code 2 for usage, else 1."""
+    run(commands, "kubedsm")
+
+
+def plugin() -> NoReturn:
+    """Run the same commands as the kubectl plugin `kubectl-kubedsm`."""
+    run(commands, PLUGIN)
+
+
+def complete_plugin() -> NoReturn:
+    """Print completions for kubectl, which calls `kubectl_complete-kubedsm`.
+
+    Each line is a completion and, after a tab, its description. The last line is Cobra's directive:
+    4 for no file completion, 0 for files as well.
+    """
+    *given, incomplete = sys.argv[1:] or [""]
+    found = ShellComplete(commands, {}, PLUGIN, "").get_completions(given, incomplete)
+    for item in found:
+        if item.type == "plain":
+            echo(f"{item.value}\t{item.help}" if item.help else item.value)
+    echo(":4" if all(item.type == "plain" for item in found) else ":0")
+    sys.exit(0)

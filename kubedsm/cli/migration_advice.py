@@ -1,0 +1,168 @@
+"""Migration advice for one snapshot: the suggestion, its JSON and its tables."""
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from kubedsm.cli.console import print_json, progress
+from kubedsm.cli.inputs import start_deadline
+from kubedsm.cli.tables import list_unproven, shares_table
+from kubedsm.config.settings import Configuration
+from kubedsm.explain.migration_outcome import move_as_json
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.sites import Away
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.lasting import ASSUMED
+from kubedsm.objective.objective import NANO
+from kubedsm.optimizer.moving.suggestion import ClusterScore, Leg, Suggestion
+from kubedsm.planner.suggest_request import kept_by, migration_of, reason_to_stay
+from kubedsm.terminal.console import Console
+from kubedsm.terminal.fitted_table import table
+
+
+@attrs.frozen(slots=True)
+class Advice:
+    """Suggestion, with the order of its migrations."""
+
+    snapshot: Snapshot
+    suggestion: Suggestion
+    configuration: Configuration
+    #: pods, in stages of migrations that may run at once
+    order: tuple[tuple[str, ...], ...]
+    #: the search ended before the deadline
+    complete: bool = True
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of `kubedsm suggest -o json`."""
+        suggestion = self.suggestion
+        return {
+            "id": suggestion.id or None,
+            "moves": [
+                {**move_as_json(move), "mode": migration_of(move.pod, self.configuration)}
+                for move in suggestion.moves
+            ],
+            "order": [list(stage) for stage in self.order],
+            "awaited": [{"pod": str(a.pod), "node": a.target} for a in suggestion.awaited],
+            "score": {"before": _score(suggestion.before), "after": _score(suggestion.after)},
+            "rejected": [{"pod": str(r.pod), "reason": r.reason} for r in suggestion.rejected],
+            "proven": suggestion.proven,
+            "complete": self.complete,
+            "certificates": [each.as_json() for each in suggestion.certificates],
+            "limits": _limits(self.configuration),
+        }
+
+
+def _limits(configuration: Configuration) -> dict[str, Any]:
+    """Return the limits within which `proven` holds."""
+    suggester = configuration.suggester
+    return {
+        "maxMoves": suggester.max_moves,
+        "maxCloudToEdge": suggester.max_cloud_to_edge,
+        "maxEdgeReorder": suggester.max_edge_reorder,
+        "priceSeconds": configuration.migration.price,
+        "lastingSeconds": ASSUMED,
+        "headroom": configuration.edge.headroom,
+    }
+
+
+def _score(score: ClusterScore) -> dict[str, Any]:
+    return {
+        "qos": score.qos / NANO,
+        "edgeShare": {str(w): round(share.ratio, 6) for w, share in score.shares.items()},
+        "fragmentation": score.fragmentation,
+    }
+
+
+def advise(
+    snapshot: Snapshot, configuration: Configuration, deadline: Deadline = NO_DEADLINE
+) -> Advice:
+    """Return the migrations for this snapshot; at the deadline, the best found so far."""
+    away = Away.seen(snapshot, configuration.site.label)
+    kept, seen = kept_by(away), away.left_alone(snapshot) if away else snapshot
+    suggestion = configuration.policy.suggest(
+        seen, lambda pod: kept(pod) or reason_to_stay(pod, configuration), deadline
+    )
+    complete = suggestion.proven or not deadline.passed
+    return Advice(snapshot, suggestion, configuration, list_stages(suggestion.legs), complete)
+
+
+def report_advice(
+    snapshot: Snapshot, configuration: Configuration, output: str, budget: float
+) -> Advice:
+    """Print the advice for this snapshot, and return it."""
+    started = time.perf_counter()
+    with progress("planning migrations", budget):
+        advice = advise(snapshot, configuration, start_deadline(budget))
+    elapsed = 1000 * (time.perf_counter() - started)
+    if output == "json":
+        print_json(advice.as_json() | {"elapsedMs": round(elapsed, 3)})
+    else:
+        Console().print(advice_tables(advice, elapsed))
+    return advice
+
+
+def list_stages(legs: Iterable[Leg]) -> tuple[tuple[str, ...], ...]:
+    """Return the legs in topological generations: each stage needs only earlier ones."""
+    stage: dict[str, int] = {}
+    found: list[list[Leg]] = []
+    for leg in legs:
+        stage[leg.name] = 1 + max((stage[name] for name in leg.needs), default=-1)
+        if stage[leg.name] == len(found):
+            found.append([])
+        found[stage[leg.name]].append(leg)
+    for each in found:
+        each.sort(key=lambda leg: (leg.move.group, leg.name))
+    return tuple(tuple(map(_describe_leg, each)) for each in found)
+
+
+def _describe_leg(leg: Leg) -> str:
+    pod = str(leg.move.pod)
+    return pod if leg.move.stopover is None else f"{pod} to {leg.target}"
+
+
+def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
+    """Return migrations, edge shares, rejected migrations and the QoS score."""
+    said, moves = advice.as_json(), advice.suggestion.moves
+    parts: list[RenderableType] = []
+    if said["moves"]:
+        headings = ("pod", "from", "to", "kind", "mode", "group", "gain")
+        rows = (
+            (*(str(move[heading]) for heading in headings[:-1]), f"{move['gain']:.3f}")
+            for move in said["moves"]
+        )
+        least = ("group", "mode", "kind")
+        parts.append(table(headings, rows, title="migrations", numbers=("gain",), least=least))
+        parts += [Text(f"{m.pod} migrates {m.purpose}") for m in moves if m.evens]
+        steps = "; then ".join(", ".join(stage) for stage in advice.order)
+        parts.append(Text(f"order: {steps}"))
+        parts.append(Text(f"proposal {advice.suggestion.id}"))
+    else:
+        parts.append(Text("No migration is worth its cost."))
+    before, after = advice.suggestion.before, advice.suggestion.after
+    if before.shares:
+        parts.append(shares_table(before.shares, after.shares))
+    if said["rejected"]:
+        rejected = ((entry["pod"], entry["reason"]) for entry in said["rejected"])
+        parts.append(table(("pod", "why"), rejected, title="rejected"))
+    proven = f"{'proven' if advice.suggestion.proven else 'not proven'} optimal within the limits"
+    parts.append(
+        Text(
+            f"QoS {before.qos / NANO:.3f} -> {after.qos / NANO:.3f}, {proven}, "
+            f"found in {milliseconds:.1f} ms"
+        )
+    )
+    if not advice.complete:
+        parts.append(Text("Time limit reached: the best so far. A longer --budget may find more."))
+    parts += list_unproven(advice.suggestion.certificates)
+    if price := advice.configuration.migration.price:
+        parts.append(
+            Text(
+                f"A migration has to gain more than {price:g} s of a pod at the edge. Gains are"
+                f" assumed to last {ASSUMED:g} s."
+            )
+        )
+    return Group(*parts)

@@ -1,0 +1,194 @@
+"""Requests to the running scheduler to migrate pods, through its ConfigMaps."""
+
+import asyncio
+import uuid
+
+import attrs
+import click
+
+from kubedsm.app.pause_switch import KEY, paused_in
+from kubedsm.cli.console import remark
+from kubedsm.explain.migration_outcome import Outcome
+from kubedsm.kube.calls.move_requests import answers_to, create_config_map, put_request
+from kubedsm.kube.calls.verbs import get_config_map
+from kubedsm.kube.client.port import (
+    Cluster,
+    ClusterError,
+    Conflict,
+    NotFound,
+    OutcomeUnknown,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+)
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.wire.decoding import ConfigMap
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.kube.wire.move_request import (
+    LONGEST,
+    MoveRequest,
+    RequestAnswer,
+    RequestedMove,
+    UnreadableRequestError,
+    request_in,
+)
+from kubedsm.process.clock import Clock
+from kubedsm.rebalancing.migration_requests import LOST, OLDEST
+
+#: exit codes, next to 0 for success, 1 for an error and 2 for usage
+NOT_ALL, PAUSED, STALE = 3, 4, 5
+TIMEOUT = 10.0
+#: seconds: for a scheduler to take a request, for its migrations to end, and between two polls
+TAKEN_WITHIN, OVER_WITHIN, POLL = 30.0, 1800.0, 0.5
+TRIES = 5
+#: errors that a retry may mend
+_TRANSIENT = (OutcomeUnknown, ServerError, TooManyRequests, Unreachable)
+
+
+@attrs.frozen
+class Requests:
+    """Requests to the scheduler whose ConfigMap has this name."""
+
+    cluster: Cluster
+    name: ConfigMapName
+    clock: Clock
+
+    async def is_paused(self, wait: float = 0.0) -> bool:
+        """Return whether migrations stay paused for `wait` seconds, and report it."""
+        until = self.clock.monotonic() + wait
+        while paused_in(await self._find(self.name)):
+            if self.clock.monotonic() >= until:
+                after = f" still, after {wait:g} s" if wait else ""
+                remark(
+                    f"migrations are paused{after}: ConfigMap {self.name} has {KEY} set;"
+                    " nothing was migrated; --wait waits for the end of the pause"
+                )
+                return True
+            await self.clock.sleep(POLL)
+        return False
+
+    async def send(self, proposal: str, moves: tuple[RequestedMove, ...] = ()) -> int:
+        """Request these migrations, or a proposal of the scheduler's own; return the exit code.
+
+        The result of each migration is reported. Raises ClickException if no scheduler takes the
+        request, or it is too long.
+        """
+        request = MoveRequest(uuid.uuid4().hex[:8], self.clock.wall(), proposal, moves)
+        if len(str(request)) > LONGEST:
+            raise click.ClickException(f"{len(moves)} migrations are too many for one request")
+        # The right to configure the scheduler is needed to name migrations; not so to approve.
+        where = self.name if moves else self.name.approvals
+        holder = await self._put(request, where)
+        try:
+            answer = await self._await_answer(holder, request)
+        except asyncio.CancelledError:
+            remark(f"stopped waiting: migrations of request {request.id} that have begun continue")
+            raise
+        finally:
+            await self._withdraw(request, where)
+        if answer is None:
+            # A scheduler may have taken the request just before it was withdrawn.
+            answer = await self._await_answer(holder, request, taken_within=0.0)
+        if answer is None:
+            raise click.ClickException(
+                f"no scheduler took the request within {TAKEN_WITHIN:g} s: does one run, and"
+                f" follow ConfigMap {where}? If one does, its log says why it left it"
+            )
+        return _report_answer(answer)
+
+    async def _find(self, where: ConfigMapName) -> ConfigMap | None:
+        try:
+            return await get_config_map(self.cluster, where.namespace, where.name, timeout=TIMEOUT)
+        except NotFound:
+            return None
+
+    async def _put(self, request: MoveRequest, where: ConfigMapName) -> ConfigMap:
+        """Write the request, unless another client's request is there."""
+        for _ in range(TRIES):
+            found = await self._find(where)
+            try:
+                if found is None:
+                    found = await create_config_map(
+                        self.cluster, where.namespace, where.name, timeout=TIMEOUT
+                    )
+                await self._refuse_beside_another(found, request.id)
+                await put_request(self.cluster, found, str(request), timeout=TIMEOUT)
+            except Conflict:
+                continue
+            return found
+        raise click.ClickException(f"ConfigMap {where} is changed all the time by others")
+
+    async def _refuse_beside_another(self, found: ConfigMap, mine: str) -> None:
+        """Raise ClickException if the ConfigMap holds another request that is not over."""
+        try:
+            standing = request_in(found.requested_moves)
+        except UnreadableRequestError:
+            standing = MoveRequest(mine, 0.0, "")
+        # Read in any case: a missing right must show before anything is done.
+        answers = await answers_to(self.cluster, found, standing.id, timeout=TIMEOUT)
+        seconds = self.clock.wall() - standing.at
+        if abs(seconds) > OLDEST or any(answer.state != "taken" for answer in answers):
+            return
+        raise click.ClickException(
+            f"request {standing.id}, of {max(0.0, seconds):.0f} s ago, is in progress: try again"
+            f" when it is over (kubectl -n {self.name.namespace} get events)"
+        )
+
+    async def _await_answer(
+        self, holder: ConfigMap, request: MoveRequest, taken_within: float = TAKEN_WITHIN
+    ) -> RequestAnswer | None:
+        """Return None if no scheduler takes the request."""
+        began, taken = self.clock.monotonic(), False
+        while True:
+            waited = self.clock.monotonic() - began
+            try:
+                answers = await answers_to(self.cluster, holder, request.id, timeout=TIMEOUT)
+            except _TRANSIENT:
+                if waited > OVER_WITHIN or not (taken or waited < taken_within):
+                    raise
+                answers = []
+            for answer in answers:
+                if answer.state != "taken":
+                    return answer
+            if answers and not taken:
+                taken = True
+                remark(f"the running scheduler has taken request {request.id}")
+            if not taken and waited >= taken_within:
+                return None
+            if waited >= OVER_WITHIN:
+                why = f"it is not over after {OVER_WITHIN:g} s"
+                return RequestAnswer(request.id, "lost", why)
+            await self.clock.sleep(POLL)
+
+    async def _withdraw(self, request: MoveRequest, where: ConfigMapName) -> None:
+        """Remove the request; one that stays is ignored once it is too old."""
+        try:
+            for _ in range(TRIES):
+                found = await self._find(where)
+                if found is None or found.requested_moves != str(request):
+                    return
+                try:
+                    await put_request(self.cluster, found, None, timeout=TIMEOUT)
+                except Conflict:
+                    continue
+                return
+        except (ClusterError, WireError) as error:
+            remark(f"request {request.id} is still on ConfigMap {where}: {error}")
+
+
+def _report_answer(answer: RequestAnswer) -> int:
+    """Report each migration, and return the exit code."""
+    for move in answer.moves:
+        remark(str(move))
+    if answer.state == "ended":
+        done = all(move.outcome == Outcome.COMPLETED for move in answer.moves)
+        return 0 if done else NOT_ALL
+    if answer.state == "lost":
+        remark(f"the result of the migrations is not known: {answer.text or LOST}")
+        return NOT_ALL
+    codes = {"paused": PAUSED, "stale": STALE}
+    if answer.cause not in codes:
+        raise click.ClickException(f"the running scheduler refuses: {answer.text}")
+    if not answer.moves:
+        remark(f"the running scheduler refuses: {answer.text}")
+    return codes[answer.cause]

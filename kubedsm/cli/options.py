@@ -1,0 +1,406 @@
+"""Options that commands share, and the values that groups of options come to.
+
+`--help` and completion import this module, so what it imports at the top is little.
+"""
+
+import re
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import attrs
+import click
+
+from kubedsm.config.duration import DurationError, parse_duration
+from kubedsm.kube.client.paths import is_name
+from kubedsm.terminal.running import nearest
+
+if TYPE_CHECKING:
+    from kubedsm.app.leader_election import Elector
+    from kubedsm.config.settings import Configuration
+    from kubedsm.dashboard.server.access import Access
+    from kubedsm.kube.client.port import Cluster
+    from kubedsm.kube.watching.config_map import ConfigMapName
+    from kubedsm.process.clock import Clock
+
+LOOPBACK = "127.0.0.1"
+#: port on which `kubedsm run` answers `kubedsm explain`
+DIAGNOSTICS_PORT = 10270
+GREATEST_PORT = 65535
+_DIAGNOSTICS = f"http://{LOOPBACK}:{DIAGNOSTICS_PORT}"
+#: seconds: the longest wait for a leader that is gone
+_LONGEST_LEASE = 86_400.0
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class DurationType(click.ParamType[float]):
+    """Seconds, written as `15s`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse_duration(value)
+        except DurationError as error:
+            self.fail(str(error), param, ctx)
+
+
+class OneOf(click.Choice[str]):
+    """Choice whose error message suggests the nearest name."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            self.fail(error.message + nearest(value, self.choices), param, ctx)
+
+
+def address(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    """Parse HOST:PORT; an empty host means all addresses of this machine."""
+    if value is None:
+        return None
+    host, colon, port = value.rpartition(":")
+    valid = colon and port.isascii() and port.isdecimal() and len(port) <= len("65535")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not valid or int(port) > GREATEST_PORT or bracketed is not (":" in host):
+        raise click.BadParameter(f"{value!r} is not HOST:PORT, such as 127.0.0.1:10271")
+    return host.strip("[]"), int(port)
+
+
+def _parse_server(_: click.Context, __: click.Parameter, value: str) -> str:
+    try:
+        url = urlsplit(value)
+        host, _port = url.hostname, url.port
+    except ValueError:
+        host = None
+    if not re.match("https?://", value) or not host:
+        raise click.BadParameter(f"{value} is no address such as {_DIAGNOSTICS}")
+    return value
+
+
+def _parse_config_map(
+    context: click.Context, _: click.Parameter, value: str | None
+) -> "ConfigMapName | None":
+    if value is None or context.resilient_parsing:
+        return None
+    from kubedsm.kube.watching.config_map import ConfigMapName
+
+    try:
+        return ConfigMapName.read(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def dump_file(text: str, **settings: Any) -> Decorator:
+    """Add `--from`, a dump of a cluster as kubectl prints it."""
+    path = click.Path(allow_dash=True)
+    text = f"{text}; - for standard input."
+    return click.option("--from", "dump_path", type=path, help=text, **settings)
+
+
+output = click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+output_or_yaml = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    help="Output format.",
+)
+config_file = click.option(
+    "--config",
+    "config_path",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    show_default="none: every key has its own default",
+    help="Configuration file (docs/configuration.md), or a ConfigMap's; - for standard input.",
+)
+kubeconfig_file = click.option(
+    "--kubeconfig",
+    "kubeconfig_path",
+    type=click.Path(path_type=Path),
+    show_default="$KUBECONFIG, in a pod its service account, else ~/.kube/config",
+    help="Kubeconfig file.",
+)
+kubeconfig_context = click.option(
+    "--context", show_default="the current one", help="Context of the kubeconfig."
+)
+scheduler_address = click.option(
+    "--server",
+    default=_DIAGNOSTICS,
+    callback=_parse_server,
+    help="Address of the running scheduler: `kubedsm run --diagnostics-port`.",
+)
+
+
+def _config_map(text: str, **settings: Any) -> Decorator:
+    return click.option(
+        "--configmap",
+        "config_map",
+        metavar="NAMESPACE/NAME",
+        callback=_parse_config_map,
+        help=text,
+        **settings,
+    )
+
+
+def scheduler_config_map(use: str) -> Decorator:
+    """Add `--configmap` for the ConfigMap of a running scheduler."""
+    return _config_map(f"The scheduler's ConfigMap: {use}.", default="kubedsm/kubedsm")
+
+
+config_map_name = _config_map(
+    "ConfigMap whose key config.yaml is the configuration.", show_default="none"
+)
+
+
+def combine(*options: Decorator) -> Decorator:
+    """Add all of these options, in this order."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def collect(parameter: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
+    """Add these options, and pass the command one argument made of all of them by `make`."""
+    names = signature(make).parameters
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def run_collected(**given: Any) -> Any:
+            made = make(**{name: given.pop(name) for name in names})
+            return command(**given, **{parameter: made})
+
+        return combine(*options)(run_collected)
+
+    return add
+
+
+@attrs.frozen(slots=True)
+class Election:
+    """Settings of leader election. Raises UsageError for settings that kube-scheduler refuses."""
+
+    leader_elect: bool
+    lease_duration: float
+    renew_deadline: float
+    retry_period: float
+    resource_namespace: str
+    resource_name: str
+
+    def __attrs_post_init__(self) -> None:
+        flag = "--leader-elect"
+        if self.retry_period <= 0:
+            raise click.UsageError(f"{flag}-retry-period must be more than 0")
+        if self.renew_deadline <= self.retry_period:
+            raise click.UsageError(f"{flag}-renew-deadline must be more than {flag}-retry-period")
+        if not max(1.0, self.renew_deadline) < self.lease_duration <= _LONGEST_LEASE:
+            raise click.UsageError(
+                f"{flag}-lease-duration must be more than {flag}-renew-deadline and 1s,"
+                " and at most 24h"
+            )
+        for option in ("namespace", "name"):
+            value = getattr(self, f"resource_{option}")
+            if not is_name(value):
+                raise click.UsageError(f"{flag}-resource-{option}: {value!r} is not such a name")
+
+    def join(self, cluster: "Cluster", clock: "Clock") -> "tuple[Elector | None, Cluster]":
+        """Return a candidate, and the cluster behind the gate that it opens while it leads.
+
+        Without leader election there is no candidate, and the cluster is always open.
+        """
+        if not self.leader_elect:
+            return None, cluster
+        import socket
+
+        from kubedsm.app.leader_election import Elector, LeaseTimes, identity_of
+        from kubedsm.kube.calls.leases import LeaseName
+        from kubedsm.kube.client.write_gate import WriteGate
+
+        gate = WriteGate(cluster, clock)
+        lease = LeaseName(self.resource_namespace, self.resource_name)
+        times = LeaseTimes(self.lease_duration, self.renew_deadline, self.retry_period)
+        return Elector(cluster, gate, clock, lease, times, identity_of(socket.gethostname())), gate
+
+
+def _lease_option(name: str, default: str, text: str, kind: Any = str) -> Decorator:
+    parameter = name.replace("-", "_")
+    return click.option(f"--leader-elect-{name}", parameter, default=default, type=kind, help=text)
+
+
+#: as kube-scheduler names them
+leader_election = collect(
+    "election",
+    Election,
+    click.option(
+        "--leader-elect",
+        type=bool,
+        is_flag=False,
+        flag_value="true",
+        default="true",
+        help="Act only while holding a Lease, so that one of several processes acts at a time.",
+    ),
+    _lease_option(
+        "lease-duration",
+        "15s",
+        "Time after which a standby may take a Lease that is not renewed.",
+        DurationType(),
+    ),
+    _lease_option(
+        "renew-deadline",
+        "10s",
+        "Time without a renewal after which a leader no longer counts as one. It stops writing"
+        " after a fifth of the lease duration, if that is less.",
+        DurationType(),
+    ),
+    _lease_option(
+        "retry-period",
+        "2s",
+        "Longest time between two renewals; a standby reads the Lease twice as often.",
+        DurationType(),
+    ),
+    _lease_option("resource-namespace", "kubedsm", "Namespace of the Lease."),
+    _lease_option("resource-name", "kubedsm", "Name of the Lease."),
+)
+
+
+@attrs.frozen(slots=True)
+class PageOptions:
+    """Address of the page, and the hosts and token with which a browser may read it."""
+
+    access: "Access"
+    #: None for the command's usual address
+    address: tuple[str, int] | None = None
+
+
+def read_page_options(
+    page: bool,
+    page_address: tuple[str, int] | None,
+    page_token_file: Path | None,
+    page_hosts: tuple[str, ...],
+) -> PageOptions | None:
+    """Return None for no page. Raises UsageError."""
+    if page_address is None and page_token_file is not None:
+        raise click.UsageError("--page-token-file is about --page-address: loopback needs no token")
+    if page_hosts and page_address is None and not page:
+        raise click.UsageError("--page-host is about --page or --page-address")
+    if page_address is None and not page:
+        return None
+    from kubedsm.dashboard.server import access
+    from kubedsm.kube.client.proxies import is_loopback
+
+    for host in page_hosts:
+        if not access.is_name(host):
+            raise click.UsageError(f"--page-host: {host!r} is not a host's name, without a port")
+    if page_address is not None and page_token_file is None and not is_loopback(page_address[0]):
+        raise click.UsageError("--page-address beyond loopback needs --page-token-file")
+    try:
+        token = None if page_token_file is None else access.TokenFile(page_token_file)
+    except access.TokenFileError as error:
+        raise click.UsageError(f"--page-token-file: {error}") from None
+    return PageOptions(access.Access(page_hosts, token), page_address)
+
+
+def page(usual_address: str) -> Decorator:
+    """Add the options of the page; the command gets `page: PageOptions | None`."""
+    return collect(
+        "page",
+        read_page_options,
+        click.option(
+            "--page", is_flag=True, help="Serve a page of the cluster, to this machine only."
+        ),
+        click.option(
+            "--page-address",
+            metavar="HOST:PORT",
+            callback=address,
+            show_default=usual_address,
+            help="Serve the page there; beyond loopback only with --page-token-file.",
+        ),
+        click.option(
+            "--page-token-file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            show_default="none",
+            help="Bearer token that the page at --page-address requires; the file may change.",
+        ),
+        click.option(
+            "--page-host",
+            "page_hosts",
+            multiple=True,
+            metavar="NAME",
+            show_default="none",
+            help="Additional host name of the page, next to localhost; repeatable.",
+        ),
+    )
+
+
+#: 0, 1 and 2 are the exit codes of all commands
+EXIT_CODES = (
+    "Exit codes: 0, all migrations are done, or none was needed; 3, some were not done or were"
+    " rolled back; 4, migrations are paused; 5, the cluster has changed and the proposal is stale;"
+    " 1 and 2, as always, an error and wrong usage."
+)
+migration_requests = combine(
+    scheduler_config_map("approvals go to the one whose name ends in -approvals"),
+    click.option(
+        "--wait",
+        type=DurationType(),
+        default="0s",
+        help="Time to wait for the end of a pause of migrations.",
+    ),
+)
+
+
+@attrs.frozen
+class MigrationOptions:
+    """Options of commands that plan migrations for a dump or a cluster, and can execute them."""
+
+    dump_path: str | None
+    config_path: str | None
+    kubeconfig_path: Path | None
+    context: str | None
+    #: address at which a running scheduler may answer
+    server: str
+    carry_out: bool
+    config_map: "ConfigMapName"
+    #: seconds
+    wait: float
+    election: Election
+    output: str
+
+    def load_configuration(self) -> "Configuration":
+        """Check the options, and read the configuration. Raises UsageError, DocumentError."""
+        from kubedsm.cli.console import log_to
+        from kubedsm.cli.inputs import configuration_at
+
+        if self.dump_path is not None and self.carry_out:
+            raise click.UsageError("--apply needs a cluster, not a dump")
+        log_to(level="ERROR")
+        return configuration_at(self.config_path)
+
+
+def migration_options(from_help: str, apply_help: str) -> Decorator:
+    """Add the options of MigrationOptions, which the command gets as `options`."""
+    return collect(
+        "options",
+        MigrationOptions,
+        dump_file(
+            f"{from_help} what `kubectl get nodes,pods -A -o json` printed",
+            show_default="none: ask the cluster",
+        ),
+        config_file,
+        kubeconfig_file,
+        kubeconfig_context,
+        scheduler_address,
+        click.option("--apply", "carry_out", is_flag=True, help=apply_help),
+        migration_requests,
+        leader_election,
+        output,
+    )

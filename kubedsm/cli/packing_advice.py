@@ -1,0 +1,170 @@
+"""Packing advice for one snapshot: the packing, its JSON and its tables."""
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from kubedsm.cli.console import print_json
+from kubedsm.cli.inputs import start_batch_deadline, start_deadline
+from kubedsm.cli.migration_advice import list_stages
+from kubedsm.config.settings import Configuration
+from kubedsm.model.model import Pod
+from kubedsm.model.sites import Away
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.optimizer.packing.pack import Packed
+from kubedsm.optimizer.packing.parts import parts_of
+from kubedsm.optimizer.placing.decision import Binding
+from kubedsm.planner.pack_request import Packing, suggestion_of
+from kubedsm.planner.suggest_request import kept_by, migration_of, reason_to_stay
+from kubedsm.terminal.console import Console
+from kubedsm.terminal.fitted_table import table
+
+if TYPE_CHECKING:
+    from kubedsm.app.assembly import Runtime
+
+
+@attrs.frozen(slots=True)
+class PackAdvice:
+    """Packing of a snapshot, and the pods that remain pending."""
+
+    snapshot: Snapshot
+    packed: Packed
+    configuration: Configuration
+    #: pods of this scheduler that remain pending
+    waiting: tuple[Pod, ...]
+    #: pods that get a node without any migration
+    scheduled: tuple[Binding, ...] = ()
+
+    async def carry_out(self, runtime: "Runtime") -> None:
+        """Execute the packing, whatever it costs: the user has seen the cost."""
+        packed, policy = self.packed, self.configuration.policy
+        parts = list(parts_of(packed.legs, packed.awaited, packed.evicted))
+        found = suggestion_of(self.snapshot, policy, packed, parts)
+        if runtime.packer is not None:
+            packing = Packing(found, packed.evicted, packed.certificates)
+            await runtime.packer.making.carry_out(runtime.mirror.snapshot(), packing)
+
+    @property
+    def words(self) -> str:
+        """Return the result in a sentence, and whether it is proven."""
+        packed = self.packed
+        if packed.better:
+            return (
+                f"Pods placed: {len(packed.awaited)}, still pending: {len(self.waiting)},"
+                f" migrated: {len(packed.moves)}, evicted: {len(packed.evicted)}."
+            )
+        if not self.waiting and self.scheduled:
+            return f"No migration is needed: all pending pods fit ({len(self.scheduled)})."
+        if not self.waiting:
+            return "No pod is pending."
+        if packed.placed_proven:
+            return "No migration makes room for a pending pod: proven."
+        return "No migration was found that makes room for a pending pod; not proven."
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of `kubedsm pack -o json`."""
+        packed = self.packed
+        return {
+            "moves": [
+                {
+                    "pod": str(move.pod),
+                    "from": move.source,
+                    "to": move.target,
+                    "stopover": move.stopover,
+                    "kind": move.kind,
+                    "mode": migration_of(move.pod, self.configuration),
+                }
+                for move in packed.moves
+            ],
+            "order": [list(stage) for stage in list_stages(packed.legs)],
+            "evicted": [str(pod) for pod in packed.evicted],
+            "scheduled": [{"pod": str(pod), "node": node} for pod, node, _ in self.scheduled],
+            "awaited": [{"pod": str(move.pod), "node": move.target} for move in packed.awaited],
+            "waiting": [str(pod) for pod in self.waiting],
+            "placed": [
+                {"priority": priority, "before": before, "after": packed.after[priority]}
+                for priority, before in packed.before.items()
+            ],
+            "certificates": [
+                {**certificate.as_json(), "seconds": round(certificate.seconds, 3)}
+                for certificate in packed.certificates
+            ],
+            "proven": packed.proven,
+            "placedProven": packed.placed_proven,
+        }
+
+
+def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
+    """Pack the snapshot, within the optimiser's time limit.
+
+    Pods that the scheduler can place without a migration are placed first.
+    """
+    policy = configuration.policy
+    waiting = snapshot.schedulable(snapshot.pods.values())
+    scheduled = policy.decide(snapshot, waiting, start_batch_deadline(configuration)).bindings
+    snapshot = snapshot.with_placed({pod.uid: node for pod, node, _ in scheduled})
+    away = Away.seen(snapshot, configuration.site.label)
+    kept, seen = kept_by(away), away.left_alone(snapshot) if away else snapshot
+    settings = configuration.optimiser
+    packed = policy.pack(
+        seen,
+        lambda pod: kept(pod) or reason_to_stay(pod, configuration),
+        start_deadline(settings.budget),
+        tier_share=settings.tier_share,
+        allow_evictions=settings.allow_evictions,
+    )
+    coming = {binding.pod.uid for binding in scheduled} | {m.pod.uid for m in packed.awaited}
+    left = tuple(pod for pod in waiting if pod.uid not in coming)
+    return PackAdvice(seen, packed, configuration, left, scheduled)
+
+
+def report_packing(snapshot: Snapshot, configuration: Configuration, output: str) -> PackAdvice:
+    """Print the packing of this snapshot, and return it."""
+    started = time.perf_counter()
+    advice = advise(snapshot, configuration)
+    elapsed = 1000 * (time.perf_counter() - started)
+    if output == "json":
+        print_json(advice.as_json() | {"elapsedMs": round(elapsed, 3)})
+    else:
+        Console().print(_packing_tables(advice, elapsed))
+    return advice
+
+
+def _packing_tables(advice: PackAdvice, milliseconds: float) -> RenderableType:
+    said, parts = advice.as_json(), list[RenderableType]()
+    if said["moves"]:
+        headings = ("pod", "from", "to", "kind", "mode")
+        rows = ([str(move[heading]) for heading in headings] for move in said["moves"])
+        parts.append(table(headings, rows, title="migrations"))
+        parts.append(Text(f"order: {'; then '.join(', '.join(s) for s in said['order'])}"))
+    if said["evicted"]:
+        parts.append(Text(f"evicted first: {', '.join(said['evicted'])}"))
+    if said["awaited"]:
+        rows = ([come["pod"], come["node"]] for come in said["awaited"])
+        parts.append(table(("pod", "node"), rows, title="placed"))
+    if said["waiting"]:
+        parts.append(table(("pod",), ([pod] for pod in said["waiting"]), title="still pending"))
+    if said["scheduled"] and advice.waiting:
+        pods = ", ".join(each["pod"] for each in said["scheduled"])
+        parts.append(Text(f"placed without migrations: {pods}"))
+    if said["certificates"] and (advice.packed.better or advice.waiting):
+        parts.append(_certificates_table(said["certificates"]))
+    return Group(*parts, Text(f"{advice.words} Found in {milliseconds:.1f} ms."))
+
+
+def _certificates_table(certificates: Iterable[dict[str, Any]]) -> RenderableType:
+    headings = ("goal", "reached", "at most", "proven")
+    rows = (
+        (
+            f"{each['goal']} of {each['of']}" if each["of"] else each["goal"],
+            f"{each['value']:g}",
+            "unknown" if each["bound"] is None else f"{each['bound']:g}",
+            "yes" if each["proven"] else "no",
+        )
+        for each in certificates
+    )
+    return table(headings, rows, title="certificates", numbers=headings[1:3])

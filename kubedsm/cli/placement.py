@@ -1,0 +1,163 @@
+"""Placement of a dump's waiting pods: the decision, its JSON and its tables."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from kubedsm.cli.inputs import snapshot_of
+from kubedsm.cli.tables import list_unproven, shares_table
+from kubedsm.config.settings import Configuration
+from kubedsm.kube.wire.dump import Dump, Malformed
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.model import NodeName, Pod, Resources
+from kubedsm.model.quantities import shown
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.objective import NANO
+from kubedsm.optimizer.placing.decision import Decision
+from kubedsm.planner.plurals import named
+from kubedsm.plugins.fit import NODE_RESOURCES_FIT, why_unschedulable
+from kubedsm.plugins.rejection import Rejection
+from kubedsm.terminal.fitted_table import table
+
+_MEBI = 1 << 20
+#: columns
+_INDENT = 2
+
+
+@attrs.frozen(slots=True)
+class OfflinePlacement:
+    """Decision on the pods of a dump that wait for this scheduler."""
+
+    snapshot: Snapshot
+    decision: Decision
+    #: pods that wait for this scheduler and could not be read
+    unreadable: tuple[Malformed, ...]
+    #: number of pods that wait for other schedulers
+    foreign: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of `kubedsm place -o json`."""
+        decision = self.decision
+        unplaced = [
+            {
+                "pod": str(self.snapshot.pods[uid]),
+                "reasons": {node: list(why.reasons) for node, why in rejections.items()},
+            }
+            for uid, rejections in decision.unplaced.items()
+        ]
+        nodes = sorted(self.snapshot.nodes)
+        unplaced += [
+            {"pod": pod.name, "reasons": {node: [pod.reason] for node in nodes}}
+            for pod in self.unreadable
+        ]
+        return {
+            "bindings": [
+                {"pod": str(pod), "node": node, "tier": tier.value}
+                for pod, node, tier in decision.bindings
+            ],
+            "unplaced": unplaced,
+            "score": {
+                "before": decision.score_before / NANO,
+                "after": decision.score_after / NANO,
+                "fragmentation": decision.fragmentation,
+            },
+            "proven": decision.proven,
+            "provenOf": decision.proof.as_json(),
+            "certificates": [each.as_json() for each in decision.certificates],
+            "cloudNodes": decision.looked_at and decision.looked_at.as_json(),
+        }
+
+
+def place_pods(
+    dump: Dump, configuration: Configuration, deadline: Deadline = NO_DEADLINE
+) -> OfflinePlacement:
+    """Decide, as one batch, on the pods of a dump that wait for this scheduler."""
+    ours = configuration.scheduler_name
+    snapshot = snapshot_of(dump, configuration)
+    batch = snapshot.schedulable(snapshot.pods.values())
+    decision = configuration.policy.decide(snapshot, batch, deadline)
+    unreadable = tuple(
+        each
+        for each in dump.malformed
+        if each.kind == "Pod" and each.scheduler_name == ours and not each.bound
+    )
+    waiting = [pod for pod in snapshot.pods.values() if pod.waits_for_node]
+    foreign = sum(pod.scheduler_name != ours for pod in waiting)
+    return OfflinePlacement(snapshot, decision, unreadable, foreign)
+
+
+def placement_tables(placement: OfflinePlacement, milliseconds: float) -> RenderableType:
+    """Return bindings, pods without a node, edge shares and the QoS score."""
+    decision = placement.decision
+    bindings = [(str(pod), node, tier.value) for pod, node, tier in decision.bindings]
+    unplaced = list(explain_unplaced(placement))
+    shares = shares_table(decision.shares_before, decision.shares_after)
+    cloud_nodes = f"{decision.looked_at}, " if decision.looked_at else ""
+    return Group(
+        table(("pod", "node", "tier"), bindings, title="bindings")
+        if bindings
+        else Text("Nothing to bind."),
+        *([Text("unplaced", style="italic"), *unplaced] if unplaced else ()),
+        *([shares] if shares.rows else ()),
+        Text(
+            f"QoS {decision.score_before / NANO:.3f} -> {decision.score_after / NANO:.3f}, "
+            f"{decision.proof.words}, {cloud_nodes}"
+            f"decided in {milliseconds:.1f} ms"
+        ),
+        *list_unproven(decision.certificates),
+    )
+
+
+def explain_unplaced(placement: OfflinePlacement) -> Iterator[RenderableType]:
+    """Return a paragraph per group of unplaced pods: kube-scheduler's message, then the nodes."""
+    decision, snapshot = placement.decision, placement.snapshot
+    free = snapshot.with_placed({pod.uid: node for pod, node, _ in decision.bindings}).free
+    pods = defaultdict[tuple[str, ...], list[str]](list)
+    for uid, rejections in decision.unplaced.items():
+        pod = snapshot.pods[uid]
+        message = why_unschedulable(pod.requests, rejections, snapshot.index)
+        pods[message, *_explain_nodes(pod, rejections, free)].append(str(pod))
+    for (message, *nodes), names in pods.items():
+        yield Text(f"{named(names)}: {message}")
+        yield from (Padding(Text(line), (0, 0, 0, _INDENT)) for line in nodes)
+    yield from (Text(each.reason) for each in placement.unreadable)
+
+
+def _explain_nodes(
+    pod: Pod, rejections: Mapping[NodeName, Rejection], free: Mapping[NodeName, Resources]
+) -> Iterator[str]:
+    """Return a line per group of nodes with the same rejection, the largest group first."""
+    groups = defaultdict[tuple[str, tuple[str, ...]], list[NodeName]](list)
+    for name, rejection in rejections.items():
+        groups[rejection.rule, rejection.reasons].append(name)
+    for (rule, reasons), names in sorted(groups.items(), key=lambda of: (-len(of[1]), of[0])):
+        listed = reasons
+        if rule == NODE_RESOURCES_FIT.name:
+            listed = tuple(_explain_shortages(pod, [free[name] for name in names]))
+        yield f"{', '.join(listed)}: {named(sorted(names))}"
+
+
+def _explain_shortages(pod: Pod, free: Sequence[Resources]) -> Iterator[str]:
+    """Return a clause per resource of which all of these nodes have too little free."""
+    for name, needed in pod.requests.items():
+        left = [max(0, each.amount(name)) for each in free]
+        if needed and max(left) < needed:
+            least, most = (_free_amount(name, amount) for amount in (min(left), max(left)))
+            between = least if least == most else f"{least} to {most}"
+            yield f"too little {name} (free {between} of {_amount(name, needed)} needed)"
+
+
+def _free_amount(name: str, amount: int) -> str:
+    """Return the amount; bytes are rounded down to whole Mi."""
+    if name in ("memory", "ephemeral-storage"):
+        return f"{amount // _MEBI}Mi"
+    return _amount(name, amount)
+
+
+def _amount(name: str, amount: int) -> str:
+    return shown(name, amount).removesuffix(f" {name}").removesuffix(" of")

@@ -1,0 +1,209 @@
+"""Process of `kubedsm run`: the scheduler, its metrics, its diagnostics and its page."""
+
+import asyncio
+import gc
+import random
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import structlog
+from aiohttp import web
+
+from kubedsm import __version__
+from kubedsm.app import leadership
+from kubedsm.app.assembly import Runtime
+from kubedsm.app.configuration_source import said_in
+from kubedsm.app.leader_election import NotLeadingError
+from kubedsm.app.prometheus import InAThread
+from kubedsm.cli.console import Stop
+from kubedsm.cli.inputs import configuration_at
+from kubedsm.cli.options import PageOptions
+from kubedsm.cli.run import RunOptions
+from kubedsm.config.documents import STDIN
+from kubedsm.config.settings import Configuration, load
+from kubedsm.dashboard.server.app import app_of, page_of
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.explain.listener import Listeners
+from kubedsm.explain.server import Diagnostics
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.calls.verbs import cluster_uid
+from kubedsm.kube.client.dry_run import DryRun
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound
+from kubedsm.kube.joining import TIMEOUT, join
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.observability.instruments import Instruments
+from kubedsm.observability.loop_lag import watch_the_loop
+from kubedsm.observability.measured_cluster import MeasuredCluster
+from kubedsm.observability.reading import Leadership
+from kubedsm.observability.server import Monitoring, probes_answered
+from kubedsm.process.clock import Clock, SystemClock
+from kubedsm.solvers.available import lacking
+
+
+async def serve(options: RunOptions, stop: Stop) -> None:
+    """Connect, schedule, and end in good order once `stop` is asked for."""
+    configuration = configuration_at(options.config_path)
+    source: Path | ConfigMapName | None = options.config_map
+    if options.config_path not in {None, STDIN}:  # a configuration on stdin does not change
+        source = Path(options.config_path)
+    if options.dry_run:
+        structlog.contextvars.bind_contextvars(dry_run=True)
+    log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
+    async with await KubernetesCluster.connect(options.kubeconfig_path, options.context) as server:
+        async with probes_answered(options.metrics_address):
+            explained = ExplainedCluster(server, server.server)
+            version = await join(explained, clock, rng, log.warning, in_pod=server.in_pod)
+            if options.config_map is not None:
+                configuration = await _read_config_map(server, options.config_map, configuration)
+        instruments = Instruments(clock, configuration.scheduler_name, server.host)
+        cluster: Cluster = MeasuredCluster(server, clock, instruments.answered)
+        if options.dry_run:
+            cluster = DryRun(cluster)
+        elector, cluster = options.election.join(cluster, clock)
+        scene = Scene(clock)
+        runtime = Runtime(
+            cluster,
+            configuration,
+            clock,
+            rng,
+            instance=socket.gethostname(),
+            namespace=options.namespace,
+            source=source,
+            # Without a page no client reads the scene.
+            listener=Listeners(instruments, scene) if options.page else instruments,
+            apart=True,
+            prometheus=InAThread(options.prometheus_credentials),
+            dry_run=options.dry_run,
+        )
+
+        def find_leader() -> Leadership:
+            if elector is None:
+                return Leadership()
+            return Leadership(elector.leading, elector.holder, options.election.resource_namespace)
+
+        address = options.metrics_address
+        async with (
+            Monitoring(runtime, instruments, clock, address, find_leader) as monitoring,
+            _serve_page(options.page, runtime, scene, clock, find_leader) as (page_url, page_app),
+            Diagnostics(
+                runtime.explanations,
+                options.diagnostics_port,
+                dry_run=options.dry_run,
+                leader=lambda: None if find_leader().leading else find_leader().leader,
+                beside=page_app,
+            ) as diagnostics,
+            asyncio.TaskGroup() as tasks,
+        ):
+            background = (
+                tasks.create_task(
+                    watch_the_loop(
+                        clock,
+                        instruments.loop_lag.observe,
+                        *([scene.loop_late] if options.page else []),
+                    )
+                ),
+                tasks.create_task(server.keep_warm(clock)),
+                tasks.create_task(_freeze_listed_objects(runtime.synced)),
+                tasks.create_task(_identify_cluster(explained, clock, diagnostics)),
+            )
+            log.info(
+                "connected",
+                version=version,
+                kubedsm=__version__,
+                diagnostics=diagnostics.url or "none",
+                metrics=monitoring.url or f"none: {monitoring.unavailable}",
+                **({"page": page_url or diagnostics.url} if options.page else {}),
+            )
+            if options.dry_run:
+                log.warning("dry run: decisions are logged, nothing is written")
+            if missing := lacking(configuration.solver.kind):
+                log.warning(missing)
+            stop.heeded = True
+            with _log_end(runtime, clock, stop):
+                await leadership.serve(runtime, elector, stop.asked, options.grace_period)
+            for task in background:
+                task.cancel()
+
+
+@asynccontextmanager
+async def _serve_page(
+    page: PageOptions | None,
+    runtime: Runtime,
+    scene: Scene,
+    clock: Clock,
+    find_leader: Callable[[], Leadership],
+) -> AsyncIterator[tuple[str, web.Application | None]]:
+    """Serve the page at its own address, and yield its URL; or yield its application.
+
+    Raises AddressUnavailableError.
+    """
+    if page is None:
+        yield "", None
+    elif page.address is None:
+        async with app_of(runtime, scene, clock, page.access, find_leader) as app:
+            yield "", app
+    else:
+        served = page_of(runtime, scene, clock, page.address, page.access, find_leader)
+        async with served as url:
+            yield url, None
+
+
+@contextmanager
+def _log_end(runtime: Runtime, clock: Clock, stop: Stop) -> Iterator[None]:
+    """Log the end of the block: its cause, the uptime, and the work that was done."""
+    began, why = clock.monotonic(), "an error"
+    try:
+        yield
+        why = "stop requested"
+    except asyncio.CancelledError:
+        why = "immediate stop requested"
+        raise
+    except BaseExceptionGroup as errors:
+        if errors.subgroup(NotLeadingError) is not None:
+            why = "another process leads"
+        raise
+    finally:
+        by = {"signal": signal.Signals(stop.by).name} if stop.by else {}
+        uptime = round(clock.monotonic() - began, 1)
+        done = runtime.work_done.summary()
+        structlog.get_logger().info("stopped", why=why, **by, uptime_seconds=uptime, **done)
+
+
+async def _read_config_map(
+    cluster: Cluster, name: ConfigMapName, default: Configuration
+) -> Configuration:
+    """Return the configuration in the ConfigMap, or the default without the right to read it."""
+    try:
+        text, source = await said_in(cluster, name)
+    except Forbidden as error:
+        # No migration begins meanwhile: an unreadable pause switch counts as set.
+        structlog.get_logger().warning("no configuration, the defaults hold", error=str(error))
+        return default
+    return load(text, source)
+
+
+async def _freeze_listed_objects(synced: asyncio.Event) -> None:
+    """Exempt listed objects from garbage collection.
+
+    A full collection would traverse them now and then, for 90 ms with 50,000 pods, and free none.
+    """
+    await synced.wait()
+    gc.collect()
+    gc.freeze()
+
+
+async def _identify_cluster(cluster: Cluster, clock: Clock, diagnostics: Diagnostics) -> None:
+    """Read the cluster's UID, for commands that ask this process about a cluster."""
+    while not diagnostics.cluster_uid:
+        try:
+            diagnostics.cluster_uid = await cluster_uid(cluster, timeout=TIMEOUT)
+        except (Forbidden, NotFound) as error:
+            structlog.get_logger().warning("cluster not identified", error=str(error))
+            return
+        except (ClusterError, WireError):
+            await clock.sleep(TIMEOUT)

@@ -1,0 +1,283 @@
+"""`kubedsm emulate` and `kubedsm run` as processes of their own, observed from outside."""
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import attrs
+import orjson
+
+from kubedsm.process.clock import Clock
+
+#: Bytes of the longest log line; a traceback makes it long.
+LONGEST_LINE = 2**24
+#: Seconds from SIGTERM to SIGKILL.
+_GRACE = 30.0
+#: Seconds until a scheduler that ended is restarted, and between samples of its memory.
+PAUSE = 1.0
+#: Error of a scheduler that ends because it lost the Lease.
+_GAVE_WAY = b"kubedsm: error: not leading any more:"
+
+
+@asynccontextmanager
+async def emulated_cluster(nodes: Sequence[dict[str, Any]], *options: str) -> AsyncIterator[Path]:
+    """Run `kubedsm emulate` and yield the path of its kubeconfig.
+
+    nodes: Node objects, or nodes in the short form.
+    """
+    with tempfile.TemporaryDirectory(prefix="kubedsm-") as folder:
+        cluster = Path(folder) / "cluster.json"
+        as_objects = all("kind" in node for node in nodes)
+        document = {"kind": "List", "items": nodes} if as_objects else {"nodes": nodes}
+        cluster.write_bytes(orjson.dumps(document))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "kubedsm", "emulate", "--cluster", str(cluster), "--port", "0", "-o", "json"),
+            *options,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        if process.stdout is None:
+            raise RuntimeError("the server's output is not piped")
+        try:
+            line = await process.stdout.readline()
+            yield Path(orjson.loads(line)["kubeconfig"])
+        finally:
+            await end_process(process)
+
+
+@attrs.define
+class LogCount:
+    """Events in a scheduler's log."""
+
+    errors: Counter[str] = attrs.field(factory=Counter)
+    warnings: Counter[str] = attrs.field(factory=Counter)
+    #: ends of migrations: monotonic time, outcome
+    moves: list[tuple[float, str]] = attrs.field(factory=list)
+    tracebacks: int = 0
+    #: processes that ended because another one leads
+    gave_way: int = 0
+    #: whether the running process is the leader
+    leading: bool = False
+    #: base URL of /metrics, and URL of the page
+    metrics: str = ""
+    page: str = ""
+    #: set once the mirror is synced
+    synced: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    def read_line(self, line: bytes, now: float) -> None:
+        """Count one line: JSON, or text that Python prints when a process ends."""
+        try:
+            entry = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            entry = None
+        if not isinstance(entry, dict):
+            self.tracebacks += b"Traceback (most recent call last)" in line
+            if line.startswith(_GAVE_WAY):
+                self.gave_way += 1
+            elif line.startswith(b"kubedsm: error:"):
+                self.errors[line.decode(errors="replace").strip()] += 1
+            return
+        self._count_entry(entry, now)
+
+    def _count_entry(self, entry: dict[str, Any], now: float) -> None:
+        event, level = str(entry.get("event")), entry.get("level")
+        self.tracebacks += "exception" in entry
+        if level in ("error", "critical"):
+            self.errors[event] += 1
+        elif level == "warning":
+            self.warnings[event] += 1
+        elif event == "connected":
+            self.metrics, self.page = str(entry.get("metrics")), str(entry.get("page", ""))
+        elif event == "synced":
+            self.synced.set()
+        elif event == "leading":
+            self.leading = True
+        elif event == "move ended":
+            self.moves.append((now, str(entry.get("outcome"))))
+
+    def restart(self) -> None:
+        """Forget the state of a process that ended."""
+        self.leading, self.metrics, self.page = False, "", ""
+
+    @classmethod
+    def sum(cls, logs: Iterable["LogCount"]) -> "LogCount":
+        total = cls()
+        for log in logs:
+            total.errors += log.errors
+            total.warnings += log.warnings
+            total.moves += log.moves
+            total.tracebacks += log.tracebacks
+            total.gave_way += log.gave_way
+        return total
+
+
+@attrs.frozen(slots=True)
+class MemorySample:
+    """Monotonic time, seconds since the process began, and its resident bytes."""
+
+    at: float
+    age: float
+    resident: int
+
+
+class Scheduler:
+    """`kubedsm run` on a cluster, restarted when it ends, as a kubelet would restart it."""
+
+    def __init__(self, kubeconfig: Path, clock: Clock, *options: str) -> None:
+        self._command = (
+            *("-m", "kubedsm", "run", "--kubeconfig", str(kubeconfig)),
+            *("--diagnostics-port", "0", "--metrics-address", "127.0.0.1:0", "-o", "json"),
+            *options,
+        )
+        self._clock = clock
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = False
+        self._killed = False
+        self._children: set[int] = set()
+        self.log = LogCount()
+        #: ends other than by `kill`, `stop` or the loss of the Lease
+        self.ends = 0
+        #: of the process and its children together
+        self.memory: list[MemorySample] = []
+
+    @property
+    def pid(self) -> int:
+        """Process that runs, or ran last; 0 before the first."""
+        return self._process.pid if self._process is not None else 0
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[asyncio.TaskGroup]:
+        """Run until the block ends; yield a task group. Raises ChildProcessError if it ended."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.run())
+            yield tasks
+            if self.ends:
+                raise ChildProcessError("kubedsm run ended by itself")
+            await self.stop()
+
+    async def run(self) -> None:
+        """Keep one process running until `stop`, or until cancelled."""
+        while not self._stopping:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *self._command,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=LONGEST_LINE,
+            )
+            self._process, self._killed, gave_way = process, False, self.log.gave_way
+            self.log.restart()
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for stream in (process.stdout, process.stderr):
+                        if stream is not None:
+                            tasks.create_task(self._read_log(stream))
+                    sampling = tasks.create_task(self._sample_memory(process.pid))
+                    await process.wait()
+                    sampling.cancel()
+            finally:
+                await end_process(process)
+            if not self._stopping:
+                self.ends += not self._killed and self.log.gave_way == gave_way
+                await self._clock.sleep(PAUSE)
+
+    async def stop(self) -> float:
+        """Send SIGTERM, and return the seconds until the process has ended."""
+        self._stopping = True
+        started = self._clock.monotonic()
+        if self._process is not None:
+            await end_process(self._process)
+        return self._clock.monotonic() - started
+
+    def kill(self) -> None:
+        self._killed = True
+        self.send(signal.SIGKILL)
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal the process if it runs, but none of its children."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
+
+    def orphans(self) -> list[int]:
+        """Return children that outlived their scheduler."""
+        return [pid for pid in self._children if _is_alive(pid)]
+
+    async def read_metrics(self) -> str:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{self.log.metrics}/metrics", raise_for_status=True) as response,
+        ):
+            return await response.text()
+
+    def cpu_seconds(self) -> tuple[float, float]:
+        """Return the CPU seconds of the process, and of its children. Raises OSError."""
+        main, *children = family(self.pid)
+        return cpu_seconds(main), sum(map(cpu_seconds, children))
+
+    def resident(self) -> tuple[int, int]:
+        """Return the resident bytes of the process, and of its children. Raises OSError."""
+        main, *children = family(self.pid)
+        return resident(main), sum(map(resident, children))
+
+    async def _read_log(self, stream: asyncio.StreamReader) -> None:
+        async for line in stream:
+            self.log.read_line(line, self._clock.monotonic())
+
+    async def _sample_memory(self, pid: int) -> None:
+        began = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(PAUSE)
+            with suppress(OSError):  # the process has just ended
+                processes = family(pid)
+                self._children.update(processes[1:])
+                now = self._clock.monotonic()
+                used = sum(map(resident, processes))
+                self.memory.append(MemorySample(now, now - began, used))
+
+
+def resident(pid: int) -> int:
+    """Return the resident bytes of one process. Raises OSError."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    fields = (line.partition(":") for line in status.splitlines())
+    return next((int(value.split()[0]) * 1024 for name, _, value in fields if name == "VmRSS"), 0)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds of one process, all threads. Raises OSError."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    user, system = int(fields[11]), int(fields[12])
+    return (user + system) / os.sysconf("SC_CLK_TCK")
+
+
+def family(pid: int) -> tuple[int, ...]:
+    """Return the process and its children. Raises OSError."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return pid, *map(int, children)
+
+
+def _is_alive(pid: int) -> bool:
+    """Return False for a zombie, too."""
+    try:
+        return resident(pid) > 0
+    except OSError:
+        return False
+
+
+async def end_process(process: asyncio.subprocess.Process) -> None:
+    """Send SIGTERM, and SIGKILL after the grace period."""
+    if process.returncode is None:
+        process.terminate()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE):
+                await process.wait()
+    if process.returncode is None:
+        process.kill()
+    await process.wait()

@@ -1,0 +1,90 @@
+"""Result of a benchmark, and CPU timing."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import attrs
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from kubedsm.terminal.fitted_table import table
+from kubedsm_lab.replay.sections import Made
+
+T = TypeVar("T")
+
+#: Significant digits of a figure, and of a ratio, which is less exact.
+_DIGITS, _RATIO_DIGITS = 3, 2
+#: Durations from this one on are shown in minutes.
+_MINUTES_FROM = 120
+MACHINE_NOTE = "Nothing runs next to it: absolute figures of this machine, not ratios."
+
+
+class DisagreementError(Exception):
+    """Two forms of one algorithm disagree about the same instance: one of them is wrong."""
+
+
+@attrs.frozen
+class Report:
+    """Tables and notes for people; figures, as JSON, for programs."""
+
+    figures: Any
+    tables: Sequence[RenderableType]
+    notes: Sequence[str] = ()
+
+    @classmethod
+    def of_sections(cls, figures: Any, method: str, sections: Iterable[Made]) -> "Report":
+        """Return the sections that have lines, each with its explanation, after the method."""
+        parts: list[RenderableType] = [Text(f"{method}.")]
+        for section in sections:
+            headings, lines = section.table
+            if lines:
+                columns = zip(headings, zip(*lines, strict=True), strict=True)
+                numbers = [heading for heading, cells in columns if _are_numbers(cells)]
+                shown = table(headings, lines, numbers=numbers)
+                parts += [Text(f"\n{section.title}", "bold"), Text(section.about), shown]
+        return cls(figures, parts)
+
+    @property
+    def rendered(self) -> RenderableType:
+        return Group(*self.tables, *map(Text, self.notes))
+
+
+def _are_numbers(cells: Iterable[str]) -> bool:
+    return all(cell[:1] in "+-.0123456789" for cell in cells)
+
+
+def measure_cpu(work: Callable[[], T]) -> tuple[T, float]:
+    """Return the result of `work` and its CPU seconds in this process.
+
+    Wall-clock time would include other processes of the machine.
+    """
+    started = time.process_time()
+    result = work()
+    return result, time.process_time() - started
+
+
+def measure_fastest(work: Callable[[], T], repeats: int) -> tuple[T, float]:
+    """Return the result of the first run, and the CPU seconds of the fastest."""
+    runs = [measure_cpu(work) for _ in range(repeats)]
+    return runs[0][0], min(seconds for _, seconds in runs)
+
+
+def format_number(value: float, digits: int = _DIGITS) -> str:
+    """Round to that many significant digits, without dropping digits before the point."""
+    decimals = digits - 1 - math.floor(math.log10(abs(value))) if value else 0
+    return f"{round(value, decimals):,.{max(0, decimals)}f}"
+
+
+def format_ratio(value: float) -> str:
+    return format_number(value, _RATIO_DIGITS)
+
+
+def format_duration(seconds: float) -> str:
+    if seconds >= _MINUTES_FROM:
+        return f"{format_number(seconds / 60)} min"
+    for unit, factor in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= factor:
+            return f"{format_number(seconds / factor)} {unit}"
+    return f"{format_number(seconds * 1e6)} µs"

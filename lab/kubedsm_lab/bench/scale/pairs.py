@@ -1,0 +1,222 @@
+"""`kubedsm bench scale`: reading, deciding and suggesting at one size, each next to another form.
+
+Reading is compared with kubernetes_asyncio's typed models of the same bytes. Decisions and
+suggestions are compared with the same computation on a snapshot without cached aggregates.
+"""
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from statistics import median
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import attrs
+import orjson
+from kubernetes_asyncio.client import ApiClient
+from kubernetes_asyncio.watch import Watch
+from rich.console import RenderableType
+
+from kubedsm.config.sections import SolverSettings
+from kubedsm.config.settings import Configuration
+from kubedsm.kube.watching.reflector import PAGE_SIZE
+from kubedsm.kube.wire import decoding
+from kubedsm.model.events import PodApplied, PodDeleted
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Pod
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.terminal.fitted_table import table
+from kubedsm_lab.bench.report import DisagreementError, Report, format_duration, measure_cpu
+from kubedsm_lab.bench.scale import running
+from kubedsm_lab.bench.scale.world import Batch, Size, build_mirror, without_aggregates
+from kubedsm_lab.bench.watched_pods import watch_line
+
+T = TypeVar("T")
+
+LINES = 200
+BATCHES = (Batch(1, 1), Batch(200, 8), Batch(500, 1), Batch(500, 8))
+#: A solver with a time limit may find more the second time, so there is none.
+_CONFIGURATION = Configuration(solver=SolverSettings(kind="off"))
+
+
+@attrs.frozen(slots=True)
+class Pair:
+    """CPU milliseconds of two forms, medians over the rounds; the ratio is the median of ratios."""
+
+    what: str
+    rounds: int
+    ours: float
+    beside: float
+    ratio: float
+    #: (processed, total) if the other form processed only a part, and its cost is extrapolated
+    sampled: tuple[int, int] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "what": self.what,
+            "rounds": self.rounds,
+            "ms": round(self.ours, 3),
+            "besideMs": round(self.beside, 3),
+            "ratio": round(self.ratio, 2),
+            **({"besideSampled": list(self.sampled)} if self.sampled else {}),
+        }
+
+
+def run(size: Size, *, rounds: int, suggestions: int, seconds: float) -> Report:
+    """Measure one size; without `seconds` no scheduler process is run.
+
+    Not to be called from a running event loop. Raises DisagreementError if two forms differ, and
+    the errors of `running.run`.
+    """
+    pairs = (
+        asyncio.run(compare_watch_lines(rounds)),
+        asyncio.run(_compare_list(size.pods)),
+        *_compare_decisions(size, rounds, suggestions),
+    )
+    headings = ("ms of CPU, medians", "KubeDSM", "other form", "ratio")
+    rows = (
+        (pair.what, f"{pair.ours:,.2f}", f"{pair.beside:,.2f}", f"{pair.ratio:.2f}")
+        for pair in pairs
+    )
+    figures = {
+        "nodes": size.nodes,
+        "pods": size.pods,
+        "paired": [pair.as_json() for pair in pairs],
+        "running": None,
+    }
+    tables: list[RenderableType] = [table(headings, rows, title=str(size), numbers=headings[1:])]
+    notes = [
+        (
+            "Other form: kubernetes_asyncio's typed models for reading; a snapshot without cached"
+            " aggregates for decisions and suggestions. Suggestions have no time limit here;"
+            " `kubedsm run` ends them after `suggester.budget`."
+        ),
+        *(
+            f"{pair.what}, other form: {format_duration(pair.beside / 1e3)}, extrapolated from"
+            f" {pair.sampled[0]:,} of {pair.sampled[1]:,} pods."
+            for pair in pairs
+            if pair.sampled
+        ),
+    ]
+    if seconds:
+        process = asyncio.run(running.run(size, seconds))
+        figures["running"] = process.figures
+        tables += process.tables
+        notes += process.notes
+    return Report(figures, tables, notes)
+
+
+def compare(
+    what: str,
+    rounds: int,
+    ours: Callable[[], T],
+    beside: Callable[[], T],
+    between: Callable[[], object] = lambda: None,
+) -> Pair:
+    """Time both forms in turns, with `between` before each.
+
+    Raises DisagreementError if their results differ.
+    """
+    costs = []
+    for _ in range(rounds):
+        between()
+        result, our_seconds = measure_cpu(ours)
+        between()
+        other_result, other_seconds = measure_cpu(beside)
+        if result != other_result:
+            raise DisagreementError(f"{what}: the results of both forms differ")
+        costs.append((1000 * our_seconds, 1000 * other_seconds))
+    return Pair(
+        what,
+        rounds,
+        median(mine for mine, _ in costs),
+        median(theirs for _, theirs in costs),
+        median(theirs / mine for mine, theirs in costs),
+    )
+
+
+async def compare_watch_lines(rounds: int, number: int = LINES) -> Pair:
+    """Parse watch lines of pods, as our decoder and as kubernetes_asyncio's `Watch` do."""
+    rng = random.Random(0)
+    lines = [watch_line(rng) for _ in range(number)]
+    async with Watch("V1Pod") as watch:
+
+        def decode() -> None:
+            for line in lines:
+                decoding.pod_line(line)
+
+        def build_models() -> None:
+            for line in lines:
+                watch.unmarshal_event(line.decode("utf8"), "V1Pod")
+
+        for line in lines:
+            read = decoding.pod_line(line)
+            model = watch.unmarshal_event(line.decode("utf8"), "V1Pod")["object"]
+            if not isinstance(read, decoding.Applied) or read.object.uid != model.metadata.uid:
+                raise DisagreementError(f"both forms read different pods from {line!r}")
+        return compare(f"parse {number:,} watch lines", rounds, decode, build_models)
+
+
+async def _compare_list(pods: int) -> Pair:
+    """List pods into an empty mirror; typed models are built of one page, and extrapolated."""
+    rng, mirror, ours = random.Random(0), ClusterMirror(), 0.0
+    for first in range(0, pods, PAGE_SIZE):
+        body = _page(rng, min(PAGE_SIZE, pods - first))
+        ours += measure_cpu(partial(_apply_page, mirror, body))[1]
+    count = min(PAGE_SIZE, pods)
+    async with ApiClient() as client:
+        page = SimpleNamespace(data=_page(rng, count))
+        models = measure_cpu(partial(client.deserialize, page, "V1PodList"))[1] * pods / count
+    sampled = (count, pods) if count < pods else None
+    return Pair("list all pods", 1, 1000 * ours, 1000 * models, models / ours, sampled)
+
+
+def _apply_page(mirror: ClusterMirror, body: bytes) -> None:
+    for item in decoding.page("PodList", body).items:
+        mirror.apply(PodApplied(decoding.pod_item(item).object))
+
+
+def _page(rng: random.Random, count: int) -> bytes:
+    items = [orjson.loads(watch_line(rng))["object"] for _ in range(count)]
+    return orjson.dumps({"metadata": {"resourceVersion": "1"}, "items": items})
+
+
+def _compare_decisions(size: Size, rounds: int, suggestions: int) -> Iterator[Pair]:
+    """Decide on each batch, then suggest; a pod event comes before each computation."""
+    mirror, policy = build_mirror(size), _CONFIGURATION.policy
+
+    def both(what: str, rounds: int, work: Callable[[Snapshot], object]) -> Pair:
+        touch = _touch_pods(mirror)
+
+        def cached() -> object:
+            next(touch)
+            return work(mirror.snapshot())
+
+        def uncached() -> object:
+            next(touch)
+            return work(without_aggregates(mirror.snapshot()))
+
+        return compare(what, rounds, cached, uncached)
+
+    for batch in BATCHES:
+        waiting = batch.pending_pods()
+        for pod in waiting:
+            mirror.apply(PodApplied(pod))
+        yield both(f"decide {batch}", rounds, partial(_decide, waiting))
+        for pod in waiting:
+            mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
+    if suggestions:
+        yield both("suggest", suggestions, lambda seen: policy.suggest(seen, lambda _: None))
+
+
+def _decide(waiting: list[Pod], seen: Snapshot) -> object:
+    return _CONFIGURATION.policy.decide(seen, seen.schedulable(waiting))
+
+
+def _touch_pods(mirror: ClusterMirror) -> Iterator[None]:
+    """Give one pod after the other a new resourceVersion, which matters to no decision."""
+    for version, pod in enumerate(itertools.cycle(mirror.pods()), 1):
+        mirror.apply(PodApplied(attrs.evolve(pod, resource_version=str(version))))
+        yield

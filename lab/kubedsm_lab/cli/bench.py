@@ -1,0 +1,529 @@
+"""`kubedsm bench`: one function per benchmark.
+
+A module that a benchmark needs is imported when it runs: help and completion load none of them.
+"""
+
+import math
+import random
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kubedsm.cli.options import OneOf, kubeconfig_context, output
+from kubedsm.terminal.running import Commands, nearest
+from kubedsm_lab.cli.options import processes, sizes
+
+if TYPE_CHECKING:
+    from kubedsm_lab.bench.burst.run import Plan
+    from kubedsm_lab.bench.report import Report
+
+ODDITIES = ("absurd", "overlapping", "forged")
+#: Seconds of silence before a round of bursts on an emulated cluster.
+_SILENCE = 30.0
+#: Options of `bench burst` for one kind of cluster, by the name of their parameter.
+_REAL = {"context": "--context", "schedulers": "--schedulers", "image": "--image"}
+_EMULATED = {"policies": "--policies", "keepalive": "--keepalive"}
+
+
+@click.group(cls=Commands)
+def bench() -> None:
+    """Measure KubeDSM next to something else, and print the ratio.
+
+    In brackets: approximate duration on 2 cores.
+    """
+
+
+def show(report: "Report", output: str) -> None:
+    from kubedsm.cli.console import print_json
+    from kubedsm.terminal.console import Console
+
+    if output == "json":
+        print_json(report.figures)
+    else:
+        Console().print(report.rendered)
+
+
+def _log_only(level: str) -> None:
+    from kubedsm.cli.console import log_to
+
+    log_to(level=level)
+
+
+@bench.command()
+@click.option("--pods", type=click.IntRange(1, 18), default=16, help="Pods of the batch.")
+@click.option("--nodes", type=click.IntRange(1, 10), default=3, help="Edge nodes.")
+@output
+def match(pods: int, nodes: int, output: str) -> None:
+    """Algorithm 8 on counts, next to its bitmask form (10 s)."""
+    from kubedsm_lab.bench import match
+
+    show(match.run(pods, nodes), output)
+
+
+@bench.command()
+@output
+def suggest(output: str) -> None:
+    """The exact suggester, next to the paper's (10 s)."""
+    from kubedsm_lab.bench import suggest
+
+    show(suggest.run(), output)
+
+
+@bench.command()
+@click.option("-n", "--instances", type=click.IntRange(1, 1000), default=3, help="Of each size.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1, 1000), default=1.0, help="Time limit of each instance."
+)
+@click.option(
+    "--gaps/--no-gaps",
+    default=True,
+    help="Whether pods that move may be missing in the meantime, as in the paper.",
+)
+@output
+def pack(instances: int, seconds: float, gaps: bool, output: str) -> None:
+    """Packing all pods, with each solver and with none (60 s).
+
+    The instances of "Priority Matters", 4 x 4 to 32 x 8, full to the brim, without evictions.
+    """
+    from kubedsm_lab.bench import pack
+
+    show(pack.run(instances, seconds, gaps=gaps), output)
+
+
+@bench.command()
+@click.option("--pods", type=click.IntRange(1, 2000), default=200, help="Pods of the mixed batch.")
+@click.option("--nodes", type=click.IntRange(1, 5000), default=500, help="Nodes for that batch.")
+@output
+def rules(pods: int, nodes: int, output: str) -> None:
+    """Hard spread and anti-affinity, next to no rules (10 s).
+
+    A batch of pods with both rules; 500 pods that spread over the zones of 1,000 nodes, and 50
+    pods that keep apart there, both next to 10,000 other pods.
+    """
+    from kubedsm_lab.bench import rules
+
+    show(rules.run(rules.default_cases(pods, nodes)), output)
+
+
+@bench.command()
+@output
+def site(output: str) -> None:
+    """Partitioned edge sites, next to no site labels (5 s).
+
+    An emulated edge site is partitioned and returns, in virtual time: after 4 minutes, after 15,
+    and five times. Also next to kube-scheduler's rules, which migrate nothing.
+    """
+    from kubedsm_lab.bench import sites
+
+    _log_only("ERROR")
+    show(sites.run(), output)
+
+
+@bench.command()
+@click.option(
+    "-n",
+    "--number",
+    type=click.IntRange(1, 10_000),
+    default=200,
+    help="Batches; half as many with rules, and clusters.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the instances.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0),
+    default=1.0,
+    help="Time limit of the solver for each programme.",
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(1),
+    show_default="none: by seconds",
+    help="Limit of the solver's search tree instead: results do not depend on the machine.",
+)
+@click.option(
+    "--oracle-seconds",
+    "patience",
+    type=click.FloatRange(1),
+    default=60.0,
+    help="Time limit of the oracle; above it there is an upper bound.",
+)
+@processes
+@output
+def solve(
+    number: int,
+    seed: int,
+    seconds: float,
+    nodes: int | None,
+    patience: float,
+    jobs: int | None,
+    output: str,
+) -> None:
+    """Decisions above the exact limit, next to the best (20 min).
+
+    Batches to place, half as many with rules among their pods, and as many clusters of 9 to 16
+    workloads with pods to migrate: KubeDSM with its solver and without, kube-scheduler's rules,
+    and the best, which HiGHS finds with a model of its own.
+    """
+    from rich.progress import Progress
+
+    from kubedsm.solvers.available import installed
+    from kubedsm.terminal.console import Console
+    from kubedsm_lab.bench.solve import run
+    from kubedsm_lab.replay.runner import processors
+
+    if not installed("highs"):
+        raise click.ClickException("highspy is not installed: the best cannot be found")
+    limit = math.inf if nodes else seconds
+    planned = run.tasks(number, seed, seconds=limit, nodes=nodes, patience=patience)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        at = progress.add_task("instances", total=sum(map(len, planned)))
+        result = run.run(*planned, jobs or processors(), lambda: progress.advance(at))
+    show(result.report(), output)
+
+
+@bench.command()
+@click.option(
+    "--nodes", default="100,1000,5000", callback=sizes, help="Of each size, separated by commas."
+)
+@click.option("--pods", type=click.IntRange(1, 100_000), default=1000, help="New pods.")
+@click.option("--rounds", type=click.IntRange(1, 100), default=3, help="Of each, in turns.")
+@output
+def nodes(nodes: tuple[int, ...], pods: int, rounds: int, output: str) -> None:
+    """Scoring some of many nodes, next to scoring all (6 min).
+
+    kube-scheduler's policy with percentageOfNodesToScore 0, 10, 50 and 100 (0: its formula), and
+    KubeDSM with the same as cloud.percentageOfNodes: cost and quality of decisions, evenness of
+    the pods, and fairness of the search. Decisions alone: no API server.
+    """
+    from rich.progress import Progress
+
+    from kubedsm.terminal.console import Console
+    from kubedsm_lab.bench.nodes.contenders import contenders, run
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        at = progress.add_task("decisions", total=len(nodes) * rounds * len(contenders()))
+        result = run(nodes, pods, rounds, lambda: progress.advance(at))
+    show(result.report(), output)
+
+
+@bench.command()
+@click.option(
+    "--nodes", default="100,1000,5000", callback=sizes, help="Of each size, separated by commas."
+)
+@click.option(
+    "--pods", default="1000,10000,50000", callback=sizes, help="Of each size, separated by commas."
+)
+@click.option("--rounds", type=click.IntRange(1, 1000), default=11, help="Of each pair, in turns.")
+@click.option(
+    "--suggestions", type=click.IntRange(0, 1000), default=3, help="Rounds of suggestions."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, 100_000),
+    default=30.0,
+    help="Time with pod events, and time without after it; 0: no `kubedsm run`.",
+)
+@output
+def scale(
+    nodes: tuple[int, ...],
+    pods: tuple[int, ...],
+    rounds: int,
+    suggestions: int,
+    seconds: float,
+    output: str,
+) -> None:
+    """Cost of everything at each size of the cluster.
+
+    Decisions and suggestions next to the same without cached aggregates; reading next to
+    kubernetes_asyncio's typed models. Then `kubedsm run` on `kubedsm emulate`: 200 pod events a
+    second, bursts, suggestions.
+    """
+    if len(nodes) != len(pods):
+        raise click.UsageError("--nodes and --pods: not as many of the one as of the other")
+    from kubedsm_lab.bench.scale import pairs
+    from kubedsm_lab.bench.scale.world import Size
+
+    _log_only("ERROR")
+    for size in map(Size, nodes, pods):
+        report = pairs.run(size, rounds=rounds, suggestions=suggestions, seconds=seconds)
+        show(report, output)
+
+
+@bench.command()
+@click.option("--nodes", type=click.IntRange(1, 5000), default=5000, help="Nodes while idle.")
+@click.option("--pods", type=click.IntRange(1, 10_000), default=1000, help="Pods while idle.")
+@click.option(
+    "--seconds", type=click.FloatRange(1, 100_000), default=60.0, help="Time of observation."
+)
+@click.option(
+    "--heartbeat",
+    type=click.FloatRange(1, 100_000),
+    default=300.0,
+    help="Seconds between two reports of a node; a kubelet without news waits for 300.",
+)
+@click.option("--rounds", type=click.IntRange(1, 50), default=5, help="Starts.")
+@output
+def footprint(
+    nodes: int, pods: int, seconds: float, heartbeat: float, rounds: int, output: str
+) -> None:
+    """Start of `kubedsm run`, and its cost while idle (2 min).
+
+    The first bind, of a Deployment on the paper's four nodes, next to importing the program. Then
+    CPU and memory when all pods are bound, nodes report their status, and metrics are scraped
+    every 15 seconds. The API server is `kubedsm emulate` in a process of its own.
+    """
+    import asyncio
+
+    from kubedsm_lab.bench import footprint
+
+    if pods > nodes * footprint.PODS_OF_A_NODE:
+        raise click.UsageError(f"--pods: more than {footprint.PODS_OF_A_NODE} for each node")
+    _log_only("ERROR")
+    shape = footprint.Shape(nodes, pods, seconds, heartbeat, rounds)
+    show(asyncio.run(footprint.run(shape)), output)
+
+
+@bench.command()
+@click.option("--minutes", type=click.FloatRange(0.1, 10_000), default=30.0, help="Duration.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0.1, 100),
+    default=2.0,
+    show_default=True,
+    help="New Deployments a second.",
+)
+@click.option(
+    "--odd",
+    type=OneOf([*ODDITIES, "none"]),
+    multiple=True,
+    default=list(ODDITIES),
+    show_default=True,
+    help="Objects of the odd tenant.",
+)
+@click.option(
+    "--odd-pods",
+    type=click.IntRange(1, 500),
+    default=48,
+    show_default=True,
+    help="Pods that it creates at once, of each kind.",
+)
+@click.option("--seed", type=int, default=0, help="Seed of the load.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 10),
+    default=1,
+    show_default=True,
+    help="Number of `kubedsm run`.",
+)
+@click.option(
+    "--kill-every",
+    type=click.FloatRange(0, 10_000),
+    default=0.0,
+    show_default="never",
+    help="Seconds from one SIGKILL to the next, of the leader for the most part. Every fifth time"
+    " the leader is also paused for longer than its Lease lasts.",
+)
+@click.option(
+    "--cut-every",
+    type=click.FloatRange(0, 10_000),
+    default=0.0,
+    show_default="never",
+    help="Seconds until connections to the API server fail again: reset, stalled, or broken off in"
+    " the middle of a response.",
+)
+@output
+def soak(
+    minutes: float,
+    rate: float,
+    odd: tuple[str, ...],
+    odd_pods: int,
+    seed: int,
+    replicas: int,
+    kill_every: float,
+    cut_every: float,
+    output: str,
+) -> None:
+    """Many tenants and an odd one: are all others served as usual?
+
+    Tenants come and go over HTTP. The odd one creates absurd requests, overlapping spread
+    selectors and forged labels. The API server, `kubedsm emulate`, and `kubedsm run` are processes
+    of their own. --kill-every and --cut-every inject faults, but for a while at the beginning and
+    at the end. Exit code 1 if a guarantee is broken.
+    """
+    import asyncio
+
+    from kubedsm_lab.bench.soak import run
+
+    _log_only("ERROR")
+    shape = run.SoakShape(
+        seconds=60 * minutes,
+        rate=rate,
+        odd=tuple(way for way in dict.fromkeys(odd) if way != "none"),
+        odd_pods=odd_pods,
+        replicas=replicas,
+        kill_every=kill_every,
+        cut_every=cut_every,
+    )
+    result = asyncio.run(run.run(shape, seed))
+    show(result.report(), output)
+    if not result.kept:
+        sys.exit(1)
+
+
+def _split_names(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
+    names = tuple(value.split(","))
+    for name in names:
+        if names.count(name) > 1:
+            raise click.BadParameter(f"{name!r} is given twice")
+    return names
+
+
+@bench.command()
+@click.option("-n", "--pods", type=click.IntRange(1, 5000), default=200, help="Pods of a burst.")
+@click.option("--rounds", type=click.IntRange(1, 50), default=11, help="Of each, in turns.")
+@click.option(
+    "--policies",
+    default="kubedsm,bare-loop",
+    callback=_split_names,
+    help="Policies (docs/policies.md), or bare-loop. All but kubedsm take one pod at a time; with"
+    " .batched after the name, all pending pods. Ratios are the first one's to the others.",
+)
+@click.option(
+    "--silence",
+    type=click.FloatRange(0, 3600),
+    show_default="30; on a real cluster 0",
+    help="Seconds before each round.",
+)
+@click.option(
+    "--keepalive",
+    type=click.FloatRange(0, 1e6),
+    default=1e6,
+    show_default="for ever",
+    help="Seconds after which the bare loop closes an idle connection; aiohttp's: 15.",
+)
+@click.option(
+    "--kubeconfig",
+    "kubeconfig_path",
+    type=click.Path(path_type=Path),
+    help="Kubeconfig of a real cluster, to compare schedulers that run there instead.",
+)
+@kubeconfig_context
+@click.option(
+    "--schedulers",
+    default="kubedsm,default-scheduler",
+    callback=_split_names,
+    help="On a real cluster: schedulers, separated by commas. Ratios are the first one's.",
+)
+@click.option(
+    "--image", default="registry.k8s.io/pause:3.9", help="On a real cluster: image of the pods."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1, 100_000),
+    default=120.0,
+    help="Seconds until the pods of a burst must be Ready, and gone.",
+)
+@output
+def burst(
+    pods: int,
+    rounds: int,
+    policies: tuple[str, ...],
+    silence: float | None,
+    keepalive: float,
+    kubeconfig_path: Path | None,
+    context: str | None,
+    schedulers: tuple[str, ...],
+    image: str,
+    timeout: float,
+    output: str,
+) -> None:
+    """A burst under one scheduler after another: times and evenness.
+
+    The pods of one Deployment, all at once, from created to bound to Ready, and their distribution
+    over the nodes; next to the published results of the rotating-score-cache paper. The API
+    server, `kubedsm emulate --tls` with the paper's five workers, and all schedulers are processes
+    of their own; bare-loop only posts binds. With --kubeconfig the bursts run on a real cluster,
+    in a namespace of their own that is deleted at the end.
+    """
+    is_real = kubeconfig_path is not None
+    _check_schedulers(schedulers)
+    _refuse_options(click.get_current_context(), is_real=is_real)
+    from kubedsm_lab.bench.burst.run import Plan
+
+    if not is_real:
+        _check_policies(policies, pods)
+    default_silence = 0.0 if is_real else _SILENCE
+    plan = Plan(
+        schedulers=schedulers if is_real else policies,
+        pods=pods,
+        rounds=rounds,
+        patience=timeout,
+        image=image,
+        silence=default_silence if silence is None else silence,
+    )
+    _log_only("WARNING")
+    show(_run_bursts(plan, keepalive, kubeconfig_path, context), output)
+
+
+def _run_bursts(
+    plan: "Plan", keepalive: float, kubeconfig: Path | None, context: str | None
+) -> "Report":
+    """Raises Abort after an interrupt."""
+    import structlog
+
+    from kubedsm.cli.console import until_interrupted
+    from kubedsm.kube.client.kubernetes import KubernetesCluster
+    from kubedsm.process.clock import SystemClock
+    from kubedsm_lab.bench.burst import contenders, run
+
+    reports: list[Report] = []
+
+    async def measure() -> None:
+        warn = structlog.get_logger().warning
+        if kubeconfig is None:
+            result = await contenders.run(plan, warn, keepalive)
+        else:
+            async with await KubernetesCluster.connect(kubeconfig, context) as cluster:
+                result = await run.run(cluster, SystemClock(), random.Random(), warn, plan)
+        reports.append(result.report())
+
+    until_interrupted(measure())
+    if not reports:
+        raise click.Abort
+    return reports[0]
+
+
+def _refuse_options(context: click.Context, *, is_real: bool) -> None:
+    """Raises UsageError for options of the other kind of cluster."""
+    for name, flag in (_EMULATED if is_real else _REAL).items():
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            where = "not for a real cluster" if is_real else "for a real cluster, with --kubeconfig"
+            raise click.UsageError(f"{flag} is {where}")
+    policies = context.params["policies"]
+    uses_default = context.get_parameter_source("keepalive") is click.core.ParameterSource.DEFAULT
+    if not uses_default and "bare-loop" not in policies:
+        raise click.UsageError("--keepalive is about bare-loop, which --policies leaves out")
+
+
+def _check_schedulers(names: tuple[str, ...]) -> None:
+    from kubedsm.kube.client.paths import is_name
+
+    for name in names:
+        if not is_name(name):
+            problem = f"{name!r} is no name of a scheduler"
+            raise click.BadParameter(problem, param_hint="'--schedulers'")
+
+
+def _check_policies(names: tuple[str, ...], pods: int) -> None:
+    from kubedsm_lab.bench.burst import contenders
+
+    for name in names:
+        if name not in contenders.NAMES:
+            known = [known for known in contenders.NAMES if not known.endswith(".batched")]
+            problem = f"no policy {name!r}: there are {', '.join(known)}.{nearest(name, known)}"
+            raise click.BadParameter(problem, param_hint="'--policies'")
+    if pods > contenders.MOST_PODS:
+        most = contenders.MOST_PODS
+        raise click.UsageError(f"the paper's five workers take {most} pods, not {pods}")

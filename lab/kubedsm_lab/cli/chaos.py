@@ -1,0 +1,167 @@
+"""The command `kubedsm chaos`."""
+
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from kubedsm.cli.options import OneOf, output
+from kubedsm_lab.cli.options import paced, processes
+
+if TYPE_CHECKING:
+    from kubedsm_lab.chaos.faults import Fault
+    from kubedsm_lab.chaos.report import Report
+    from kubedsm_lab.chaos.story import Injection, Outcome
+
+SHORT, LONG = 2_800, 25_000
+#: kinds of broken promises that are traced
+_TRACED = 10
+WORKLOADS = (
+    "burst",
+    "scaling",
+    "cloud-to-edge",
+    "asked-to-move",
+    "edge-to-cloud",
+    "swap",
+    "single-replica",
+    "stateful-set",
+    "rollout",
+    "owner-deleted",
+    "budgeted",
+    "finalizer",
+    "slow-termination",
+    "namespace-deleted",
+    "node-loss",
+    "site-loss",
+    "configuration",
+    "preemption",
+    "packing",
+    "long-quiet",
+    "lying-prometheus",
+    "leader-change",
+    "slow-leader",
+    "fast-leader",
+)
+
+
+class _FaultName(click.ParamType["Fault"]):
+    name = "FAULT"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> "Fault":
+        from kubedsm_lab.chaos.faults import Fault, UnknownFaultError
+
+        try:
+            return Fault.parse(value)
+        except UnknownFaultError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command()
+@click.option("--short", is_flag=True, help=f"{SHORT} injections instead of {LONG}.")
+@click.option("--injections", "number", type=click.IntRange(1), help="Number of injections.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the injections.")
+@click.option(
+    "--workload",
+    "workloads",
+    type=OneOf(WORKLOADS),
+    multiple=True,
+    show_default="all",
+    help="Only this workload; repeatable.",
+)
+@click.option("--fault", type=_FaultName(), help="Replay this fault, and print the trace.")
+@paced
+@processes
+@output
+def chaos(
+    short: bool,
+    number: int | None,
+    seed: int,
+    workloads: tuple[str, ...],
+    fault: "Fault | None",
+    paced: bool,
+    jobs: int | None,
+    output: str,
+) -> None:
+    """Inject faults, one at a time, into an emulated cluster.
+
+    Each run is a workload in virtual time with one fault: a call that fails, an event that is lost,
+    a crash. The invariants are checked after every change and at the end.
+    """
+    from rich.progress import Progress
+
+    from kubedsm.cli.console import print_json
+    from kubedsm.terminal.console import Console
+    from kubedsm.terminal.echo import echo
+    from kubedsm_lab.chaos import sweep
+    from kubedsm_lab.chaos.hostile_connections import attack
+    from kubedsm_lab.chaos.report import Report
+    from kubedsm_lab.replay.runner import processors
+
+    if fault is not None:
+        _replay(_find_injection(workloads, fault, seed, paced=paced))
+    found = sweep.injections(workloads or WORKLOADS, seed, paced=paced)
+    planned = sweep.chosen(found, number or (SHORT if short else LONG), seed)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("faults", total=len(planned))
+        verdicts = sweep.sweep(planned, jobs or processors(), lambda _: progress.advance(task))
+    report = Report(verdicts, found)
+    violations = [] if workloads else attack()
+    if output == "json":
+        print_json(report.as_json() | {"hostileConnections": violations})
+    else:
+        _print_report(report)
+        for violation in violations:
+            echo(f"hostile connections: {violation}")
+    sys.exit(1 if report.broken or violations else 0)
+
+
+def _find_injection(
+    workloads: tuple[str, ...], fault: "Fault", seed: int, *, paced: bool
+) -> "Injection":
+    from kubedsm_lab.chaos import sweep
+    from kubedsm_lab.chaos.story import Injection
+
+    if len(workloads) != 1:
+        raise click.UsageError("--fault needs one --workload")
+    injection = Injection(workloads[0], fault, seed, paced)
+    if injection not in sweep.injections(workloads, seed, paced=paced):
+        where = f"--workload {workloads[0]} --seed {seed}{' --paced' * paced}"
+        raise click.UsageError(f"--fault {fault} finds no such call or event, with {where}")
+    return injection
+
+
+def _replay(injection: "Injection") -> NoReturn:
+    from kubedsm.terminal.echo import echo
+    from kubedsm_lab.chaos.telling import told
+
+    outcome = _play(injection)
+    for line in told(outcome):
+        echo(line)
+    sys.exit(1 if outcome.violations else 0)
+
+
+def _print_report(report: "Report") -> None:
+    from kubedsm.terminal.console import Console
+    from kubedsm.terminal.echo import echo
+    from kubedsm_lab.chaos.telling import told
+
+    console = Console()
+    console.print(report.table())
+    for first, *others in report.sorts[:_TRACED]:
+        echo(f"{first.injection.command} (and {len(others)} alike)")
+        for line in told(_play(first.injection)):
+            echo(f"  {line}")
+    console.print(
+        f"{len(report.verdicts)} injections, {len(report.broken)} broke a promise;"
+        f" {len(report.covered)} of {len(report.cells)} cells (emulated)"
+    )
+
+
+def _play(injection: "Injection") -> "Outcome":
+    from kubedsm_lab.chaos import sweep
+    from kubedsm_lab.chaos.story import play
+
+    usual = sweep.reference(injection.workload, injection.seed, paced=injection.paced)
+    return play(injection, usual)

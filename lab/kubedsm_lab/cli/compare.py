@@ -1,0 +1,87 @@
+"""The command `kubedsm compare`."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from kubedsm_lab.cli.options import parse_names, processes
+
+EXPERIMENTS = ("burst", "hpa", "nodes", "paper", "load-aware", "packing")
+
+
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder for the page, its text, its pictures, and results.json. Results of an earlier run"
+    " stay on the page for experiments that do not run now.",
+)
+@click.option(
+    "--only",
+    callback=parse_names,
+    show_default="all",
+    help=f"Experiments, separated by commas: {', '.join(EXPERIMENTS)}.",
+)
+@click.option(
+    "--policies",
+    callback=parse_names,
+    show_default="each experiment's own",
+    help="Policies to compare with KubeDSM, separated by commas, in experiments that take any.",
+)
+@click.option(
+    "--full", is_flag=True, help="Full size, as in docs/comparison.md; else a quick look."
+)
+@processes
+def compare(
+    out: Path, only: tuple[str, ...], policies: tuple[str, ...], full: bool, jobs: int | None
+) -> None:
+    """Compare KubeDSM with every scheduler of the papers, on one page.
+
+    The page says which scheduler wins by how much, and what is emulated, modelled, computed or
+    published. Each result is written at once: it stays if the next experiment fails or is
+    interrupted.
+    """
+    from rich.markdown import Markdown
+
+    from kubedsm.cli.console import log_to, remark
+    from kubedsm.terminal.console import Console
+    from kubedsm.terminal.echo import echo
+    from kubedsm_lab.comparison import run
+    from kubedsm_lab.comparison.experiment import Asked
+    from kubedsm_lab.comparison.experiments import EXPERIMENTS as EVERY
+    from kubedsm_lab.comparison.kept import Kept
+    from kubedsm_lab.comparison.text import answer
+    from kubedsm_lab.replay.runner import processors
+
+    log_to(level="ERROR")
+    try:
+        planned = run.chosen(EVERY, only, policies)
+    except run.UnknownNameError as error:
+        raise click.UsageError(str(error)) from None
+    results = Kept.within(out, {each.name: each for each in EVERY})
+    try:
+        with _interrupt_on_sigterm():
+            run.compare(planned, Asked(full, jobs or processors(), policies), results, remark)
+    finally:
+        if results.played:
+            summary = answer(results.played)
+            console = Console()
+            if console.is_terminal:
+                console.print(Markdown(summary))
+            else:
+                echo(summary)
+            remark(f"the page: {out / 'index.html'}")
+
+
+@contextmanager
+def _interrupt_on_sigterm() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C, so that experiments end the processes they have started."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,135 @@
+"""Process of `kubedsm emulate`: a cluster in memory, served over HTTP, until interrupted."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Self
+
+import attrs
+
+from kubedsm.app.assembly import Runtime
+from kubedsm.cli.console import print_json
+from kubedsm.config.settings import Configuration
+from kubedsm.dashboard.server.app import LOOPBACK, page_of
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.kube.calls.leases import LeaseName
+from kubedsm.model.model import Tier
+from kubedsm.process.clock import SystemClock
+from kubedsm.terminal.echo import echo
+from kubedsm_lab.cli.credentials import ensure_token, make_token, written_kubeconfig
+from kubedsm_lab.cli.emulate import EmulateOptions
+from kubedsm_lab.emulator.api.resources import NAMESPACES
+from kubedsm_lab.emulator.cluster_file import load
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.http.certificates import ServerTls, server_tls
+from kubedsm_lab.emulator.http.server import HttpFront
+from kubedsm_lab.emulator.paper import paper_cluster
+from kubedsm_lab.emulator.processes.lab import Lab, pod_processes, reachable
+from kubedsm_lab.emulator.processes.pod_usage import PodUsage
+from kubedsm_lab.emulator.processes.request_rates import request_rates
+
+#: names of the emulated API server in its certificate
+_OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
+#: default address of the page
+PAGE = (LOOPBACK, 10272)
+#: round-trip times, in seconds
+NETWORK = {Tier.EDGE: 0.02, Tier.CLOUD: 0.08}
+
+
+@attrs.frozen
+class EmulatedProcess:
+    """Cluster to serve, and the options that say where."""
+
+    options: EmulateOptions
+    spec: ClusterSpec
+    #: the administrator's; None if every client is admitted
+    token: str | None
+    #: None for plain HTTP
+    tls: ServerTls | None
+
+    @classmethod
+    def prepare(cls, options: EmulateOptions) -> Self:
+        """Read the cluster, and make credentials. Raises DocumentError, CertificateError."""
+        name, path = options.cluster_name, options.token_path
+        spec = paper_cluster() if name == "paper" else load(name)
+        timing = attrs.evolve(spec.timing, start_delay=options.start_delay)
+        token = ensure_token(path) if path is not None else make_token() if options.tls else None
+        names = (*_OWN_NAMES, options.host, *options.tls_names)
+        tls = server_tls(names) if options.tls else None
+        return cls(options, attrs.evolve(spec, timing=timing), token, tls)
+
+    async def serve(self) -> None:
+        """Serve the cluster until cancelled."""
+        options = self.options
+        context, ca = (None, None) if self.tls is None else (self.tls.context, self.tls.ca)
+        async with (
+            self._emulate() as (cluster, metrics),
+            HttpFront(cluster.routes, options.host, options.port, context) as front,
+            self._serve_page(cluster) as page,
+        ):
+            with written_kubeconfig(front.url, self.token, options.kubeconfig_path, ca) as path:
+                if options.output == "json":
+                    urls = {"server": front.url, "metrics": metrics, "page": page}
+                    found = {name: url for name, url in urls.items() if url}
+                    print_json(found | {"kubeconfig": str(path)})
+                else:
+                    echo(f"Emulated cluster at {front.url}\nexport KUBECONFIG={path}")
+                    if metrics:
+                        echo(f"Metrics of its pods and nodes at {metrics}/metrics")
+                    if page:
+                        echo(f"Page of the cluster at {page}")
+                await asyncio.Event().wait()
+
+    @asynccontextmanager
+    async def _serve_page(self, cluster: EmulatedCluster) -> AsyncIterator[str]:
+        """Yield the URL of the page; empty without one. The page shows no scheduler."""
+        page = self.options.page
+        if page is None:
+            yield ""
+            return
+        clock = SystemClock()
+        scene = Scene(clock)
+        front = EmulatedFront(cluster.routes, clock, token=self.token)
+        runtime = Runtime(front, Configuration(), clock, random.Random(), listener=scene)
+        address, access = page.address or PAGE, page.access
+        async with asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(runtime.follow())
+            async with page_of(runtime, scene, clock, address, access, lambda: None) as url:
+                yield url
+            following.cancel()
+
+    @asynccontextmanager
+    async def _emulate(self) -> AsyncIterator[tuple[EmulatedCluster, str]]:
+        """Yield the cluster, and the URL of its metrics; empty without them."""
+        options, clock = self.options, SystemClock()
+        async with AsyncExitStack() as stack:
+            enter = stack.enter_async_context
+            rates = pods = usage = None
+            if options.prometheus is not None:
+                rates = await enter(request_rates(options.prometheus, clock))
+            if options.folder is not None:
+                pods = await enter(pod_processes(options.folder, clock))
+                usage = PodUsage(pods, clock)
+            cluster = await enter(
+                EmulatedCluster(
+                    self.spec,
+                    clock,
+                    random.Random(options.seed),
+                    rates,
+                    self.token,
+                    pods,
+                    usage,
+                    default_scheduler=True,
+                    paced=options.paced,
+                )
+            )
+            # Namespace of the Lease that `kubedsm run` takes by default.
+            cluster.api.create(NAMESPACES, {"metadata": {"name": LeaseName().namespace}})
+            url = ""
+            if options.folder is not None and pods is not None:
+                lab = Lab(options.folder, options.network, options.metrics_address)
+                rng = random.Random(options.seed)
+                url = await enter(reachable(cluster.api.store, pods, clock, rng, lab))
+            yield cluster, url

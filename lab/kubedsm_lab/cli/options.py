@@ -1,0 +1,45 @@
+"""Options that lab commands share; `kubedsm.cli.options` has the others."""
+
+from pathlib import Path
+
+import click
+
+cluster_file = click.option(
+    "--cluster",
+    "cluster_name",
+    default="paper",
+    help="`paper`, or a file: Node objects, or the short form {nodes: [{name, tier, cpu, ..}]}.",
+)
+paced = click.option(
+    "--paced",
+    is_flag=True,
+    help="Emulate the latencies of a real control plane: ReplicaSets create pods in slow-start"
+    " batches, and watch events arrive 4 to 83 ms late.",
+)
+processes = click.option(
+    "--jobs", type=click.IntRange(1, 1024), show_default="one per processor", help="Processes."
+)
+report_folder = click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for results.json, pictures, tables and a page of all of them.",
+)
+
+
+def sizes(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ...]:
+    """Parse a list of positive numbers."""
+    counts = value.split(",")
+    if not all(count.isascii() and count.isdecimal() and int(count) for count in counts):
+        raise click.BadParameter(f"{value!r} is no list of numbers from 1 up, such as 100,1000")
+    return tuple(map(int, counts))
+
+
+def parse_names(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """Parse a list of names without duplicates."""
+    names = () if value is None else tuple(name.strip() for name in value.split(","))
+    if not all(names):
+        raise click.BadParameter("a name is empty")
+    for name in names:
+        if names.count(name) > 1:
+            raise click.BadParameter(f"{name!r} is given twice")
+    return names

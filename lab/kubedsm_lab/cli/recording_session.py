@@ -1,0 +1,89 @@
+"""Session of `kubedsm record`: a cluster under load, and the measures of a replay."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from kubedsm.cli.cluster import find_scheduler
+from kubedsm.cli.console import Stop, print_json, remark
+from kubedsm.explain.client import effects_since
+from kubedsm.explain.effects import summarize_effects
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.joining import TIMEOUT, greet
+from kubedsm.process.clock import SystemClock
+from kubedsm.terminal.console import Console
+from kubedsm_lab.replay.answer import KEPT, answer, printed
+from kubedsm_lab.replay.files import write
+from kubedsm_lab.replay.following import Plan, followed, recorded
+from kubedsm_lab.replay.measures import measures_of
+from kubedsm_lab.replay.provenance import Provenance, told, typed
+from kubedsm_lab.replay.recording import TimelineRecorder
+from kubedsm_lab.replay.report import Report, assembled, in_a_sentence, plain_tables, tables
+from kubedsm_lab.replay.runner import Outcome
+
+#: kube-scheduler's name in pods
+_DEFAULT_SCHEDULER = "default-scheduler"
+
+
+async def record_load(
+    cluster: ExplainedCluster,
+    scenario: str,
+    services: Sequence[str],
+    policy: str | None,
+    recorder: TimelineRecorder,
+    plan: Plan,
+    stop: Stop,
+    server: str,
+) -> Report:
+    """Record the cluster until the plan or `stop` ends it, and return the report.
+
+    Effects of migrations come from the scheduler at `server`, if one of this cluster answers there.
+    """
+    clock, rng = SystemClock(), random.Random()
+    version = await greet(cluster, timeout=TIMEOUT)
+    async with followed(cluster, recorder, clock, rng, remark):
+        stop.heeded = True
+        remark(f"recording {', '.join(services)} in namespace {recorder.namespace}")
+        began = clock.wall()
+        seen, answers = await recorded(recorder, plan, stop.asked, clock, remark)
+    effects = None
+    if await find_scheduler(server, cluster) is not None:
+        effects = await effects_since(server, began, recorder.namespace)
+    unseen = set(seen.timeline.services) - {life.service for life in seen.timeline.lives}
+    if unseen:
+        known = "which are known by their label app, or their workload"
+        remark(f"no pods seen of {', '.join(sorted(unseen))}, {known}")
+    run = Outcome(
+        scenario,
+        policy or _name_schedulers(recorder),
+        1,
+        measures_of(seen, answers),
+        seen.timeline.placements(),
+        seen.timeline.end,
+    )
+    row = run.as_json()
+    if effects:
+        row["moveEffects"] = summarize_effects(effects)
+    emulated = recorder.emulated
+    method = "recorded on an emulated cluster" if emulated else "measured on a cluster"
+    measured = f"{method} (Kubernetes {version}), over its API"
+    return {"emulated": emulated, "measured": measured} | assembled([row], [run.timeline_json()])
+
+
+def _name_schedulers(recorder: TimelineRecorder) -> str:
+    """Return the schedulers of the pods, as policies are named."""
+    names = ("kube-scheduler" if s == _DEFAULT_SCHEDULER else s for s in recorder.schedulers)
+    return "+".join(sorted(names)) or "nobody"
+
+
+def print_report(found: Report, out: Path | None, output: str) -> None:
+    """Print the report, and write its folder if `out` is given."""
+    if output == "json":
+        print_json(found)
+    else:
+        console = Console()
+        printed(answer(found), console)
+        console.print(tables(found))
+    if out is not None:
+        made = Provenance(typed(), f"{KEPT} {in_a_sentence(found)}")
+        write(found, out, "kubedsm record", told(answer(found), made, plain_tables(found)))

@@ -1,1 +1,0 @@
-"""Lab commands: what each does."""

@@ -1,0 +1,42 @@
+"""Numbers and durations as benchmarks show them, and the commands that show them."""
+
+import pytest
+
+from kubedsm_lab.bench.report import format_duration, format_number, measure_cpu
+from support.command_line import kubedsm
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.0, "0 µs"),
+        (7.234e-6, "7.23 µs"),
+        (0.00086, "860 µs"),
+        (0.0614, "61.4 ms"),
+        (43.71, "43.7 s"),
+        (1613.7, "26.9 min"),
+    ],
+)
+def test_a_duration_has_the_unit_that_suits_it(seconds, shown):
+    assert format_duration(seconds) == shown
+
+
+def test_no_more_digits_are_shown_than_are_significant():
+    assert [format_number(each, 2) for each in (51_234.5, 0.0349, 2.349)] == [
+        "51,000",
+        "0.035",
+        "2.3",
+    ]
+
+
+def test_other_processes_are_not_measured(monkeypatch):
+    monkeypatch.setattr("time.process_time", iter((1.0, 3.5)).__next__)
+    assert measure_cpu(lambda: "done") == ("done", 2.5)
+
+
+def test_people_get_tables_and_programs_get_json():
+    options = ("bench", "match", "--pods", 3, "--nodes", 2)
+    shown = " ".join(kubedsm(*options).stdout.split())
+    assert "times as long" in shown
+    assert "Both find the same optimum." in shown
+    assert '"bitmaskMs":' in kubedsm(*options, "-o", "json").stdout

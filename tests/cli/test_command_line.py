@@ -1,0 +1,170 @@
+"""Commands of both distributions: their options, their functions, and how they end."""
+
+import inspect
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+
+from kubedsm.app.leader_election import LeaseTimes
+from kubedsm.cli.main import LAB_COMMANDS, MODULES, commands
+from kubedsm.cli.options import (
+    DIAGNOSTICS_PORT,
+    LOOPBACK,
+    Election,
+    MigrationOptions,
+    PageOptions,
+    leader_election,
+    read_page_options,
+)
+from kubedsm.cli.run import RunOptions
+from kubedsm.explain import server
+from kubedsm.kube.calls.leases import LeaseName
+from kubedsm.solvers.available import LIBRARIES
+from kubedsm_lab.chaos.workloads import WORKLOADS
+from kubedsm_lab.cli import chaos, compare, replay
+from kubedsm_lab.cli.emulate import EmulateOptions
+from kubedsm_lab.comparison.experiments import EXPERIMENTS
+from kubedsm_lab.replay.variants import CONTENDERS
+from support.command_line import kubedsm
+
+
+def leaves(group, path):
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        if isinstance(command, click.Group):
+            yield from leaves(command, f"{path} {name}")
+        elif not path.endswith("bench") and name != "explain":
+            yield f"{path} {name}", command
+
+
+LEAVES = dict(leaves(commands, "kubedsm"))
+
+
+#: types that groups of options are collected in, and their makers
+COLLECTED = {
+    Election: Election,
+    PageOptions | None: read_page_options,
+    MigrationOptions: MigrationOptions,
+    RunOptions: RunOptions,
+    EmulateOptions: EmulateOptions,
+}
+
+
+def options_of(function):
+    """Return the names of its typed parameters, and of all options that they are made of."""
+    found = set()
+    for name, parameter in inspect.signature(function).parameters.items():
+        assert parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        assert parameter.annotation is not parameter.empty
+        made_by = COLLECTED.get(parameter.annotation)
+        found |= {name} if made_by is None else options_of(made_by)
+    return found
+
+
+@pytest.mark.parametrize("command", LEAVES)
+def test_a_function_takes_each_of_its_options(command):
+    given = {option.name for option in LEAVES[command].params}
+    assert options_of(inspect.unwrap(LEAVES[command].callback)) == given
+
+
+def test_names_and_defaults_are_those_of_what_they_are_of():
+    assert tuple(WORKLOADS) == chaos.WORKLOADS
+    assert tuple(each.name for each in EXPERIMENTS) == compare.EXPERIMENTS
+    assert tuple(CONTENDERS) == replay.POLICIES
+    assert (*LIBRARIES, "off") == replay.SOLVERS
+    assert (LOOPBACK, DIAGNOSTICS_PORT) == (server.LOOPBACK, server.PORT)
+    context = click.command()(leader_election(lambda: None)).make_context("", [])
+    times, lease = LeaseTimes(), LeaseName()
+    assert context.params == {
+        "leader_elect": True,
+        "lease_duration": times.duration,
+        "renew_deadline": times.renew_deadline,
+        "retry_period": times.retry_period,
+        "resource_namespace": lease.namespace,
+        "resource_name": lease.name,
+    }
+
+
+def test_every_command_is_listed():
+    assert commands.list_commands(None) == sorted([*MODULES, *LAB_COMMANDS])
+
+
+@pytest.mark.parametrize(
+    ("typed", "group"),
+    [([], "kubedsm"), (["bench"], "kubedsm bench"), (["config"], "kubedsm config")],
+)
+def test_who_says_no_command_is_shown_which_there_are(typed, group):
+    done = kubedsm(*typed)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: {group} [OPTIONS] COMMAND")
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        (["sugest"], "No such command 'sugest'. Did you mean suggest? (see kubedsm --help)"),
+        (["xyzzy"], "No such command 'xyzzy' (see kubedsm --help)"),
+        (
+            ["rbac", "--without", "migration"],
+            (
+                "Invalid value for '--without': 'migration' is not one of 'surroundings', 'events',"
+                " 'tiers', 'migrations', 'preemption', 'pause', 'configuration', 'leader-election',"
+                " 'requests', 'explain'. Did you mean migrations? (see kubedsm rbac --help)"
+            ),
+        ),
+        (
+            ["bench", "sook"],
+            "No such command 'sook'. Did you mean soak? (see kubedsm bench --help)",
+        ),
+    ],
+)
+def test_who_mistypes_is_told_the_nearest(typed, line):
+    done = kubedsm(*typed)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"kubedsm: error: {line}\n")
+
+
+def test_ctrl_c_while_a_command_is_imported_is_one_line(monkeypatch):
+    def interrupted(_):
+        raise RuntimeError("__set_name__ of a class failed") from KeyboardInterrupt()
+
+    monkeypatch.setattr("kubedsm.terminal.running.import_module", interrupted)
+    done = kubedsm("place")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "kubedsm: error: interrupted\n"
+
+
+@pytest.mark.http
+@pytest.mark.parametrize(
+    ("typed", "code", "line"),
+    [
+        ("place --from - <&-", 1, "standard input: Bad file descriptor"),
+        ("--help >&-", 1, "standard input or output is closed"),
+        ("--help >/dev/full", 1, "standard output: No space left on device"),
+    ],
+)
+def test_what_is_closed_or_full_is_one_line(typed, code, line):
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m kubedsm {typed}"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (code, f"kubedsm: error: {line}\n")
+
+
+@pytest.mark.http
+def test_tables_that_nobody_reads_on_end_as_all_else_does():
+    code = (
+        "import click, rich; from kubedsm.terminal.running import run;"
+        " run(click.command()(lambda: rich.print('a table')), 'kubedsm')"
+    )
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write) as nobody:
+        done = subprocess.run(
+            [sys.executable, "-c", code], check=False, stdout=nobody, stderr=subprocess.PIPE
+        )
+    assert (done.returncode, done.stderr) == (141, b"")

@@ -1,0 +1,131 @@
+"""`kubedsm config`: check, show, schema."""
+
+import json
+import re
+
+import orjson
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from kubedsm.cli.config import config
+from kubedsm.config.documents import DocumentError
+from kubedsm.config.settings import Configuration, load
+from support.dumps import dump_of, node, pod
+
+HASH = "5b576d85cf"
+TEXT = """
+services:
+  "*": {qos: 0.8}
+  shop/*: {weight: 2}
+tenants: {maxQos: 0.9}
+migration: {mode: recreate}
+"""
+
+
+def ran(*arguments):
+    done = CliRunner().invoke(config, list(map(str, arguments)), env={"COLUMNS": "400"})
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.output
+    return done
+
+
+@pytest.fixture
+def given(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(TEXT)
+    return path
+
+
+def test_check_says_ok_or_each_mistake(given):
+    done = ran("check", given)
+    assert (done.output, done.exit_code) == ("ok\n", 0)
+    given.write_text('batch: {size: 0}\nsuggester: {mode: "on"}\n')
+    done = ran("check", given)
+    assert done.exit_code == 1
+    assert done.output.splitlines() == [
+        f"{given}: batch.size: 0 is not between 1 and 10000",
+        f"{given}: suggester.mode: 'on' is not apply, suggest or off",
+    ]
+    done = ran("check", given, "-o", "json")
+    said = json.loads(done.output)
+    assert (done.exit_code, said["valid"]) == (1, False)
+    assert [mistake["key"] for mistake in said["mistakes"]] == ["batch.size", "suggester.mode"]
+
+
+@pytest.mark.parametrize("command", ["check", "show"])
+def test_a_file_that_is_not_there_is_named(command, tmp_path):
+    path = str(tmp_path / "none.yaml")
+    with pytest.raises(DocumentError, match=f"^{re.escape(path)}: No such file or directory$"):
+        CliRunner().invoke(config, [command, path], catch_exceptions=False)
+
+
+def test_show_prints_a_document_that_means_the_same(given):
+    shown = load(ran("show", given, "-o", "yaml").output, "shown")
+    assert load(ran("show", "-o", "yaml").output, "defaults") == Configuration()
+    assert shown.migration == load(TEXT, "x").migration
+    assert yaml.safe_load(ran("show", given, "-o", "yaml").output)["services"] == {
+        "*": {"qos": 0.8, "weight": 1.0},
+        "shop/*": {"weight": 2.0},
+    }
+
+
+def test_show_says_where_values_come_from(given):
+    said = json.loads(ran("show", given, "-o", "json").output)
+    assert said["from"]["migration.mode"] == f"{given}:6"
+    assert said["from"]["batch.idle"] == "default"
+    text = ran("show", given).output
+    assert "services.shop/*.weight" in text
+    assert f"{given}:4" in text
+
+
+def of(workload, **annotations):
+    owner = {"kind": "ReplicaSet", "name": f"{workload}-{HASH}", "controller": True}
+    named = {f"kubedsm.io/{key}": value for key, value in annotations.items()}
+    labels = {"pod-template-hash": HASH}
+    return pod(
+        f"{workload}-1", node="e1", ownerReferences=[owner], labels=labels, annotations=named
+    )
+
+
+def test_show_says_of_the_workloads_of_a_dump_what_they_are_promised(given, tmp_path):
+    dump = tmp_path / "dump.json"
+    pods = [of("cart", qos="1", migration="off"), of("video", qos="0.1"), of("other")]
+    dump.write_bytes(dump_of(node("e1", "edge"), *pods))
+    said = orjson.loads(ran("show", given, "--from", dump, "-o", "json").stdout)
+    cart, other, video = said["workloads"]
+    annotation = "annotation kubedsm.io/qos of"
+    assert cart["qos"] == {"value": 0.9, "from": f"{annotation} shop/cart-1, at most 0.9"}
+    assert cart["migration"]["value"] == "off"
+    assert cart["migration"]["from"] == "annotation kubedsm.io/migration of shop/cart-1"
+    assert video["qos"] == {"value": 0.1, "from": f"{annotation} shop/video-1"}
+    assert other == {
+        "workload": "shop/other",
+        "qos": {"value": 0.8, "from": f"services.*, {given}:3"},
+        "weight": {"value": 2.0, "from": f"services.shop/*, {given}:4"},
+        "migration": {"value": "recreate", "from": f"{given}:6"},
+    }
+    assert "shop/video" in ran("show", given, "--from", dump).output
+
+
+def test_show_says_where_rates_come_from(tmp_path):
+    given, dump = tmp_path / "config.yaml", tmp_path / "dump.json"
+    given.write_text("objective: {weight: traffic}\nservices:\n  shop/cart: {rate: 30}\n")
+
+    pods = [of("cart", rate="7"), of("video", rate="10"), of("other", rate="much")]
+    dump.write_bytes(dump_of(node("e1", "edge"), *pods))
+    said = orjson.loads(ran("show", given, "--from", dump, "-o", "json").stdout)
+    assert [each["weight"] for each in said["workloads"]] == [
+        {"value": 1.5, "from": f"default; traffic: services.shop/cart, {given}:3"},
+        {"value": 1.0, "from": "default; traffic: as much for each pod as others"},
+        {"value": 0.5, "from": "default; traffic: annotation kubedsm.io/rate of shop/video-1"},
+    ]
+
+
+def test_show_says_when_no_scheduler_answers():
+    done = ran("show", "--running", "--server", "http://127.0.0.1:1")
+    assert done.exit_code == 1
+    assert done.output == "Error: no running scheduler answers at http://127.0.0.1:1\n"
+
+
+def test_schema_is_json():
+    assert json.loads(ran("schema").output)["title"] == "KubeDSMConfiguration"

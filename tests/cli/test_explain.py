@@ -1,0 +1,347 @@
+"""`kubedsm explain --from`: every node, and why."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from kubedsm.cli.main import commands
+from support.recorded import KUBE_SCHEDULER, recorded
+
+TIER = "kubedsm.io/tier"
+
+
+def node(name, tier="edge", cpu="4", **more):
+    labels = {TIER: tier} if tier else {}
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**labels, **more.pop("labels", {})}},
+        "spec": more,
+        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}},
+    }
+
+
+def pod(name, cpu="1", namespace="shop", on=None, **spec):
+    return {
+        "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": name, "labels": spec.pop("labels", {})},
+        "spec": {
+            "schedulerName": spec.pop("scheduler", "kubedsm"),
+            "nodeName": on,
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}],
+            **spec,
+        },
+    }
+
+
+@pytest.fixture
+def explain(tmp_path):
+    def run(*arguments, items):
+        dump = tmp_path / "dump.json"
+        dump.write_text(json.dumps({"kind": "List", "items": items}))
+        return CliRunner().invoke(commands, ["explain", "--from", str(dump), *arguments])
+
+    return run
+
+
+def explained(explain, *arguments, items):
+    result = explain(*arguments, "-o", "json", items=items)
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def ours(pod):
+    return {**pod, "spec": {**pod["spec"], "schedulerName": "kubedsm"}}
+
+
+CLUSTERS = recorded(KUBE_SCHEDULER)
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda cluster: f"setup-{cluster['setup']}")
+def test_it_agrees_with_kube_scheduler(explain, cluster):
+    cases = [ours(case["pod"]) for case in cluster["cases"]]
+    items = [*cluster["nodes"], *cluster["existing"], *cases]
+    said = {e["pod"]: e for e in explained(explain, "--all", items=items)}
+    assert len(said) == len(cluster["cases"])
+    for case in cluster["cases"]:
+        metadata = case["pod"]["metadata"]
+        explanation = said[f"{metadata['namespace']}/{metadata['name']}"]
+        nodes = explanation["nodes"]
+        assert len(nodes) == len(cluster["nodes"])
+        assert [n["node"] for n in nodes if n["feasible"]] == sorted(case["feasible"])
+        for given in nodes:
+            assert given["feasible"] == (given["reasons"] == []) == (given["score"] is not None)
+        assert (explanation["chosen"] is None) == (case["feasible"] == [])
+        assert explanation["chosen"] in [None, *case["feasible"]]
+
+
+def test_scores_choice_and_what_would_help(explain):
+    taint = {"key": "dedicated", "value": "ml", "effect": "NoSchedule"}
+    items = [
+        node("e1", cpu="2"),
+        node("e2", taints=[taint]),
+        node("c1", "cloud", cpu="10"),
+        node("c2", "cloud", cpu="20"),
+        node("full"),
+        node("small", cpu="500m"),
+        pod("b", cpu="3500m", on="full"),
+        pod("a"),
+    ]
+    (said,) = explained(explain, "a", items=items)
+    by_name = {n["node"]: n for n in said["nodes"]}
+    assert (said["pod"], said["chosen"], said["bound"]) == ("shop/a", "e1", False)
+    assert by_name["e1"]["score"] == pytest.approx(1)  # the whole share, alpha
+    assert by_name["e1"]["fragmentation"] is not None
+    assert (by_name["c1"]["score"], by_name["c2"]["score"]) == (0, 0)
+    assert by_name["c1"]["leastAllocated"] < by_name["c2"]["leastAllocated"]
+    assert by_name["e2"]["rule"] == "TaintToleration"
+    assert by_name["e2"]["reasons"] == ["node(s) had untolerated taint {dedicated: ml}"]
+    assert by_name["small"]["change"] == "use a larger node, or request at most 500m cpu"
+    assert by_name["full"]["change"] == "free 500m cpu on the node"
+    assert by_name["full"]["score"] is None
+
+
+def test_what_a_pod_prefers_is_said_and_decides_where_qos_does_not(explain):
+    prefers = {"key": "disk", "operator": "In", "values": ["ssd"]}
+    term = {"weight": 10, "preference": {"matchExpressions": [prefers]}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    items = [
+        node("e1"),
+        node("e2", labels={"disk": "ssd"}),
+        node("c1", "cloud", labels={"disk": "ssd"}),
+        pod("a", affinity=affinity),
+    ]
+    (said,) = explained(explain, "a", items=items)
+    assert said["chosen"] == "e2"
+    assert {n["node"]: n["penalty"] for n in said["nodes"]} == {"e1": 200, "e2": 0, "c1": 0}
+    assert "200 less preferred" in explain("a", items=items).output
+
+
+def test_which_replicas_it_would_join_is_said_and_decides_before_fragmentation(explain, tmp_path):
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "a", "uid": "1"}
+    items = [node("e1"), node("e2"), pod("a-0", on="e1"), pod("a-1")]
+    for replica in items[2:]:
+        replica["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    (said,) = explained(explain, "a-1", items=items)
+    assert {n["node"]: n["company"] for n in said["nodes"]} == {"e1": 1, "e2": 0}
+    assert said["chosen"] == "e2"
+    assert "joins 1 of its replicas" in explain("a-1", items=items).output
+    config = tmp_path / "config.yaml"
+    config.write_text("defaultSpread: false")
+    (said,) = explained(explain, "a-1", "--config", str(config), items=items)
+    assert {n["company"] for n in said["nodes"]} == {None}
+
+
+def test_fragmentation_is_measured_as_configured(explain, tmp_path):
+    config = tmp_path / "config.yaml"
+    items = [node("e1"), pod("a")]
+
+    def added(measure):
+        config.write_text(f"fragmentation: {measure}")
+        (said,) = explained(explain, "a", "--config", str(config), items=items)
+        return said["nodes"][0]["fragmentation"]
+
+    assert added("product") == pytest.approx(1 - 0.9)  # an empty node 0.9, this one a full 1
+    assert added("unusable") != added("product")
+
+
+def test_a_node_of_no_tier_is_feasible_and_never_chosen(explain):
+    (said,) = explained(explain, "a", items=[node("n1", None), node("c1", "cloud"), pod("a")])
+    cloud, tierless = said["nodes"]
+    assert said["chosen"] == "c1"
+    assert (tierless["feasible"], tierless["reasons"]) == (True, [])
+    assert tierless["tierRule"] == "node(s) had no label that makes them edge or cloud"
+    assert tierless["score"] is None
+    assert cloud["tierRule"] is None
+    (said,) = explained(
+        explain, "a", items=[node("n1", None), node("c1", "cloud", cpu="0"), pod("a")]
+    )
+    assert said["chosen"] is None
+    assert said["message"] == (
+        "0/2 nodes are available: 1 Insufficient cpu,"
+        " 1 node(s) had no label that makes them edge or cloud."
+    )
+
+
+def test_without_any_tier_kube_schedulers_rules_decide_alone(explain):
+    items = [node("n1", None), node("n2", None, cpu="8"), pod("a")]
+    result = explain("a", "-o", "json", items=items)
+    said = json.loads(result.stdout)
+    assert said["chosen"] == "n2"
+    assert [n["tierRule"] for n in said["nodes"]] == [None, None]
+    assert "judged by kube-scheduler's rules alone" in result.stderr
+
+
+def test_a_bound_pod_is_explained_as_if_it_came_anew(explain):
+    anti = {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "labelSelector": {"matchLabels": {"app": "a"}},
+                "topologyKey": "kubernetes.io/hostname",
+            }
+        ]
+    }
+    affinity, labels = {"podAntiAffinity": anti}, {"app": "a"}
+    items = [
+        node("n1", cpu="1", labels={"kubernetes.io/hostname": "n1"}),
+        node("n2", labels={"kubernetes.io/hostname": "n2"}),
+        pod("a", on="n1", affinity=affinity, labels=labels, scheduler="another"),
+        pod("b", on="n2", affinity=affinity, labels=labels),
+    ]
+    (said,) = explained(explain, "shop/a", items=items)
+    assert (said["chosen"], said["bound"]) == ("n1", True)
+    assert [n["feasible"] for n in said["nodes"]] == [True, False]
+    assert said["nodes"][1]["rule"] == "InterPodAffinity"
+
+
+def test_all_pending_pods_each_as_if_alone(explain):
+    items = [node("e1", cpu="1"), pod("a"), pod("b", scheduler="another"), pod("c", on="e1")]
+    said = explained(explain, "--all", items=[*items[:3]])
+    assert [(e["pod"], e["chosen"]) for e in said] == [("shop/a", "e1"), ("shop/b", None)]
+    assert [e["pod"] for e in explained(explain, "--all", items=items)] == ["shop/a", "shop/b"]
+    gated = pod("g", schedulingGates=[{"name": "hold"}])
+    (said,) = explained(explain, "--all", items=[node("e1"), gated])
+    assert said["nodes"][0]["reasons"] == ["waiting for scheduling gates: [hold]"]
+    assert said["message"] == "0/1 nodes are available: waiting for scheduling gates: [hold]."
+
+
+def test_a_pod_of_another_scheduler_is_never_put_anywhere_and_told_how_to_opt_in(explain):
+    web = pod("web-7f-x", scheduler="default-scheduler", labels={"pod-template-hash": "7f"})
+    owner = {"kind": "ReplicaSet", "name": "web-7f", "uid": "1", "controller": True}
+    web["metadata"]["ownerReferences"] = [{"apiVersion": "apps/v1", **owner}]
+    bare = pod("bare", scheduler="default-scheduler", on="e1")
+    items = [node("e1"), node("n2", None), web, bare]
+    (said,) = explained(explain, "web-7f-x", items=items)
+    assert (said["chosen"], said["bound"], said["leftTo"]) == (None, False, "default-scheduler")
+    assert {(n["feasible"], n["score"], n["tierRule"]) for n in said["nodes"]} == {
+        (True, None, None)
+    }
+    shown = explain("web-7f-x", items=items).stdout
+    assert "would be scheduled" not in shown
+    assert "its schedulerName is default-scheduler" in shown
+    assert "spec.template.spec.schedulerName: kubedsm in Deployment shop/web" in shown
+    shown = explain("bare", items=items).stdout
+    assert "shop/bare is on e1: its schedulerName is default-scheduler" in shown
+    assert "recreate the pod with spec.schedulerName: kubedsm" in shown
+    assert "opt in" not in explain("a", items=[node("e1"), pod("a")]).stdout
+
+
+def test_that_nothing_waits_is_said_to_people(explain):
+    items = [node("e1"), pod("a", on="e1")]
+    assert explain("--all", items=items).stdout == "No pod waits for a node.\n"
+    assert explain("--all", "-o", "json", items=items).stdout == ""
+
+
+def test_what_refuses_several_nodes_alike_is_said_once(explain):
+    items = [
+        node("e1", cpu="2"),
+        node("e2", cpu="2"),
+        pod("web", spec=None, nodeSelector={"a": "b"}),
+    ]
+    output = explain("web", items=items).output
+    assert "NodeAffinity rejects 2 nodes." in output
+    assert "2: e1, e2" in output
+
+
+def test_that_no_node_is_large_enough_is_said(explain):
+    items = [node("e1", cpu="5"), node("c1", "cloud", cpu="5"), pod("big", cpu="30")]
+    (said,) = explained(explain, "big", items=items)
+    assert said["message"] == (
+        "0/2 nodes are available: 2 Insufficient cpu."
+        " No node is large enough: the pod requests 30 cpu, the largest has 5 cpu."
+    )
+    items = [node("e2", cpu="30", taints=[{"key": "k", "effect": "NoSchedule"}]), *items]
+    (said,) = explained(explain, "big", items=items)
+    assert "large enough" not in said["message"]
+
+
+def test_the_table_says_it_too(explain):
+    result = explain("a", items=[node("e1", cpu="500m"), node("c1", "cloud"), pod("a")])
+    assert "NodeResourcesFit: Insufficient cpu" in result.stdout
+    assert "It would be scheduled to c1 now." in result.stdout
+    result = explain("a", items=[node("e1", cpu="500m"), pod("a")])
+    assert "0/1 nodes are available: 1 Insufficient cpu." in result.stdout
+    result = explain("a", items=[node("e1"), pod("a", on="e1")])
+    assert "shop/a is on e1, an edge node." in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name POD, NAMESPACE/POD, pod/NAME, node/NAME"),
+        (("a", "--all"), "; or --all"),
+        (("a/b/c",), "a/b/c cannot be explained: name POD, NAMESPACE/POD, pod/NAME, node/NAME"),
+        (("foo/x",), "there is no pod foo/x; name POD, NAMESPACE/POD, pod/NAME, node/NAME"),
+        (("foo", "x"), "foo x cannot be explained: name POD"),
+        (("node/a/b",), "node/a/b cannot be explained"),
+        (("node/n9",), "there is no node n9"),
+        (("deploy/cart",), "there is no workload deployment/cart"),
+        (("-n", "shop", "other/a"), "other/a is not in namespace shop"),
+        (("migration/plan-1/a",), "only the scheduler that decided it knows migration plan-1/a"),
+        (("nobody",), "there is no pod nobody"),
+        (("twice",), "several pods are called twice: other/twice, shop/twice"),
+        (("odd",), "pod odd cannot be read: Pod shop/odd: spec.affinity"),
+    ],
+)
+def test_what_cannot_be_explained(explain, arguments, message):
+    items = [node("e1"), pod("a"), pod("twice"), pod("twice", namespace="other")]
+    result = explain(*arguments, items=[*items, pod("odd", affinity=[])])
+    assert result.exit_code != 0
+    assert message in result.output
+    assert result.stdout == ""
+
+
+def attaching(name, on=None):
+    """A pod, and the claim and the volume that it mounts."""
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": name}}
+    return [
+        pod(name, on=on, volumes=[volume]),
+        {
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"namespace": "shop", "name": name},
+            "spec": {"volumeName": f"pv-{name}"},
+            "status": {"phase": "Bound"},
+        },
+        {
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"pv-{name}"},
+            "spec": {"csi": {"driver": "csi.example.com", "volumeHandle": name}},
+        },
+    ]
+
+
+def test_a_node_that_takes_no_more_volumes(explain):
+    driver = {"name": "csi.example.com", "nodeID": "e1", "allocatable": {"count": 1}}
+    csi_node = {"kind": "CSINode", "metadata": {"name": "e1"}, "spec": {"drivers": [driver]}}
+    items = [node("e1"), *attaching("a"), *attaching("b", on="e1")]
+    (said,) = explained(explain, "a", items=[*items, csi_node])
+    assert said["nodes"][0]["rule"] == "NodeVolumeLimits"
+    assert said["message"] == "0/1 nodes are available: 1 node(s) exceed max volume count."
+    assert said["nodes"][0]["change"] == (
+        "take a pod with volumes of the same CSI driver from the node"
+    )
+    (said,) = explained(explain, "a", items=items)
+    assert said["chosen"] == "e1"
+    assert "no CSINode in" in explain("a", items=items).stderr
+    odd = {**csi_node, "spec": {"drivers": [{**driver, "allocatable": {"count": "one"}}]}}
+    assert (
+        "CSINode e1: spec.drivers[0].allocatable.count" in explain("a", items=[*items, odd]).output
+    )
+
+
+def test_what_is_missing_is_assumed_and_said(explain):
+    claim = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+    selector = {"matchLabels": {"team": "x"}}
+    near = {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": selector}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [near]}
+    asking = pod("a", volumes=[claim], affinity={"podAntiAffinity": required})
+    said = explain("a", "-o", "json", items=[node("e1"), asking])
+    assert "no PersistentVolumeClaim in" in said.stderr
+    assert "no Namespace in" in said.stderr
+    assert json.loads(said.stdout)["chosen"] == "e1"
+    items = [node("e1"), asking, {"kind": "PersistentVolumeClaim", "metadata": {"name": "other"}}]
+    said = explain("a", "-o", "json", items=items)
+    assert "no PersistentVolume in" in said.stderr
+    reason = json.loads(said.stdout)["nodes"][0]["reasons"]
+    assert reason == ['persistentvolumeclaim "data" not found']
+    assert explain("a", items=[node("e1"), pod("a")]).stderr == ""

@@ -1,0 +1,181 @@
+"""`suggest --apply` and `approve` beside a scheduler: it is asked, and what it answers is told."""
+
+import asyncio
+import re
+
+import click
+import pytest
+import yaml
+
+from kubedsm.cli.migration_requests import NOT_ALL, PAUSED, STALE, TAKEN_WITHIN, Requests
+from kubedsm.kube.client.port import Forbidden, Request
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.wire.move_request import RequestedMove
+from kubedsm.rebalancing.requested_migrations import asked_by
+from kubedsm_lab.emulator.api.resources import (
+    CONFIGMAPS,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+)
+from kubedsm_lab.emulator.front import EmulatedFront
+from support.manifests import ROOT
+from support.move_scenes import LARGE_CLOUD, MERGE, open_edge, settle_on_cloud
+from support.proposals import APPROVED, OWN, PROPOSING, config_map, proposing
+from support.rights import ADMIN_TOKEN, install, token_of
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+def beside(world):
+    """The scheduler, as another process sees it."""
+    front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
+    return Requests(front, ConfigMapName(OWN, OWN), world.clock)
+
+
+def standing(world):
+    """What is asked for on either ConfigMap."""
+    there = [world.api.get(CONFIGMAPS, OWN, name)["metadata"] for name in (OWN, APPROVED)]
+    return [asked for each in there for asked in each.get("annotations", {}).values()]
+
+
+async def test_what_is_approved_is_done_and_said(capsys):
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        assert await beside(scene.world).send(suggestion.id) == 0
+        assert scene.world.placed("web") == {"e1": 2}
+        assert not standing(scene.world)
+    said = capsys.readouterr().err
+    assert said.count(" to e1 completed\n") == 2
+
+
+async def test_a_move_that_is_taken_back_is_told_and_has_its_exit_code(capsys):
+    async with proposing(pods=1) as scene:
+        moves = asked_by(await scene.until_proposed())
+        bad = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
+
+        def spoil(change):
+            if change.resource is PODS and change.type == "ADDED":
+                name = change.object["metadata"]["name"]
+                asyncio.get_running_loop().call_soon(
+                    lambda: scene.world.api.patch(PODS, "default", name, bad, MERGE)
+                )
+
+        scene.world.api.store.subscribe(spoil)
+        assert await beside(scene.world).send("", moves) == NOT_ALL
+    assert " to e1 taken back: " in capsys.readouterr().err
+
+
+async def test_what_does_not_hold_any_more_has_an_exit_code_of_its_own(capsys):
+    async with proposing() as scene:
+        await scene.until_proposed()
+        assert await beside(scene.world).send("0badf00d") == STALE
+    assert "it does not hold any more; what is proposed now is " in capsys.readouterr().err
+
+
+async def test_beside_a_paused_scheduler_nobody_waits_who_does_not_want_to(capsys):
+    async with proposing() as scene:
+        scheduler, clock = beside(scene.world), scene.world.clock
+        assert not await scheduler.is_paused()
+        scene.paused("true")
+        before = clock.monotonic()
+        assert await scheduler.is_paused()
+        assert clock.monotonic() - before < 1
+        assert "migrations are paused: ConfigMap kubedsm/kubedsm" in capsys.readouterr().err
+        assert await scheduler.is_paused(10.0)
+        assert 10 <= clock.monotonic() - before < 12
+        asyncio.get_running_loop().call_later(5, scene.paused, "false")
+        assert not await scheduler.is_paused(60.0)
+
+
+async def test_the_scheduler_has_the_last_word_on_the_pause():
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        scene.paused("true")
+        assert await beside(scene.world).send(suggestion.id) == PAUSED
+
+
+async def test_a_request_that_nobody_takes_is_withdrawn():
+    async with emulated(LARGE_CLOUD) as world:
+        config_map(world)
+        with pytest.raises(click.ClickException, match="no scheduler took the request within 30 s"):
+            await beside(world).send("0badf00d")
+        assert world.clock.monotonic() < TAKEN_WITHIN + 5
+        assert not standing(world)
+
+
+async def test_more_than_a_request_may_say_is_not_asked_for():
+    many = [RequestedMove("default/web", "u" * 36, "c1", "e1") for _ in range(2000)]
+    async with emulated(LARGE_CLOUD) as world:
+        config_map(world)
+        with pytest.raises(click.ClickException, match="2000 migrations are too many"):
+            await beside(world).send("", tuple(many))
+        assert not standing(world)
+
+
+async def test_a_request_that_is_being_dealt_with_is_left_where_it_is():
+    async with emulated(LARGE_CLOUD) as world, asyncio.TaskGroup() as tasks:
+        config_map(world)
+        first = tasks.create_task(beside(world).send("0badf00d"))
+        await asyncio.sleep(5)
+        there = standing(world)
+        assert there
+        with pytest.raises(click.ClickException, match=r"request \w+, of 5 s ago, is in progress"):
+            await beside(world).send("0badf00d")
+        assert standing(world) == there
+        first.cancel()
+        await asyncio.wait([first])
+        assert not standing(world)
+
+
+APPROVER = ("kubedsm", "approver")
+ROLE = yaml.safe_load(
+    re.search(r"```yaml\n(apiVersion.*?)```", (ROOT / "docs" / "review.md").read_text(), re.DOTALL)[
+        1
+    ]
+)
+
+
+def let_approve(world):
+    """Bind the Role of the docs to an account, and return a `Cluster` with its token."""
+    namespace, name = APPROVER
+    subject = {"kind": "ServiceAccount", "namespace": namespace, "name": name}
+    reference = {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "Role",
+        "name": "kubedsm-approver",
+    }
+    binding = {"metadata": {"name": "approvers"}, "roleRef": reference, "subjects": [subject]}
+    world.api.create(SERVICE_ACCOUNTS, {"metadata": {"name": name}}, namespace=namespace)
+    world.api.create(ROLES, ROLE, namespace=namespace)
+    world.api.create(ROLE_BINDINGS, binding, namespace=namespace)
+    token = token_of(world.cluster, *APPROVER)
+    return EmulatedFront(world.cluster.routes, world.clock, latency=0.01, token=token)
+
+
+async def test_who_has_the_right_to_approve_can_approve_and_do_nothing_else():
+    async with emulated(LARGE_CLOUD, configuration=PROPOSING, admin_token=ADMIN_TOKEN) as world:
+        world.token = install(world.cluster)
+        for name in (OWN, APPROVED):
+            world.api.create(CONFIGMAPS, {"metadata": {"name": name}}, namespace=OWN)
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 1)
+            open_edge(world)
+            await world.until(lambda: world.runtime.suggester.proposed, 20)
+            proposed = world.runtime.suggester.proposed
+            approver = Requests(let_approve(world), ConfigMapName(OWN, OWN), world.clock)
+            with pytest.raises(Forbidden):
+                await approver.send("", asked_by(proposed))
+            found = await approver.cluster.request(
+                Request("GET", f"/api/v1/namespaces/{OWN}/configmaps/{OWN}"), timeout=5
+            )
+            assert found.status == 200
+            for body in ({"data": {"paused": "true"}}, {"metadata": {"annotations": {"a": "b"}}}):
+                path = f"/api/v1/namespaces/{OWN}/configmaps/{OWN}"
+                patch = Request("PATCH", path, {}, body, MERGE)
+                assert (await approver.cluster.request(patch, timeout=5)).status == 403
+            assert not world.witness.of("detach")
+            assert await approver.send(proposed.id) == 0
+            assert world.placed("web") == {"e1": 1}

@@ -1,0 +1,190 @@
+"""`kubedsm suggest --from`: what is said of dumps, and of pods that must stay."""
+
+import threading
+
+import attrs
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from kubedsm.cli import console, migration_advice
+from kubedsm.cli.inputs import mirror_of
+from kubedsm.cli.migration_advice import advice_tables, advise
+from kubedsm.cli.suggest import suggest
+from kubedsm.config.settings import Configuration, load
+from kubedsm.kube.wire import dump as dumps
+from kubedsm.model.deadline import Deadline
+from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.optimizer.programming.programme import Status
+from support.dumps import dump_of, node, pod
+from support.printed import printed
+
+HASH = "5b576d85cf"
+
+
+def running(name, on, workload="web", kind="ReplicaSet", **changes):
+    owner = {"kind": kind, "name": f"{workload}-{HASH}", "controller": True}
+    made = pod(
+        name,
+        node=on,
+        ownerReferences=[owner],
+        labels={"pod-template-hash": HASH},
+        annotations=changes.pop("annotations", {}),
+    )
+    made["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    made["spec"] |= changes
+    return made
+
+
+def said_of(*items, configuration=None):
+    configuration = configuration or Configuration()
+    mirror = mirror_of(dumps.read(dump_of(*items), "dump"), configuration)
+    said = advise(mirror.snapshot(), configuration).as_json()
+    orjson.dumps(said)
+    return said
+
+
+EDGE, CLOUD = node("e1", "edge", cpu="2"), node("c1", "cloud", cpu="20", memory="80Gi")
+
+
+def test_a_pod_in_the_cloud_moves_to_an_edge_that_has_room():
+    said = said_of(EDGE, CLOUD, running("web-1", "c1"))
+    [move] = said["moves"]
+    gain = move.pop("gain")
+    assert move == {
+        "pod": "shop/web-1",
+        "from": "c1",
+        "to": "e1",
+        "kind": "cloud-to-edge",
+        "purpose": f"{gain:+.3f} points of QoS a move",
+        "group": 0,
+        "mode": "surge",
+    }
+    assert gain == pytest.approx(1)
+    assert said["order"] == [["shop/web-1"]]
+    assert said["score"]["before"]["edgeShare"] == {"shop/web": 0.0}
+    assert said["score"]["after"]["edgeShare"] == {"shop/web": 1.0}
+    assert said["score"]["after"]["qos"] > said["score"]["before"]["qos"]
+
+
+def test_a_service_above_its_promise_gives_way_to_one_below():
+    services = load("services: {shop/idle: {qos: 0}, shop/web: {qos: 1}}", "test")
+    tight = node("e1", "edge", cpu="1")
+    said = said_of(
+        tight,
+        CLOUD,
+        running("idle-1", "e1", workload="idle"),
+        running("web-1", "c1"),
+        configuration=services,
+    )
+    kinds = {move["pod"]: move["kind"] for move in said["moves"]}
+    assert kinds == {"shop/idle-1": "edge-to-cloud", "shop/web-1": "cloud-to-edge"}
+    assert said["order"] == [["shop/idle-1"], ["shop/web-1"]]
+
+
+@pytest.mark.parametrize(
+    "stays",
+    [
+        {"schedulerName": "default-scheduler"},
+        {"kind": "DaemonSet"},
+        {"volumes": [{"name": "v", "hostPath": {"path": "/data"}}]},
+        {"volumes": [{"name": "v", "emptyDir": {}}]},
+        {"annotations": {"kubedsm.io/do-not-disrupt": "true"}},
+    ],
+    ids=str,
+)
+def test_pods_that_are_not_ours_to_move_stay(stays):
+    assert said_of(EDGE, CLOUD, running("web-1", "c1", **stays))["moves"] == []
+
+
+def test_a_bare_pod_stays():
+    bare = running("web-1", "c1")
+    del bare["metadata"]["ownerReferences"]
+    assert said_of(EDGE, CLOUD, bare)["moves"] == []
+
+
+def test_every_pod_counts_even_if_it_stays():
+    foreign = running("foreign", "e1", workload="foreign", schedulerName="default-scheduler")
+    foreign["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
+    said = said_of(EDGE, CLOUD, foreign, running("web-1", "c1"))
+    assert said["moves"] == []
+    assert said["rejected"][0]["pod"] == "shop/web-1"
+
+
+def test_of_those_on_one_node_one_goes_elsewhere_and_it_is_said_what_for():
+    purpose = "so that no single node holds all of shop/web"
+    other = node("e2", "edge", cpu="2")
+    dump = dump_of(EDGE, other, CLOUD, running("web-1", "e1"), running("web-2", "e1"))
+    mirror = mirror_of(dumps.read(dump, "dump"), Configuration())
+    advice = advise(mirror.snapshot(), Configuration())
+    [move] = advice.as_json()["moves"]
+    assert (move["to"], move["kind"], move["purpose"]) == ("e2", "edge-to-edge", purpose)
+    told = printed(advice_tables(advice, 1.0))
+    assert f"shop/{move['pod'][5:]} migrates {purpose}" in told
+
+
+def test_a_stateful_pod_would_be_recreated():
+    said = said_of(EDGE, CLOUD, running("db-0", "c1", workload="db", kind="StatefulSet"))
+    assert [move["mode"] for move in said["moves"]] == ["recreate"]
+
+
+def test_what_is_not_proven_is_told_with_the_most_there_could_be():
+    dump = dumps.read(dump_of(EDGE, CLOUD, running("web-1", "c1")), "dump")
+    mirror = mirror_of(dump, Configuration())
+    advice = advise(mirror.snapshot(), Configuration())
+    worth = Certificate("worth", Status.FEASIBLE, 3_000_000_000, 4_000_000_000, unit=10**9)
+    less_sure = attrs.evolve(advice.suggestion, proven=False, certificate=worth)
+    advice = attrs.evolve(advice, suggestion=less_sure)
+    told = printed(advice_tables(advice, 1.0))
+    assert "not proven optimal within the limits" in told
+    assert "worth: 3 of at most 4 (gap 25.0 %)" in told
+    assert advice.as_json()["certificates"] == [worth.as_json()]
+
+
+def test_a_pod_is_left_in_the_cloud_for_an_edge_that_is_slower():
+    """As the running scheduler says."""
+    items = node("e1", "edge"), node("c1", "cloud"), running("web-0", "c1")
+    mirror = mirror_of(dumps.read(dump_of(*items), "dump"), Configuration())
+    snapshot = mirror.snapshot()
+    assert advise(snapshot, Configuration()).suggestion.moves
+    measured = attrs.evolve(snapshot.measured, slower=frozenset(snapshot.shares()))
+    advice = advise(attrs.evolve(snapshot, measured=measured), Configuration())
+    assert not advice.suggestion.moves
+    why = "the edge answers its workload's requests more slowly than the cloud"
+    assert advice.as_json()["rejected"] == [{"pod": "shop/web-0", "reason": why}]
+
+
+def test_at_the_time_limit_the_best_so_far_is_the_result_and_says_so():
+    items = [EDGE, CLOUD, running("web-1", "c1")]
+    mirror = mirror_of(dumps.read(dump_of(*items), "dump"), Configuration())
+    advice = advise(mirror.snapshot(), Configuration(), Deadline(lambda: 1.0, 0.0))
+    assert not advice.complete
+    assert advice.as_json()["complete"] is advice.as_json()["proven"] is False
+    assert "Time limit reached" in printed(advice_tables(advice, 1.0))
+    advice = advise(mirror.snapshot(), Configuration())
+    assert advice.complete
+    assert "Time limit reached" not in printed(advice_tables(advice, 1.0))
+
+
+def test_the_budget_option_is_the_deadline_and_progress_is_not_on_stdout(monkeypatch, tmp_path):
+    seen = []
+
+    def slow(snapshot, configuration, deadline):
+        seen.append(deadline.seconds)
+        assert reported.wait(60)
+        return advise(snapshot, configuration, deadline)
+
+    def remark(text):
+        seen.append(text)
+        reported.set()
+
+    reported = threading.Event()
+    monkeypatch.setattr(migration_advice, "advise", slow)
+    monkeypatch.setattr(console, "PROGRESS_PERIOD", 0.01)
+    monkeypatch.setattr(console, "remark", remark)
+    dump = tmp_path / "dump.json"
+    dump.write_bytes(dump_of(EDGE, CLOUD, running("web-1", "c1")))
+    called = ["--from", str(dump), "-o", "json", "--budget", "7s"]
+    done = CliRunner().invoke(suggest, called, catch_exceptions=False)
+    assert seen[:2] == [7.0, "planning migrations: 0.01 s of at most 7 s"]
+    assert orjson.loads(done.stdout)["moves"]

@@ -1,0 +1,97 @@
+"""Installed distributions: kubedsm alone is a scheduler, and kubedsm-lab adds commands to it."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from kubedsm.cli.main import LAB_COMMANDS, MODULES
+
+pytestmark = pytest.mark.http
+
+ROOT = Path(__file__).parents[2]
+LAB_PACKAGES = {"emulator", "replay", "chaos", "bench", "demo", "comparison", "kubedsm_lab"}
+OWN = ("kubedsm", "loadgen", "plans", "_kubedsm", "__editable__")
+
+
+def installed(folder, *distributions):
+    """Install the distributions into the folder, with nothing that they depend on."""
+    options = ("--quiet", "--no-deps", "--no-compile", "--target", str(folder))
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *options, *map(str, distributions)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode and "hatchling" in done.stderr:
+        pytest.skip("hatchling, the build backend, cannot be installed here")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dependencies(tmp_path_factory):
+    """A folder with every library of this environment, and without KubeDSM's own packages."""
+    folder = tmp_path_factory.mktemp("dependencies")
+    for name in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+        for path in Path(name).iterdir():
+            if not path.name.startswith(OWN) and path.suffix != ".pth":
+                (folder / path.name).symlink_to(path)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory):
+    return installed(tmp_path_factory.mktemp("scheduler"), ROOT)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    return installed(tmp_path_factory.mktemp("lab"), ROOT / "lab")
+
+
+def run(*arguments, folders):
+    """Run `kubedsm` with the folders as the only ones that have libraries."""
+    path = os.pathsep.join(map(str, folders))
+    return subprocess.run(
+        [sys.executable, "-S", "-m", "kubedsm", *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=folders[0],
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+def listed(*folders):
+    done = run("--help", folders=folders)
+    assert (done.returncode, done.stderr) == (0, "")
+    commands = done.stdout.partition("\nCommands:\n")[2]
+    return [line.split()[0] for line in commands.splitlines()]
+
+
+def test_the_scheduler_has_no_module_of_the_lab(scheduler):
+    packages = {path.parent.name for path in scheduler.glob("*/__init__.py")}
+    assert packages == {"kubedsm", "loadgen", "plans"}
+    modules = [path.relative_to(scheduler).with_suffix("") for path in scheduler.rglob("*.py")]
+    assert len(modules) > 100
+    assert [module for module in modules if LAB_PACKAGES & set(module.parts)] == []
+
+
+@pytest.mark.parametrize("command", LAB_COMMANDS)
+def test_without_the_lab_its_commands_name_its_distribution(command, scheduler, dependencies):
+    done = run(command, folders=(scheduler, dependencies))
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line == (
+        f"kubedsm: error: `kubedsm {command}` is in the distribution kubedsm-lab, which is not"
+        " installed: from a checkout, pip install ./lab"
+    )
+
+
+def test_the_help_lists_commands_of_the_lab_once_it_is_installed(scheduler, lab, dependencies):
+    assert listed(scheduler, dependencies) == sorted(MODULES)
+    assert listed(scheduler, lab, dependencies) == sorted([*MODULES, *LAB_COMMANDS])
