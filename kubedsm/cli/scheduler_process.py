@@ -36,8 +36,7 @@ from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound
 from kubedsm.kube.joining import TIMEOUT, join
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.observability.instruments import Instruments
-from kubedsm.observability.loop_lag import watch_the_loop
+from kubedsm.observability.instruments import Instruments, watch_the_loop
 from kubedsm.observability.measured_cluster import MeasuredCluster
 from kubedsm.observability.reading import Leadership
 from kubedsm.observability.server import Monitoring, probes_answered

@@ -20,7 +20,7 @@ async def test_a_pod_that_waits_is_asked_about_and_what_it_hangs_together_with(b
         pod = page.get_by_role("button", name="default/large-").first
         await pod.click()
         panel = page.get_by_role("complementary", name="Pod default/large-")
-        await expect(panel).to_contain_text("it is rejected by NodeResourcesFit on 2 nodes.")
+        await expect(panel).to_contain_text("NodeResourcesFit rejects 2 nodes.")
         await expect(panel.get_by_role("heading", name="Pod default/large-")).to_be_focused()
         assert [each for each in await violations(page) if "why" in each] == []
         await panel.get_by_role("button", name="e1").first.click()
@@ -43,8 +43,8 @@ async def test_of_a_moment_that_is_past_is_told_what_was_so_and_what_is_known_no
         panel = page.get_by_role("complementary", name="Pod default/large-")
         await panel.get_by_role("button", name=re.compile(r"^\d\d:\d\d:\d\d$")).click()
         await expect(panel).to_contain_text(re.compile(r"At \d\d:\d\d:\d\d:"))
-        await expect(panel).to_contain_text("By all that the scheduler knows now:")
-        await expect(panel).to_contain_text("it is rejected by NodeResourcesFit on 2 nodes.")
+        await expect(panel).to_contain_text("By the current state of the scheduler:")
+        await expect(panel).to_contain_text("NodeResourcesFit rejects 2 nodes.")
 
 
 async def test_of_a_recording_is_told_what_its_rows_say_and_nothing_can_be_imagined(

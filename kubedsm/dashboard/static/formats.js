@@ -1,4 +1,4 @@
-/** Moments and stretches of time: in words, and on a line. Times are in seconds since the epoch. */
+/** Formats of moments, durations, percentages and names. Times are in seconds since the epoch. */
 
 /** The shortest stretch that is drawn. */
 const SHORTEST = 5;
@@ -83,4 +83,14 @@ export function ticks({ from, to }, width) {
   const first = Math.ceil((from - start) / step) * step + start;
   for (let at = first; at <= to; at += step) found.push(at);
   return found;
+}
+
+/** "80%". */
+export function percent(part) {
+  return `${Math.round(100 * part)}%`;
+}
+
+/** Without its namespace. */
+export function ownName(key) {
+  return key.slice(key.indexOf("/") + 1);
 }

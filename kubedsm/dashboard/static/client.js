@@ -1,4 +1,22 @@
-/** What the scheduler tells as it comes; asked for again, from where it ended, if it breaks off. */
+/** Client of the server: requests, and the stream of updates, reopened where it broke off. */
+
+/** Seconds for an answer, where nothing else is said. */
+const PATIENCE = 30;
+
+/** The answer at a path below page/. Throws an Error that says why, with its `status`. */
+export async function ask(path, signal = AbortSignal.timeout(1000 * PATIENCE)) {
+  const token = sessionStorage.getItem("token");
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  const answer = await fetch(`page/${path}`, { headers, signal, cache: "no-store" });
+  if (answer.ok) return answer;
+  throw Object.assign(new Error(await answer.text()), { status: answer.status });
+}
+
+/** Ask with that token from now on, as long as this tab is open. */
+export function enter(token) {
+  sessionStorage.setItem("token", token);
+  location.reload();
+}
 
 /** Seconds without a word after which a connection is taken for lost; the server says one in 10. */
 const SILENCE = 25;
@@ -8,11 +26,11 @@ const [FIRST, LONGEST] = [0.5, 8];
 const UNSEEN = 20;
 
 /**
- * Read what is told into a film, for ever: what it has is not told again, and of another run of
+ * Read what is told into a recording, for ever: what it has is not told again, and of another run of
  * the scheduler all is told. `onState` hears "connected", "away" or "refused"; `onMore` that the
- * film has more. A page that nobody sees lets go of its connection, and catches up when it is seen.
+ * recording has more. A page that nobody sees lets go of its connection, and catches up when it is seen.
  */
-export async function follow({ ask, film, onMore, onState }) {
+export async function follow({ ask, recording, onMore, onState }) {
   let pause = FIRST;
   for (;;) {
     while (document.hidden) {
@@ -21,11 +39,11 @@ export async function follow({ ask, film, onMore, onState }) {
       });
     }
     try {
-      for await (const line of lines(ask, film)) {
+      for await (const line of lines(ask, recording)) {
         pause = FIRST;
         onState("connected");
         if (!line) continue;
-        film.read(line);
+        recording.read(line);
         onMore();
       }
       // A stream that ends in good order is to be asked for again.
@@ -38,10 +56,10 @@ export async function follow({ ask, film, onMore, onState }) {
 }
 
 /**
- * The messages of one connection: what the film lacks, line by line, and then what comes. An empty
+ * The messages of one connection: what the recording lacks, line by line, and then what comes. An empty
  * one where it only says that it is there.
  */
-async function* lines(ask, film) {
+async function* lines(ask, recording) {
   const stopping = new AbortController();
   const stop = () => stopping.abort();
   const heard = (waited) => {
@@ -55,9 +73,9 @@ async function* lines(ask, film) {
   };
   document.addEventListener("visibilitychange", look);
   try {
-    const kept = await heard(ask(`recording${known(film)}`, stopping.signal));
+    const kept = await heard(ask(`recording${known(recording)}`, stopping.signal));
     yield await kept.text();
-    const answer = await heard(ask(`stream${known(film)}`, stopping.signal));
+    const answer = await heard(ask(`stream${known(recording)}`, stopping.signal));
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
     for (;;) {
@@ -74,7 +92,7 @@ async function* lines(ask, film) {
   }
 }
 
-/** What the server is told of what the film has. */
+/** What the server is told of what the recording has. */
 function known({ version, run }) {
   return version ? `?${new URLSearchParams({ after: version, run })}` : "";
 }
