@@ -77,7 +77,7 @@ async def test_what_if_is_answered_and_nothing_is_changed(browser):
         await there.world.until_bound(2, 10)
         await page.get_by_role("button", name="What if?").click()
         panel = page.get_by_role("complementary", name="What if?")
-        await expect(panel).to_contain_text("Nothing is changed by this")
+        await expect(panel).to_contain_text("Nothing is changed")
         await panel.get_by_label("QoS factor of default/half").fill("1")
         await panel.get_by_label("pods added to default/half").fill("3")
         row = panel.get_by_role("row", name=re.compile(r"half \d of 2 \d of 5 5 "))
