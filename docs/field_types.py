@@ -2,8 +2,8 @@
 
     python docs/field_types.py
 
-The emulated API server reads the file for `kubectl explain`; importing the library there would take
-half a second.
+The emulated API server checks objects by the file, and answers `kubectl explain`. Importing the
+library there would take half a second.
 """
 
 import json
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from kubernetes_asyncio.client import models
 
+from kubedsm_lab.emulator.api.decoding import BODIES, FIELD_TYPES, model_of
 from kubedsm_lab.emulator.api.resources import SERVED
-from kubedsm_lab.emulator.http.openapi import FIELD_TYPES, model_of
 
 
 def fields_of(names: list[str]) -> dict[str, dict[str, str]]:
@@ -31,7 +31,7 @@ def fields_of(names: list[str]) -> dict[str, dict[str, str]]:
 
 
 def main() -> None:
-    found = fields_of([model_of(resource) for resource in SERVED])
+    found = fields_of([model_of(resource) for resource in (*SERVED, *BODIES)])
     lines = (f"{json.dumps(name)}: {json.dumps(fields)}" for name, fields in found.items())
     Path(FIELD_TYPES).write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -1,10 +1,10 @@
-"""The start of the command: Ctrl-C is one line from the first moment on, and to the last."""
+"""Entry point of the command: Ctrl-C prints one line at any moment."""
 
 import sys
 
 
 def main() -> None:
-    """Be `loadgen`."""
+    """Run `loadgen`."""
     try:
         from loadgen import cli  # noqa: PLC0415  what it imports takes a moment
 
@@ -15,7 +15,7 @@ def main() -> None:
     finally:
         import signal  # noqa: PLC0415  it, too, takes a moment
 
-        # What is left is the interpreter's own end: a signal is not to be told by a traceback.
+        # A signal during the interpreter's exit must not print a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

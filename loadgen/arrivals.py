@@ -1,4 +1,4 @@
-"""When each request of a scenario is due: fixed before the first is sent."""
+"""Schedule of a scenario's requests, fixed before the first one is sent."""
 
 import heapq
 import itertools
@@ -11,7 +11,7 @@ from loadgen.scenario import Api, Interval, Scenario
 
 Arrivals: TypeAlias = Literal["uniform", "poisson"]
 
-#: A period that was written as a fraction fills its interval a whole number of times but for this.
+#: relative rounding error of a period that fills its interval a whole number of times
 ROUNDING = 1e-9
 
 
@@ -24,12 +24,11 @@ class Arrival(NamedTuple):
 def schedule(
     scenario: Scenario, arrivals: Arrivals = "uniform", seed: int = 0
 ) -> Iterator[Arrival]:
-    """Every request of every service, in the order they are due.
+    """Yield the requests of all services in the order of their due times.
 
-    `uniform` is DrStress's: one request every period, the first one period after the interval's
+    `uniform` is DrStress's: one request per period, the first one period after the interval's
     start. `poisson` has the same mean rate and exponential gaps, as independent users have; its
-    draws depend on the seed and the service's name only. Made as it goes, so that a schedule of
-    any length takes no memory.
+    draws depend only on the seed and the service's name. A generator: it needs no memory.
     """
     return heapq.merge(*(_service(api, arrivals, seed) for api in scenario.apis))
 

@@ -1,4 +1,4 @@
-"""The load generator against a server whose behaviour is known."""
+"""Self-test of the load generator against a server with known behaviour."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,21 +13,21 @@ from loadgen.playing import Play, perform
 from loadgen.scenario import Api, Interval, Scenario
 from loadgen.transport import HttpTransport
 
-#: of the schedule's rate
+#: relative to the schedule's rate
 PACING_TOLERANCE = 0.01
-#: seconds that a median may be above the server's delay: both run on this machine
+#: seconds of the median above the server's delay: both run on this machine
 LATENCY_TOLERANCE = 0.01
-#: of the p99 that the stall must cause
+#: relative to the p99 that the stall causes
 STALL_TOLERANCE = 0.1
-#: in parts of the duration: one percent of the requests would not see a shorter one
+#: part of the duration: a shorter stall would affect less than one percent of the requests
 SHORTEST_STALL = 0.02
-#: when the stall begins, in parts of the duration
+#: beginning of the stall as a part of the duration
 _STALL_BEGINS = 1 / 3
 
 
 @attrs.frozen
 class KnownServer:
-    """Every answer takes `delay`; those asked for during the stall begin when it is over."""
+    """Server that answers after `delay`; requests during the stall begin at its end."""
 
     #: seconds
     delay: float
@@ -36,7 +36,7 @@ class KnownServer:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[str]:
-        """Its URL, on loopback. The stall is counted from the first request."""
+        """Return the URL on loopback. The stall is relative to the first request."""
         loop = asyncio.get_running_loop()
         first: float | None = None
 
@@ -68,10 +68,10 @@ class Check:
 
     @property
     def expected_p99(self) -> float:
-        """Seconds, of the run with the stall.
+        """Return the p99 of the run with the stall, in seconds.
 
-        Requests due at a time x into the stall wait for its rest. The last hundredth of all
-        requests are those due in its first duration / 100 seconds.
+        A request waits for the rest of the stall. The slowest hundredth of all requests are due in
+        its first duration / 100 seconds.
         """
         return self.stall - self.duration / 100 + self.delay
 
@@ -104,7 +104,7 @@ class Checked:
 
 
 async def run_check(check: Check, stop: asyncio.Event) -> Checked:
-    """Both runs, one after the other; what `stop` cuts short counts as far as it came."""
+    """Run without and with the stall; `stop` shortens the runs."""
     steady = await _against(KnownServer(check.delay), check, stop)
     stalling = KnownServer(check.delay, check.stall, check.duration * _STALL_BEGINS)
     stalled = await _against(stalling, check, stop)

@@ -1,4 +1,4 @@
-"""The command `loadgen`: make scenarios, look at them, send them."""
+"""The command `loadgen`: generate, show and send scenarios."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,18 @@ from kubedsm.terminal.running import Commands, run
 from kubedsm.terminal.whole_files import write_whole
 from loadgen import generators
 from loadgen.generators import (
+    PAPER_CLUSTER_TOTAL,
     PAPER_COEFFICIENTS,
     PAPER_EDGE_TOTAL,
     PAPER_REQUESTS,
+    Wavy,
 )
-from loadgen.parameters import Duration, Services, Totals
+from loadgen.parameters import DURATION, SERVICES, TOTALS
 from loadgen.scenario import Scenario, dumps, load
-from loadgen.wavy import PAPER_CLUSTER_TOTAL, Wavy, wavy
 
 
 def _totals(amounts: Mapping[str, float]) -> str:
-    """As `Totals` reads them."""
+    """Format as TOTALS parses."""
     return f"{amounts['cpu']:g},{amounts['memory'] / 1e9:g}"
 
 
@@ -33,11 +34,11 @@ cycles_option = click.option(
     "--cycles", type=click.IntRange(1, 100_000), default=12, show_default=True
 )
 cycle_length_option = click.option(
-    "--cycle-length", type=Duration(), default="90s", show_default=True
+    "--cycle-length", type=DURATION, default="90s", show_default=True
 )
 services_option = click.option(
     "--services",
-    type=Services(),
+    type=SERVICES,
     default=",".join(PAPER_COEFFICIENTS),
     show_default=True,
     help="What the paper's services A, B, C and D are called; fewer leave out the last ones.",
@@ -53,14 +54,8 @@ out_option = click.option(
 )
 
 
-#: modules of the commands that are not defined here
-MODULES = {
-    "check": "loadgen.load_commands",
-    "closed": "loadgen.closed_commands",
-    "hpa": "loadgen.closed_commands",
-    "run": "loadgen.load_commands",
-    "serve": "loadgen.serve_command",
-}
+#: modules of the commands that are imported when they run
+MODULES = dict.fromkeys(("check", "closed", "hpa", "run", "serve"), "loadgen.load_commands")
 
 
 def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -140,14 +135,14 @@ def generate_normal(
 )
 @click.option(
     "--edge",
-    type=Totals(),
+    type=TOTALS,
     default=_totals(PAPER_EDGE_TOTAL),
     show_default=True,
     help="What the edge has for the services: cores and GB.",
 )
 @click.option(
     "--cluster",
-    type=Totals(),
+    type=TOTALS,
     default=_totals(PAPER_CLUSTER_TOTAL),
     show_default=True,
     help="What edge and cloud have together.",
@@ -184,7 +179,7 @@ def generate_wavy(
         requests=dict(zip(services, PAPER_REQUESTS.values(), strict=False)),
         endpoint=endpoint,
     )
-    _write(wavy(parameters), out)
+    _write(generators.wavy(parameters), out)
 
 
 def _write(scenario: Scenario, out: Path | None) -> None:
@@ -225,7 +220,7 @@ def show(scenario: Path, output: str) -> None:
 
 
 def _cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float]]]:
-    """Start, end and every service's rate, wherever any rate may change."""
+    """Return start, end and rates of the stretches without a change."""
     ends = sorted({end for api in scenario.apis for end in api.ends})
     return [
         (start, end, {name: scenario.rate(name, start) for name in scenario.services})
@@ -234,5 +229,5 @@ def _cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float]]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command; end the process with 0, 2 for wrong usage, or 1, and one line said why."""
+    """Run the command; exit with 0, with 2 for wrong usage, or with 1 and one line."""
     run(loadgen, "loadgen", arguments)

@@ -1,16 +1,18 @@
-"""Open-loop load: requests are sent when they are due, whatever became of those before them.
+"""Open-loop and closed-loop load. The event loop is the clock, so both also run in virtual time.
 
-The pacer follows the schedule and puts each request that is due into a queue; at most
-`max_connections` senders take them from there, first come, first served. So a slow server slows
-neither the pacer nor the counting: a request that waits for a sender waits in the queue, at some
-hundred bytes, and its latency counts from when it was due.
+Open loop: requests are sent when they are due, regardless of earlier ones. The pacer follows the
+schedule and queues each request that is due; at most `max_connections` senders take them in order.
+So a slow server slows neither the pacer nor the counting: a request that waits in the queue counts
+its latency from when it was due.
 
-The event loop is the clock (`loop.time()`), so that the driver runs in virtual time on a loop
-whose time is virtual.
+Closed loop: each client sends its next request when it has an answer. A slow server slows its
+clients down, and the requests that it would have got meanwhile are in no figure. Each client keeps
+a connection of its own, so load balancers such as kube-proxy leave each client with one server.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 
 import attrs
 
@@ -18,31 +20,82 @@ from loadgen.arrivals import Arrival
 from loadgen.measures import TIMEOUT, Outcome, RequestRecorder
 from loadgen.transport import Transport, TransportError
 
+#: seconds until a client without an answer tries again
+_RETRY = 0.1
+
+#: opens a client's connections
+Connect = Callable[[], AbstractAsyncContextManager[Transport]]
+
 
 @attrs.frozen
 class Limits:
-    #: requests under way at once
+    #: concurrent requests
     max_connections: int = 256
-    #: seconds from when a request was due to when it is given up
+    #: seconds after which a request is given up, from when it was due
     timeout: float = 30.0
 
 
-async def outcome_of(
-    arrival: Arrival, transport: Transport, url: str, seconds: float, elapsed: Callable[[], float]
-) -> Outcome:
-    """Send one request and see what becomes of it in those seconds; `elapsed` is the run's time."""
-    status, served_by, failure = None, "", None
-    try:
-        async with asyncio.timeout(seconds):
-            status, served_by = await transport.get(url)
-    except TimeoutError:
-        failure = TIMEOUT
-    except TransportError as error:
-        failure = str(error)
-    return Outcome(arrival, elapsed(), status, failure, served_by)
+@attrs.frozen
+class Clients:
+    number: int
+    #: seconds in which requests are begun
+    seconds: float
+    #: seconds after which a request is given up, from when it was sent
+    timeout: float = 15.0
+    #: requests a second of all clients together; late ones are not made up for
+    max_rate: float | None = None
 
 
-class Driver:
+class _Load:
+    """Requests that are recorded, until the load is over or stopped."""
+
+    def __init__(self, recorder: RequestRecorder) -> None:
+        self._recorder = recorder
+        self._started: float | None = None
+
+    @property
+    def elapsed(self) -> float:
+        """Return the seconds since the load began; 0 before."""
+        started = self._started
+        return 0.0 if started is None else asyncio.get_running_loop().time() - started
+
+    async def _drive(
+        self, load: Callable[[asyncio.TaskGroup], Iterable[asyncio.Task[None]]], stop: asyncio.Event
+    ) -> None:
+        """Run until the first of the tasks ends, or at once when `stop` is set."""
+        self._started = asyncio.get_running_loop().time()
+        async with asyncio.TaskGroup() as group:
+            tasks = load(group)
+            first, *_ = tasks
+            stopping = group.create_task(stop.wait())
+            await asyncio.wait({first, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (*tasks, stopping):
+                task.cancel()
+
+    async def _send(
+        self, arrival: Arrival, transport: Transport, url: str, seconds: float
+    ) -> Outcome:
+        """Send one request, and record its outcome; a cancelled one is abandoned."""
+        self._recorder.begin(arrival, self.elapsed)
+        status, served_by, failure = None, "", None
+        try:
+            async with asyncio.timeout(seconds):
+                status, served_by = await transport.get(url)
+        except TimeoutError:
+            failure = TIMEOUT
+        except TransportError as error:
+            failure = str(error)
+        except asyncio.CancelledError:
+            self._recorder.abandon(arrival, self.elapsed)
+            raise
+        outcome = Outcome(arrival, self.elapsed, status, failure, served_by)
+        self._recorder.end(outcome)
+        return outcome
+
+
+class Driver(_Load):
+    """Open-loop load."""
+
     def __init__(
         self,
         urls: Mapping[str, str],
@@ -50,45 +103,37 @@ class Driver:
         recorder: RequestRecorder,
         limits: Limits,
     ) -> None:
-        """`urls` are by service."""
+        """urls: by service."""
+        super().__init__(recorder)
         self._urls = urls
         self._transport = transport
-        self._recorder = recorder
         self._limits = limits
         self._queue: asyncio.Queue[Arrival] = asyncio.Queue()
         self._senders: list[asyncio.Task[None]] = []
         self._idle = 0
-        self._started: float | None = None
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the scenario began; 0 before."""
-        started = self._started
-        return 0.0 if started is None else asyncio.get_running_loop().time() - started
 
     async def drive(self, schedule: Iterable[Arrival], stop: asyncio.Event) -> None:
         """Send every request of the schedule; return when each has ended.
 
-        When `stop` is set, return at once; what has not ended is abandoned.
+        When `stop` is set, return at once; unfinished requests are abandoned.
         """
-        self._started = asyncio.get_running_loop().time()
-        async with asyncio.TaskGroup() as group:
-            sending = group.create_task(self._send_all(schedule, group))
-            stopping = group.create_task(stop.wait())
-            await asyncio.wait({sending, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (sending, stopping, *self._senders):
-                task.cancel()
+
+        def begin(group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+            self._senders.append(group.create_task(self._send_all(schedule, group)))
+            return self._senders
+
+        await self._drive(begin, stop)
         while not self._queue.empty():
             self._recorder.abandon(self._queue.get_nowait(), self.elapsed)
 
     async def _send_all(self, schedule: Iterable[Arrival], group: asyncio.TaskGroup) -> None:
         for arrival in schedule:
-            # Also when it is due already: a pacer that runs late must let the senders run.
+            # Also if it is due already: a late pacer must let the senders run.
             await asyncio.sleep(max(0.0, arrival.due - self.elapsed))
             self._recorder.offer(arrival, self.elapsed)
             self._queue.put_nowait(arrival)
             if self._queue.qsize() > self._idle and (
-                len(self._senders) < self._limits.max_connections
+                len(self._senders) <= self._limits.max_connections
             ):
                 self._senders.append(group.create_task(self._sender()))
         await self._queue.join()
@@ -100,20 +145,48 @@ class Driver:
                 arrival = await self._queue.get()
             finally:
                 self._idle -= 1
-            await self._send(arrival)
+            deadline = arrival.due + self._limits.timeout
+            if self.elapsed < deadline:
+                url = self._urls[arrival.service]
+                await self._send(arrival, self._transport, url, deadline - self.elapsed)
+            else:
+                # It expired in the queue, at its deadline.
+                self._recorder.end(Outcome(arrival, deadline, error=TIMEOUT))
             self._queue.task_done()
 
-    async def _send(self, arrival: Arrival) -> None:
-        deadline = arrival.due + self._limits.timeout
-        if self.elapsed >= deadline:
-            # It was not noticed when its time was over, but it was then.
-            self._recorder.end(Outcome(arrival, deadline, error=TIMEOUT))
-            return
-        self._recorder.begin(arrival, self.elapsed)
-        url, left = self._urls[arrival.service], deadline - self.elapsed
-        try:
-            outcome = await outcome_of(arrival, self._transport, url, left, lambda: self.elapsed)
-        except asyncio.CancelledError:
-            self._recorder.abandon(arrival, self.elapsed)
-            raise
-        self._recorder.end(outcome)
+
+class ClosedLoop(_Load):
+    """Closed-loop load. service: name of the requests in the results."""
+
+    def __init__(
+        self, service: str, url: str, connect: Connect, recorder: RequestRecorder, clients: Clients
+    ) -> None:
+        super().__init__(recorder)
+        self._service = service
+        self._url = url
+        self._connect = connect
+        self._clients = clients
+
+    async def drive(self, stop: asyncio.Event) -> None:
+        """Return when the time is over and each request has ended.
+
+        When `stop` is set, return at once; unfinished requests are abandoned.
+        """
+        await self._drive(lambda group: [group.create_task(self._load())], stop)
+
+    async def _load(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._clients.number):
+                group.create_task(self._client(number))
+
+    async def _client(self, number: int) -> None:
+        rate = self._clients.max_rate
+        due, gap = (number / rate, self._clients.number / rate) if rate else (0.0, 0.0)
+        async with self._connect() as transport:
+            while (due := max(due, self.elapsed)) < self._clients.seconds:
+                await asyncio.sleep(due - self.elapsed)
+                arrival = Arrival(self.elapsed, self._service)
+                self._recorder.offer(arrival, arrival.due)
+                outcome = await self._send(arrival, transport, self._url, self._clients.timeout)
+                failed = outcome.error not in (None, TIMEOUT)
+                due = max(due + gap, self.elapsed + _RETRY if failed else 0.0)

@@ -1,40 +1,49 @@
-"""Scenarios drawn at random, from a seed."""
+"""Scenarios of the KubeDSM paper: drawn from a seed, or one wave after another."""
 
 import math
 import random
 from collections.abc import Collection, Iterable, Mapping
 
+import attrs
+
 from kubedsm.terminal.problems import Problem
 from loadgen.scenario import Api, Interval, Scenario
 
-#: What one replica is made to serve, requests a second.
+#: requests a second per replica
 REQUESTS_PER_REPLICA = 5
-#: The HPA's bounds in the paper's set-up.
+#: bounds of the HPA in the paper's set-up
 LEAST_REPLICAS, MOST_REPLICAS = 1, 10
 
 _MI = 2**20
-#: cores and bytes that one replica of each of the paper's services requests
+#: cores and bytes requested by one replica of each of the paper's services
 PAPER_REQUESTS: Mapping[str, Mapping[str, float]] = {
     "a": {"cpu": 1, "memory": 950 * _MI},
     "b": {"cpu": 1, "memory": 1900 * _MI},
     "c": {"cpu": 1, "memory": 950 * _MI},
     "d": {"cpu": 2, "memory": 1900 * _MI},
 }
-#: The paper's three edge nodes, of each of which its generator sets 1 core and 1 GB aside.
+#: the paper's three edge nodes, less 1 core and 1 GB each
 PAPER_EDGE_TOTAL: Mapping[str, float] = {"cpu": 13, "memory": 11e9}
 
 
+#: the paper's edge and cloud, less 1 core and 1 GB per node, less 2 cores and 2 GB that its
+#: generator leaves free in a wavy scenario
+PAPER_CLUSTER_TOTAL: Mapping[str, float] = {"cpu": 13 + 21 - 2, "memory": 11e9 + 16e9 - 2e9}
+#: cycles of the shortest wave: base, peak, base
+SHORTEST_WAVE = 3
+
+
 class GeneratorError(Problem, ValueError):
-    """A parameter that no scenario can be generated from."""
+    """Invalid parameter of a generator."""
 
 
 def coefficients(
     edge_total: Mapping[str, float], requests: Mapping[str, Mapping[str, float]]
 ) -> dict[str, float]:
-    """Per service, the replicas of it that fill an equal part of the edge.
+    """Return the replicas of each service that fill an equal part of the edge.
 
-    The mean over resources of total / number of services / request. `edge_total` and each
-    service's requests are in the same units, by resource; every request is above 0.
+    The mean over resources of total / number of services / request. `edge_total` and the requests
+    are in the same units, by resource; every request is above 0.
     Source: the scenario generator that the KubeDSM paper (arXiv 2501.07130) evaluates with.
     """
     return {
@@ -61,13 +70,12 @@ def normal(
     final: Mapping[str, int] | None = None,
     most_replicas: int = MOST_REPLICAS,
 ) -> Scenario:
-    """The paper's scenario `mean_sigma`: demand that varies about a multiple of the edge.
+    """Return the paper's scenario `mean_sigma`: demand that varies about a multiple of the edge.
 
-    Per cycle and service, drawn anew, replicas = clip(round(N(mean coef, sigma coef)), 1,
-    `most_replicas`), and the rate is 5 requests a second for each. `final` gives the last cycle's
-    replicas instead, for the services it names. The draws depend on the seed, the number and the
-    order of the services only: they come from `random.Random.random`, the one method whose
-    sequence Python keeps from version to version.
+    In each cycle, each service has clip(round(N(mean coef, sigma coef)), 1, `most_replicas`)
+    replicas, and 5 requests a second for each. `final` sets the last cycle's replicas of some
+    services. The draws depend on the seed and on the number and order of the services; they come
+    from `random.Random.random`, whose sequence no version of Python changes.
 
     Raises GeneratorError.
     """
@@ -106,7 +114,7 @@ def check_length(cycle_seconds: float) -> None:
 
 
 def served(replicas: Mapping[str, Iterable[int]], cycle_seconds: float, endpoint: str) -> Scenario:
-    """Per service, cycle by cycle, as many requests as so many replicas are made to serve."""
+    """Return the requests that these replicas serve, by service and cycle."""
     return Scenario(
         tuple(
             Api(
@@ -130,10 +138,138 @@ def _check_final(final: Mapping[str, int], services: Collection[str], most: int)
 
 
 def _normal(rng: random.Random, mean: float, sigma: float) -> float:
-    """The Box-Muller transform, its second value unused."""
+    """Box-Muller transform without its second value."""
     radius = math.sqrt(-2 * math.log(1 - rng.random()))
     return mean + sigma * radius * math.cos(2 * math.pi * rng.random())
 
 
 def _clipped(replicas: float, most: int) -> int:
     return max(LEAST_REPLICAS, min(most, round(replicas)))
+
+
+def _finite(_: object, attribute: "attrs.Attribute[float]", value: float) -> None:
+    check_finite(attribute.name, value)
+
+
+def _amounts(
+    _: object, attribute: "attrs.Attribute[Mapping[str, float]]", value: Mapping[str, float]
+) -> None:
+    for resource, amount in value.items():
+        if not 0 < amount < math.inf:
+            name = attribute.name.replace("_", " ")
+            raise GeneratorError(f"{name}: {amount:g} of {resource} is not above 0 and finite")
+
+
+@attrs.frozen
+class Wavy:
+    """Parameters of `wavy`. Raises GeneratorError for invalid ones."""
+
+    #: demand of all services at rest as a multiple of the edge
+    base: float = attrs.field(validator=_finite)
+    #: number of services with a wave
+    services: int
+    #: total, divided evenly among the waves
+    cycles: int = 12
+    cycle_seconds: float = 90.0
+    #: greatest change of replicas from one cycle to the next; None for any
+    max_step: int | None = None
+    edge_total: Mapping[str, float] = attrs.field(default=PAPER_EDGE_TOTAL, validator=_amounts)
+    cluster_total: Mapping[str, float] = attrs.field(
+        default=PAPER_CLUSTER_TOTAL, validator=_amounts
+    )
+    #: requests of one replica of each service, in the totals' units
+    requests: Mapping[str, Mapping[str, float]] = PAPER_REQUESTS
+    endpoint: str = "http://{service}/"
+
+    def __attrs_post_init__(self) -> None:
+        if not 1 <= self.services <= len(self.requests):
+            raise GeneratorError(
+                f"services: {self.services} of {len(self.requests)} services cannot have a wave"
+            )
+        if self.cycles < SHORTEST_WAVE * self.services:
+            raise GeneratorError(
+                f"cycles: {self.cycles} are fewer than {SHORTEST_WAVE} for each wave, "
+                f"{SHORTEST_WAVE * self.services} in all"
+            )
+        check_length(self.cycle_seconds)
+        if self.max_step is not None and self.max_step < 1:
+            raise GeneratorError(f"max step: {self.max_step} is not at least 1")
+
+
+def wavy(parameters: Wavy) -> Scenario:
+    """Return a scenario in which one service after another ramps up to the cluster's capacity.
+
+    At rest, a service has clip(round(base coef), 1, 10) replicas, with `coefficients` of the edge.
+    The peak of its wave fills the cluster next to the others at rest, up to 10 replicas, the HPA's
+    bound. Ramps are linear in whole replicas; the last cycle of a wave is at rest.
+
+    Source: the scenario generator that the KubeDSM paper (arXiv 2501.07130) evaluates with, which
+    knows no bound of 10 and a `max_step` of 3.
+
+    Raises GeneratorError if the services at rest do not fit, or a wave would have no height.
+    """
+    names = list(parameters.requests)
+    rest = {
+        name: max(LEAST_REPLICAS, min(MOST_REPLICAS, round(parameters.base * coefficient)))
+        for name, coefficient in coefficients(parameters.edge_total, parameters.requests).items()
+    }
+    replicas = {name: [rest[name]] * parameters.cycles for name in names}
+    start = 0
+    for index, name in enumerate(names[: parameters.services]):
+        length = (parameters.cycles - start) // (parameters.services - index)
+        height = _height(name, rest, parameters)
+        replicas[name][start : start + length] = [
+            rest[name] + more for more in _wave(height, length, parameters.max_step)
+        ]
+        start += length
+    return served(replicas, parameters.cycle_seconds, parameters.endpoint)
+
+
+def _height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
+    """Return the replicas above rest that fit into the cluster."""
+    for resource, total in parameters.cluster_total.items():
+        used = _used(resource, rest, parameters)
+        if used > total:
+            raise GeneratorError(
+                f"base: at {parameters.base:g} times the edge the services request {used:g} of "
+                f"{resource}, the cluster has {total:g}"
+            )
+    height = 0
+    while rest[name] + height < MOST_REPLICAS and _fits(
+        dict(rest) | {name: rest[name] + height + 1}, parameters
+    ):
+        height += 1
+    if height == 0:
+        raise GeneratorError(
+            f"base: at {parameters.base:g} times the edge there is room for no wave of {name}"
+        )
+    return height
+
+
+def _fits(replicas: Mapping[str, int], parameters: Wavy) -> bool:
+    return all(
+        _used(resource, replicas, parameters) <= total
+        for resource, total in parameters.cluster_total.items()
+    )
+
+
+def _used(resource: str, replicas: Mapping[str, int], parameters: Wavy) -> float:
+    return sum(
+        count * parameters.requests[name].get(resource, 0) for name, count in replicas.items()
+    )
+
+
+def _wave(height: int, length: int, max_step: int | None) -> list[int]:
+    """Return replicas above rest by cycle: from 0 up to the height and back to 0."""
+    up = (length - 1) // 2
+    down = length - 1 - up
+    if max_step is not None:
+        height = min(height, max_step * up)
+    rising = [_rounded(height * cycle, up) for cycle in range(up + 1)]
+    falling = [_rounded(height * cycle, down) for cycle in reversed(range(down))]
+    return rising + falling
+
+
+def _rounded(dividend: int, divisor: int) -> int:
+    """Divide and round to the nearest integer, halves up."""
+    return (2 * dividend + divisor) // (2 * divisor)

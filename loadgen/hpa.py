@@ -1,7 +1,4 @@
-"""FIND and HOLD against a service: closed-loop clients, window after window, and what came of it.
-
-What the windows say is in `recovery`.
-"""
+"""Stages FIND and HOLD against a real service, by closed-loop clients, and their report."""
 
 import asyncio
 import math
@@ -9,8 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
+from rich.console import Group, RenderableType
+from rich.text import Text
 
-from loadgen.closed import Clients, ClosedLoop, Connect
+from kubedsm.terminal.fitted_table import table
+from loadgen.driver import Clients, ClosedLoop, Connect
 from loadgen.measures import Outcome, RequestRecorder
 from loadgen.recovery import (
     FIND,
@@ -31,32 +31,32 @@ _OK = 200
 @attrs.frozen
 class Plan:
     url: str
-    #: clients of FIND's stages; one number alone is held without one
+    #: clients of FIND's stages; a single number skips FIND
     find: Sequence[int] = FIND
     find_seconds: float = FIND_SECONDS
     hold_seconds: float = HOLD_SECONDS
     window_seconds: float = WINDOW_SECONDS
     sla: Sla = attrs.field(factory=Sla)
-    #: good windows in a row that are a recovery
+    #: good windows in a row of a recovery
     streak: int = 1
-    #: as `Clients` has them
+    #: see `Clients`
     timeout: float = 15.0
     max_rate: float | None = None
 
 
 @attrs.frozen
 class Played:
-    """Windows' starts are seconds from when FIND began, or HOLD if there was no FIND."""
+    """Results; windows start in seconds from the beginning of FIND, or of HOLD without FIND."""
 
     plan: Plan
     stages: tuple[tuple[int, Window], ...] = ()
     windows: tuple[Window, ...] = ()
-    #: stopped before its end; the window that was cut short is left out
+    #: stopped before the end; the incomplete window is left out
     interrupted: bool = False
 
     @property
     def clients(self) -> int | None:
-        """That HOLD has; None if FIND found none before it was stopped."""
+        """Return the clients of HOLD; None if FIND was stopped."""
         if len(self.plan.find) == 1:
             return self.plan.find[0]
         found = clients_to_hold(self.stages, self.plan.sla)
@@ -64,7 +64,7 @@ class Played:
 
     @property
     def recovery(self) -> Recovery | None:
-        """None if HOLD was stopped before anything could be said."""
+        """Return None if HOLD was stopped before a recovery."""
         found = recovery(self.windows, self.plan.sla, self.plan.streak)
         return found if found.mode == "recovered" or not self.interrupted else None
 
@@ -74,7 +74,7 @@ class Played:
 
     @property
     def p99s(self) -> list[float]:
-        """Of HOLD's windows in which anything was timed, in seconds."""
+        """Return the known p99s of HOLD's windows, in seconds."""
         return [window.p99 for window in self.windows if window.p99 is not None]
 
     def as_json(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ async def play(
     stop: asyncio.Event,
     tell: Callable[[int, Window], None] = lambda *_: None,
 ) -> Played:
-    """FIND, then HOLD, until its end or until `stop` is set; `tell` is told of each window."""
+    """Run FIND, then HOLD, until the end or `stop`. tell: receives each window."""
     loop = asyncio.get_running_loop()
     began = loop.time()
 
@@ -137,7 +137,64 @@ async def play(
 
 
 def window_of(outcomes: Sequence[Outcome], start: float, seconds: float) -> Window:
-    """All 200s are good, and only those; times waited in vain are latencies too."""
+    """Count answers other than 200 as errors; timeouts have latencies as well."""
     latencies = [outcome.latency for outcome in outcomes if outcome.timed]
     errors = sum(outcome.status != _OK for outcome in outcomes)
     return Window.of(start, seconds, len(outcomes), latencies, errors)
+
+
+def hpa_report(played: Played) -> RenderableType:
+    sla = played.plan.sla
+    headings = ("clients", "from", "for", "requests", "errors", "p99", "SLA")
+    shown = table(
+        ("", *headings),
+        [
+            *(("FIND", *_cells(clients, window, sla)) for clients, window in played.stages),
+            *(("HOLD", *_cells(played.clients, window, sla)) for window in played.windows),
+        ],
+        title=f"{played.plan.url} (times in s)",
+        numbers=headings,
+        least=("requests", "for"),
+        look="compact",
+        above_line=len(played.stages),
+    )
+    return Group(shown, *(Text(line) for line in _remarks(played)))
+
+
+def line_of(clients: int, window: Window, sla: Sla) -> str:
+    """Return one window in a line."""
+    _, start, _, requests, errors, p99, verdict = _cells(clients, window, sla)
+    seen = f"{requests} requests, {errors} errors, p99 {p99} s, {verdict}"
+    return f"{start} s: {clients} clients, {seen}"
+
+
+def _cells(clients: int | None, window: Window, sla: Sla) -> list[str]:
+    return [
+        str(clients),
+        f"{window.start:.0f}",
+        f"{window.seconds:.1f}",
+        str(window.requests),
+        str(window.errors),
+        "-" if window.p99 is None else f"{window.p99:.3f}",
+        "good" if window.good(sla) else "bad",
+    ]
+
+
+def _remarks(played: Played) -> list[str]:
+    lines, p99s, found = [], played.p99s, played.recovery
+    if played.interrupted:
+        lines.append("Stopped before its end; the window that was cut short is left out.")
+    if played.ok_rate is not None:
+        good = f"HOLD: {played.clients} clients, {played.ok_rate:.0%} of the windows are good"
+        if p99s:
+            good += f", p99 at most {max(p99s):.3f} s, on average {sum(p99s) / len(p99s):.3f} s"
+        lines.append(f"{good}.")
+    if found is not None:
+        lines.append(
+            {
+                "recovered": f"Time to recover: {found.seconds:.1f} s.",
+                "no_degradation": "No window was bad: there was nothing to recover from.",
+                "no_recovery_within_hold": "Not recovered: it takes longer than HOLD.",
+            }[found.mode]
+        )
+    return lines

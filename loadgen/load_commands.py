@@ -1,11 +1,23 @@
-"""What the commands that send a scenario, or check this machine, are called with."""
+"""Options of the commands that are imported when they run."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
-from loadgen.parameters import Duration, Endpoint, Span, csv_option, output_option
+from loadgen.parameters import (
+    CORES,
+    DURATION,
+    ENDPOINT,
+    MEGABYTES,
+    MILLISECONDS,
+    SIZE,
+    SPAN,
+    URL,
+    csv_option,
+    output_option,
+)
 
 
 @click.command()
@@ -14,7 +26,7 @@ from loadgen.parameters import Duration, Endpoint, Span, csv_option, output_opti
     "--endpoint",
     "--url",
     "endpoints",
-    type=Endpoint(),
+    type=ENDPOINT,
     multiple=True,
     help="Where requests go instead of where the scenario says: for one service with NAME=, for "
     "every one without; {service} is the service's name. May be repeated.",
@@ -36,7 +48,7 @@ from loadgen.parameters import Duration, Endpoint, Span, csv_option, output_opti
 )
 @click.option(
     "--timeout",
-    type=Span(),
+    type=SPAN,
     default="30s",
     show_default=True,
     help="A request is given up that long after it was due.",
@@ -56,9 +68,9 @@ def run(**given: Any) -> None:
 
 @click.command()
 @click.option("--rate", type=click.FloatRange(1, 10_000), default=200.0, show_default=True)
-@click.option("--duration", type=Duration(), default="30s", show_default=True, help="Of each run.")
-@click.option("--delay", type=Duration(), default="50ms", show_default=True)
-@click.option("--stall", type=Duration(), default="5s", show_default=True)
+@click.option("--duration", type=DURATION, default="30s", show_default=True, help="Of each run.")
+@click.option("--delay", type=DURATION, default="50ms", show_default=True)
+@click.option("--stall", type=DURATION, default="5s", show_default=True)
 @output_option
 def check(**given: Any) -> None:
     """Measure a local server whose latency is known, to see that this machine measures rightly.
@@ -69,3 +81,144 @@ def check(**given: Any) -> None:
     from loadgen import sending
 
     sending.check(**given)
+
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _common(command: _Command) -> _Command:
+    """Add the options of both commands with closed-loop clients."""
+    for option in (
+        output_option,
+        click.option(
+            "--max-rate",
+            type=click.FloatRange(0.001, 1e6),
+            help="Requests a second of all clients together, at the most.  [no bound]",
+        ),
+        click.option(
+            "--timeout",
+            type=SPAN,
+            default="15s",
+            show_default=True,
+            help="A request is given up that long after it was sent.",
+        ),
+        click.option("--url", type=URL, required=True, help="Where requests go."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("clients", type=click.IntRange(1, 10_000))
+@click.option(
+    "--duration", type=SPAN, default="30s", show_default=True, help="In which requests are sent."
+)
+@csv_option
+@_common
+def closed(**given: Any) -> None:
+    """Have so many CLIENTS send their next request as soon as they have an answer.
+
+    A slow server slows them down, and what it would have been asked meanwhile is in no figure;
+    `run` counts that too. Ctrl-C or SIGTERM ends it and shows the results so far.
+    """
+    from loadgen import sending
+
+    sending.closed(**given)
+
+
+def _span(option: str, seconds: int, what: str) -> Callable[[_Command], _Command]:
+    return click.option(option, type=SPAN, default=f"{seconds:g}s", show_default=True, help=what)
+
+
+@click.command()
+@click.option(
+    "--clients",
+    type=click.IntRange(1, 10_000),
+    help="HOLD so many, without FIND.  [what FIND finds]",
+)
+@_span("--find-time", 60, "Of each number of clients that FIND tries.")
+@_span("--hold-time", 900, "Of HOLD.")
+@_span("--window", 30, "Of each of HOLD's windows.")
+@_span("--p99", 1, "The p99 that a good window has at the most.")
+@click.option(
+    "--errors",
+    type=click.FloatRange(0, 100),
+    default=1.0,
+    show_default=True,
+    help="The answers other than 200 that a good window has at the most, in percent.",
+)
+@click.option(
+    "--streak",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Good windows in a row, after a bad one, that are a recovery.",
+)
+@_common
+def hpa(**given: Any) -> None:
+    """Overload a service, and see how long its autoscaler takes until it is well again.
+
+    FIND tries 10, 20, .. 100 clients that wait for their answers, until a window is bad; HOLD goes
+    on with so many, window after window. Ctrl-C or SIGTERM ends it and shows the results so far.
+    """
+    from loadgen import sending
+
+    sending.hpa(**given)
+
+
+@click.command()
+@click.option("--host", default="0.0.0.0", show_default=True)  # noqa: S104 - a pod's own address
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 takes any."
+)
+@click.option("--name", default="loadgen", show_default=True, help="What it answers with.")
+@click.option(
+    "--service-time",
+    type=DURATION,
+    default="0s",
+    show_default=True,
+    help="A request takes a slot for that long, or for as long as its work takes.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Slots: requests that are worked on at once; others wait, first come first served.",
+)
+@click.option("--cpu", type=MILLISECONDS, default="0s", help="CPU time of a request.")
+@click.option(
+    "--cpu-limit",
+    type=CORES,
+    default="0",
+    help="Cores that all requests share, as under a CFS quota, such as 500m.  [no limit]",
+)
+@click.option(
+    "--pi-decimals", type=click.IntRange(0, 1_000_000), default=0, help="Worked out for a request."
+)
+@click.option("--memory", type=MEGABYTES, default="0", help="Held all the time; MB without unit.")
+@click.option("--net", type=SIZE, default="0", help="Of each answer; bytes without unit.")
+@click.option("--disk", type=SIZE, default="0", help="Written for a request; bytes without unit.")
+@click.option(
+    "--call",
+    "calls",
+    multiple=True,
+    type=URL,
+    help="Another service that is called for each request, all of them at once. May be repeated.",
+)
+@click.option(
+    "--drain",
+    type=DURATION,
+    default="500ms",
+    show_default=True,
+    help="After SIGTERM new requests are taken for that long, by those who have not heard of it.",
+)
+def serve(**given: Any) -> None:
+    """Serve requests over HTTP that cost what the options say.
+
+    /metrics is for Prometheus, /healthz and /readyz for a kubelet; every other path does a
+    request's work. SIGTERM or Ctrl-C ends it when all that it accepted is answered.
+    """
+    from loadgen import server
+
+    server.serve(**given)

@@ -1,8 +1,7 @@
-"""What became of the requests: collected by one owner, reported as frozen values.
+"""Measures of requests: collected by a recorder, reported as frozen values.
 
-Latencies are kept exactly, not in a histogram, which would round what it is asked for. Two 8-byte
-floats a request are little enough: 1.3 MB for the 80,000 of one of the paper's scenarios, 280 MB
-for a whole day at 200 a second.
+Latencies are kept exactly, as a histogram would round percentiles. They take 16 bytes per request:
+1.3 MB for the 80,000 of one of the paper's scenarios, 280 MB for a day at 200 a second.
 """
 
 from array import array
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from loadgen.arrivals import Arrival
 
 TIMEOUT = "timeout"
-#: of a service: whoever numbers the answers instead of the servers must not fill the memory
+#: distinct servers per service: a server that numbers its answers must not fill the memory
 MOST_SERVERS = 1000
 
 
@@ -27,30 +26,30 @@ class Outcome:
 
     arrival: Arrival
     ended: float
-    #: an HTTP status, or None and the kind of error
+    #: HTTP status, or None and the kind of error
     status: int | None = None
     error: str | None = None
-    #: which server says that it has answered; empty if none does
+    #: name of the server in the answer, or empty
     served_by: str = ""
 
     @property
     def latency(self) -> float:
-        """Seconds from when it was due: a wait for its turn is part of it."""
+        """Return the seconds since the request was due, the wait for a connection included."""
         return self.ended - self.arrival.due
 
     @property
     def failure(self) -> str | None:
-        """What it is counted as among the errors."""
+        """Return the kind of error, or None."""
         if self.status is None:
             return self.error
         return f"HTTP {self.status}" if self.status >= 400 else None  # noqa: PLR2004 - RFC 9110
 
     @property
     def timed(self) -> bool:
-        """Whether its latency counts.
+        """Return whether the latency counts.
 
-        A request that was given up does, with the time that it was waited for: a stall must not
-        hide behind the timeout. Other errors come quickly and would flatter.
+        A timeout counts with its waiting time: a stall must not hide behind it. Other errors are
+        quick, and would lower the latencies.
         """
         return self.failure is None or self.error == TIMEOUT
 
@@ -67,7 +66,7 @@ class Latency:
 
     @classmethod
     def of(cls, seconds: "array[float]") -> "Latency | None":
-        """None of no requests."""
+        """Return None without requests."""
         if not seconds:
             return None
         ordered = np.sort(np.frombuffer(seconds))
@@ -82,7 +81,7 @@ class Latency:
 
 
 def nearest_rank(ordered: Sequence[float] | NDArray[np.float64], percent: int) -> float:
-    """The least value that `percent` of the values, 1 to 100, do not exceed. Of at least one."""
+    """Return the percentile (1 to 100) of at least one value by nearest rank."""
     # -(-a // b) rounds up; in floats 99 % of 100 could be the 100th
     return float(ordered[-(-percent * len(ordered) // 100) - 1])
 
@@ -93,7 +92,7 @@ def _milliseconds(seconds: float) -> float:
 
 @attrs.frozen
 class Served:
-    """By one server, without error."""
+    """Answers of one server without error."""
 
     answered: int
     #: milliseconds
@@ -102,19 +101,19 @@ class Served:
 
 @attrs.frozen
 class Measures:
-    """Of one service, or of all."""
+    """Measures of one service, or of all."""
 
     requests: int
-    #: those answered without error
+    #: answered without error
     answered: int
     errors: Mapping[str, int]
-    #: those given up because the run was stopped
+    #: abandoned when the run was stopped
     unfinished: int
-    #: requests a second that were due, and that were begun
+    #: requests a second: due, and begun
     offered: float
     achieved: float
     latency: Latency | None
-    #: by what the answers say
+    #: by name in the answers
     servers: Mapping[str, Served]
 
     def as_json(self) -> dict[str, Any]:
@@ -132,15 +131,15 @@ class Measures:
 
 @attrs.frozen
 class Results:
-    #: seconds of the scenario that were played
+    #: played seconds of the scenario
     seconds: float
-    #: stopped before its end
+    #: stopped before the end
     interrupted: bool
-    #: the longest that a request without an answer had waited when the run was stopped
+    #: longest wait of an abandoned request
     oldest_unfinished: float
     services: Mapping[str, Measures]
     total: Measures
-    #: how late the generator itself was, from when a request was due to when it was at hand
+    #: delay of the generator itself: from due to queued
     pacing: Latency | None
 
     def as_json(self) -> dict[str, Any]:
@@ -164,11 +163,11 @@ class _Tally:
     errors: Counter[str] = attrs.field(factory=Counter)
     unfinished: int = 0
     latencies: "array[float]" = attrs.field(factory=lambda: array("d"))
-    #: by server, how many answers, and the sum of their latencies
+    #: number of answers and sum of latencies by server
     servers: dict[str, tuple[int, float]] = attrs.field(factory=dict)
 
     def serve(self, outcome: Outcome) -> None:
-        """By one of the servers that are told apart."""
+        """Count an answer of a server, up to MOST_SERVERS of them."""
         name = outcome.served_by
         if name in self.servers or (name and len(self.servers) < MOST_SERVERS):
             answered, seconds = self.servers.get(name, (0, 0.0))
@@ -176,12 +175,12 @@ class _Tally:
 
 
 class RequestRecorder:
-    """Owns the counts while a run goes on. Times are seconds from the start of the scenario."""
+    """Counters of a run. Times are seconds from the start of the scenario."""
 
     def __init__(
         self, services: Sequence[str], write: Callable[[Outcome], None] = lambda _: None
     ) -> None:
-        """Every outcome is handed to `write` as it happens."""
+        """write: receives each outcome."""
         self._tallies = {service: _Tally() for service in services}
         self._write = write
         self._lateness = array("d")
@@ -190,13 +189,13 @@ class RequestRecorder:
         self.failed = 0
 
     def offer(self, arrival: Arrival, now: float) -> None:
-        """A request is due, and at hand."""
+        """Count a request that is due and queued."""
         self.offered += 1
         self._tallies[arrival.service].offered += 1
         self._lateness.append(now - arrival.due)
 
     def begin(self, arrival: Arrival, now: float) -> None:
-        """Its turn has come: it is sent."""
+        """Count a request that is sent."""
         tally = self._tallies[arrival.service]
         tally.begun += 1
         tally.last_begun = max(tally.last_begun, now)
@@ -214,12 +213,12 @@ class RequestRecorder:
         self._write(outcome)
 
     def abandon(self, arrival: Arrival, now: float) -> None:
-        """The run was stopped before an answer."""
+        """Count a request without an answer at the stop."""
         self._tallies[arrival.service].unfinished += 1
         self._oldest = max(self._oldest, now - arrival.due)
 
     def results(self, seconds: float, *, interrupted: bool) -> Results:
-        """What was measured in the seconds of the scenario that were played."""
+        """Return the measures of the played seconds."""
         tallies = self._tallies.values()
         total = _Tally(
             offered=self.offered,

@@ -1,158 +1,119 @@
-"""The kinds of values that the command's options take."""
+"""Types of the values that the command's options take."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from loadgen.generators import PAPER_COEFFICIENTS
 from loadgen.urls import url_problem
 
-
-class Duration(click.ParamType[float]):
-    """Seconds, from a number and its unit."""
-
-    name = "duration"
-    _syntax = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h)", re.ASCII)
-    _seconds: Mapping[str, float] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, float):
-            return value
-        match = self._syntax.fullmatch(value)
-        if match is None:
-            self.fail(f"{value!r} is not a duration, such as 500ms, 90s or 2m", param, ctx)
-        return float(match[1]) * self._seconds[match[2]]
+T = TypeVar("T")
+_NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
+_DURATION = re.compile(f"{_NUMBER}(ms|s|m|h)", re.ASCII)
+_SECONDS: Mapping[str, float] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+_SIZE = re.compile(f"{_NUMBER}(B|kB|KB|MB|GB)?", re.ASCII)
+_BYTES: Mapping[str, int] = {"B": 1, "kB": 1000, "KB": 1000, "MB": 10**6, "GB": 10**9}
+_CORES = re.compile(f"{_NUMBER}(m?)", re.ASCII)
+_TOTALS = re.compile(f"{_NUMBER},{_NUMBER}", re.ASCII)
+_NAMED_URL = re.compile(r"([^=/?#]+)=(.*)", re.DOTALL)
 
 
-class Span(Duration):
-    """The same, above 0."""
+class Parsed(click.ParamType[T]):
+    """Type of a value that a function parses from text; its ValueError is the message."""
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        seconds = super().convert(value, param, ctx)
-        if not seconds:
-            self.fail("0 seconds are too few", param, ctx)
-        return seconds
+    def __init__(self, name: str, parse: Callable[[str], T]) -> None:
+        self.name = name
+        self._parse = parse
 
-
-class Milliseconds(Duration):
-    """The same; a number alone is in milliseconds."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, str) and value.isascii() and value.isdecimal():
-            value += "ms"
-        return super().convert(value, param, ctx)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        if not isinstance(value, str):
+            parsed: T = value
+            return parsed
+        try:
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-class Size(click.ParamType[int]):
-    """Bytes, from a number and its unit, powers of 1000; a number alone is in `unit`."""
-
-    name = "size"
-    _syntax = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(B|kB|KB|MB|GB)?", re.ASCII)
-    _bytes: Mapping[str, int] = {"B": 1, "kB": 1000, "KB": 1000, "MB": 10**6, "GB": 10**9}
-
-    def __init__(self, unit: str = "B") -> None:
-        self._unit = unit
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        match = self._syntax.fullmatch(value)
-        if match is None:
-            self.fail(f"{value!r} is not a size, such as 500B, 10KB or 1.5MB", param, ctx)
-        return round(float(match[1]) * self._bytes[match[2] or self._unit])
+def _duration(text: str) -> float:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a duration, such as 500ms, 90s or 2m")
+    return float(match[1]) * _SECONDS[match[2]]
 
 
-class Cores(click.ParamType[float]):
-    """As a container's limit is written: 0.5, or 500m."""
-
-    name = "cores"
-    _syntax = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(m?)", re.ASCII)
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        match = self._syntax.fullmatch(str(value))
-        if match is None:
-            self.fail(f"{value!r} are not cores, such as 0.5 or 500m", param, ctx)
-        return float(match[1]) / (1000 if match[2] else 1)
+def _span(text: str) -> float:
+    seconds = _duration(text)
+    if not seconds:
+        raise ValueError("0 seconds are too few")
+    return seconds
 
 
-class Services(click.ParamType[tuple[str, ...]]):
-    """Names for the paper's services, in their order."""
-
-    name = "names"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        names = tuple(name.strip() for name in value.split(","))
-        if not all(names) or len(set(names)) < len(names):
-            self.fail(f"{value!r} are not different names with commas between", param, ctx)
-        if len(names) > len(PAPER_COEFFICIENTS):
-            self.fail(
-                f"{len(names)} names for the paper's {len(PAPER_COEFFICIENTS)} services", param, ctx
-            )
-        return names
+def _milliseconds(text: str) -> float:
+    return _duration(f"{text}ms" if text.isascii() and text.isdecimal() else text)
 
 
-class Totals(click.ParamType[Mapping[str, float]]):
-    """Cores and GB (10^9 bytes), in the units of the paper's services."""
-
-    name = "cores,gb"
-    _syntax = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?),([0-9]{1,9}(?:\.[0-9]{1,9})?)", re.ASCII)
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Mapping[str, float]:
-        if isinstance(value, Mapping):
-            return value
-        match = self._syntax.fullmatch(value)
-        if match is None:
-            self.fail(f"{value!r} is not cores and GB, such as 13,11", param, ctx)
-        return {"cpu": float(match[1]), "memory": float(match[2]) * 1e9}
+def _size(text: str, unit: str = "B") -> int:
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a size, such as 500B, 10KB or 1.5MB")
+    return round(float(match[1]) * _BYTES[match[2] or unit])
 
 
-class Url(click.ParamType[str]):
-    """Where requests can be sent."""
-
-    name = "url"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        problem = url_problem(str(value))
-        if problem is not None:
-            self.fail(problem, param, ctx)
-        return str(value)
+def _cores(text: str) -> float:
+    match = _CORES.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} are not cores, such as 0.5 or 500m")
+    return float(match[1]) / (1000 if match[2] else 1)
 
 
-class Endpoint(click.ParamType[tuple[str | None, str]]):
-    """A URL for every service, or NAME=URL for one."""
+def _services(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise ValueError(f"{text!r} are not different names with commas between")
+    if len(names) > len(PAPER_COEFFICIENTS):
+        raise ValueError(f"{len(names)} names for the paper's {len(PAPER_COEFFICIENTS)} services")
+    return names
 
-    name = "[name=]url"
-    _named = re.compile(r"([^=/?#]+)=(.*)", re.DOTALL)
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str | None, str]:
-        if isinstance(value, tuple):
-            return value
-        match = self._named.fullmatch(value)
-        name, url = (match[1], match[2]) if match else (None, value)
-        problem = url_problem(url.replace("{service}", "service"))
-        if problem is not None:
-            self.fail(problem, param, ctx)
-        return name, url
+def _totals(text: str) -> Mapping[str, float]:
+    match = _TOTALS.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not cores and GB, such as 13,11")
+    return {"cpu": float(match[1]), "memory": float(match[2]) * 1e9}
 
+
+def _url(text: str) -> str:
+    problem = url_problem(text)
+    if problem is not None:
+        raise ValueError(problem)
+    return text
+
+
+def _endpoint(text: str) -> tuple[str | None, str]:
+    match = _NAMED_URL.fullmatch(text)
+    name, url = (match[1], match[2]) if match else (None, text)
+    _url(url.replace("{service}", "service"))
+    return name, url
+
+
+#: seconds from a number and its unit; a span is above 0; a number alone is in milliseconds
+DURATION, SPAN = Parsed("duration", _duration), Parsed("duration", _span)
+MILLISECONDS = Parsed("duration", _milliseconds)
+#: bytes from a number and its unit, powers of 1000; a number alone is in bytes, or in MB
+SIZE, MEGABYTES = Parsed("size", _size), Parsed("size", lambda text: _size(text, "MB"))
+#: written as a container's limit: 0.5, or 500m
+CORES = Parsed("cores", _cores)
+#: names of the paper's services, in their order
+SERVICES = Parsed("names", _services)
+#: cores and GB (10^9 bytes), in the units of the paper's services
+TOTALS = Parsed("cores,gb", _totals)
+URL = Parsed("url", _url)
+#: a URL for every service, or NAME=URL for one
+ENDPOINT = Parsed("[name=]url", _endpoint)
 
 output_option = click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True

@@ -1,4 +1,4 @@
-"""One run of a scenario against real endpoints or a transport that stands for them."""
+"""Run of a scenario against endpoints or a substitute transport."""
 
 import asyncio
 import csv
@@ -20,15 +20,15 @@ from loadgen.scenario import Scenario, ScenarioError
 from loadgen.transport import EndpointError, Transport, TransportError
 from loadgen.urls import url_problem
 
-#: seconds between two looks at the progress bar
+#: seconds between two updates of the progress bar
 _TICK = 0.25
 
 
 @attrs.frozen
 class Play:
-    """What is sent where: checked when it is made.
+    """Validated plan of a run.
 
-    Raises ScenarioError if no request is in the scenario, EndpointError if a URL is none.
+    Raises ScenarioError for a scenario without requests, EndpointError for an invalid URL.
     """
 
     scenario: Scenario
@@ -48,12 +48,12 @@ class Play:
 
     @property
     def loaded(self) -> list[str]:
-        """The services that get any request."""
+        """Return the services with requests."""
         return [api.name for api in self.scenario.apis if any(part.rate for part in api.intervals)]
 
 
 async def unreachable(play: Play, transport: Transport) -> dict[str, str]:
-    """By service where nothing listens, why. Raises EndpointError if that is everywhere."""
+    """Return the reason by unreachable service. Raises EndpointError if all are unreachable."""
 
     async def contact(service: str) -> None:
         try:
@@ -80,8 +80,7 @@ async def perform(
 ) -> Results:
     """Send the scenario's requests until its end or until `stop` is set.
 
-    Every outcome is handed to `write` as it happens; what that raises ends the run, in an
-    exception group.
+    Each outcome is passed to `write`, whose exceptions end the run in an exception group.
     """
     scenario = play.scenario
     recorder = RequestRecorder(scenario.services, write)
@@ -95,7 +94,7 @@ async def perform(
 
 @contextmanager
 def outcomes_file(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
-    """What writes outcomes to a CSV file, one request a line in the order in which they ended."""
+    """Return a function that writes outcomes to a CSV file, in the order of their ends."""
     if path is None:
         yield lambda _: None
         return
@@ -116,7 +115,7 @@ def outcomes_file(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
 async def _progress_bar(
     driver: Driver, recorder: RequestRecorder, duration: float
 ) -> AsyncIterator[None]:
-    """On a terminal only."""
+    """Show progress on a terminal."""
     if not sys.stderr.isatty():
         yield
         return

@@ -1,8 +1,8 @@
-"""How long a service breaks its promise before its autoscaler has caught up: FIND, then HOLD.
+"""Time to recover of an autoscaled service: stages FIND and HOLD.
 
-FIND looks for a number of clients that is too much; HOLD keeps that up, window after window, while
-the autoscaler adds pods, until windows are good again. As in the HPA benchmark of the score-cache
-paper's authors (Table 4).
+FIND raises the number of clients until the SLA breaks. HOLD keeps that number, window after window,
+while the autoscaler adds pods, until windows keep the SLA again. As in the HPA benchmark of the
+score-cache paper's authors (Table 4).
 """
 
 from collections.abc import Sequence
@@ -24,33 +24,33 @@ Mode = Literal["recovered", "no_degradation", "no_recovery_within_hold"]
 
 @attrs.frozen
 class Sla:
-    """What a window has to keep."""
+    """Limits of a good window."""
 
-    #: seconds at the most
+    #: seconds
     p99: float = 1.0
-    #: share of the requests at the most
+    #: share of the requests
     errors: float = 0.01
 
 
 @attrs.frozen
 class Window:
-    """What clients saw for some time."""
+    """Results of the clients in a stretch of time."""
 
-    #: seconds from whatever all windows are counted from, and its length
+    #: start from a common origin, and length, in seconds
     start: float
     seconds: float
-    #: that ended in it
+    #: requests that ended in the window
     requests: int
-    #: seconds, by nearest rank; None of no requests
+    #: seconds, by nearest rank; None without requests
     p99: float | None
-    #: answers other than 200, and no answers
+    #: answers other than 200, and missing answers
     errors: int
 
     @classmethod
     def of(
         cls, start: float, seconds: float, requests: int, latencies: Sequence[float], errors: int
     ) -> "Window":
-        """Latencies, in seconds, are of those requests of which they count."""
+        """latencies: seconds of the requests whose latency counts."""
         p99 = nearest_rank(sorted(latencies), 99) if latencies else None
         return cls(start, seconds, requests, p99, errors)
 
@@ -59,7 +59,7 @@ class Window:
         return self.start + self.seconds
 
     def good(self, sla: Sla) -> bool:
-        """One in which nothing ended is not: whoever waits has no service."""
+        """Return whether the window keeps the SLA; a window without an answer does not."""
         if self.p99 is None:
             return False
         return self.p99 <= sla.p99 and self.errors <= sla.errors * self.requests
@@ -68,19 +68,19 @@ class Window:
 @attrs.frozen
 class Recovery:
     mode: Mode
-    #: from HOLD's start to the end of the streak: the time to recover. 0: nothing to recover from;
-    #: -1: longer than HOLD, a censored figure
+    #: time to recover, from HOLD's start to the end of the streak; 0: no bad window; -1: longer
+    #: than HOLD (censored)
     seconds: float
 
 
 def clients_to_hold(stages: Sequence[tuple[int, Window]], sla: Sla) -> int | None:
-    """Of FIND's (clients, window): the first that break the SLA, else the last; None of none."""
+    """Return the first clients of FIND's stages that break the SLA, else the last; or None."""
     broken = (clients for clients, window in stages if not window.good(sla))
     return next(broken, stages[-1][0] if stages else None)
 
 
 def recovery(windows: Sequence[Window], sla: Sla, streak: int = 1) -> Recovery:
-    """When the first `streak` good windows in a row after a bad one were over."""
+    """Return the end of the first `streak` good windows in a row after a bad one."""
     bad, good = False, 0
     for window in windows:
         if not window.good(sla):
@@ -93,5 +93,5 @@ def recovery(windows: Sequence[Window], sla: Sla, streak: int = 1) -> Recovery:
 
 
 def ok_rate(windows: Sequence[Window], sla: Sla) -> float | None:
-    """The share of windows that are good; None of no windows."""
+    """Return the share of good windows; None without windows."""
     return sum(window.good(sla) for window in windows) / len(windows) if windows else None

@@ -1,10 +1,9 @@
 """Load scenarios in the file format of DrStress.
 
 A file is `{"apis": [{"name", "endpoint", "intervals": [{"api_call_period", "cycle_length"}]}]}`,
-both in milliseconds: for `cycle_length`, one request every `api_call_period`. In DrStress the
-first request of an interval comes one period after its start, so that an interval shorter than
-its period is silent; so it is here, and that is how silence is written. A period of 0 makes
-DrStress send as fast as answers come, which is no rate, and is refused.
+both in milliseconds: for `cycle_length`, one request every `api_call_period`. As in DrStress, the
+first request of an interval comes one period after its start. So an interval shorter than its
+period is silent. A period of 0 is rejected: DrStress would send as fast as answers come.
 """
 
 import itertools
@@ -22,7 +21,7 @@ from kubedsm.terminal.problems import Problem
 
 
 class ScenarioError(Problem, ValueError):
-    """One line: the file, the place in it, what is wrong there."""
+    """Invalid scenario: file, place and reason in one line."""
 
     def __init__(self, reason: str, place: str = "", source: str = "") -> None:
         self.reason = reason
@@ -64,20 +63,20 @@ def _some(_: object, attribute: "attrs.Attribute[tuple[Any, ...]]", value: tuple
 
 @attrs.frozen
 class Interval:
-    """For `cycle_length` ms, one request every `api_call_period` ms."""
+    """One request every `api_call_period` ms for `cycle_length` ms."""
 
     api_call_period: float = attrs.field(validator=_milliseconds)
     cycle_length: float = attrs.field(validator=_milliseconds)
 
     @classmethod
     def of(cls, rate: float, seconds: float) -> "Interval":
-        """So many requests a second for so many seconds; less than one in all is silence."""
+        """Return an interval of that rate; less than one request in all is silence."""
         length = 1000 * seconds
         return cls(1000 / rate if rate else 2 * length, length)
 
     @property
     def rate(self) -> float:
-        """Requests a second, without the noise of having been written as a period."""
+        """Return requests a second, without the rounding error of the period."""
         silent = self.api_call_period > self.cycle_length
         return 0.0 if silent else round(1000 / self.api_call_period, 9)
 
@@ -90,12 +89,12 @@ class Api:
 
     @property
     def ends(self) -> tuple[float, ...]:
-        """When each interval ends, in seconds from the start of the scenario."""
+        """Return the end of each interval in seconds from the start of the scenario."""
         lengths = (interval.cycle_length for interval in self.intervals)
         return tuple(end / 1000 for end in itertools.accumulate(lengths))
 
     def rate(self, seconds: float) -> float:
-        """Requests a second at that moment; an interval includes its start, not its end."""
+        """Return requests a second at that moment; an interval excludes its end."""
         if seconds < 0:
             return 0.0
         for interval, end in zip(self.intervals, self.ends, strict=True):
@@ -119,13 +118,13 @@ class Scenario:
 
     @property
     def duration(self) -> float:
-        """Seconds until the last interval of any service ends."""
+        """Return the end of the last interval in seconds."""
         return max(api.ends[-1] for api in self.apis)
 
     def rate(self, service: str, seconds: float) -> float:
-        """Requests a second to the service, that long after the start; 0 outside the scenario.
+        """Return requests a second to the service at that moment; 0 outside the scenario.
 
-        Raises ScenarioError if there is no such service.
+        Raises ScenarioError for an unknown service.
         """
         for api in self.apis:
             if api.name == service:
@@ -134,7 +133,7 @@ class Scenario:
 
 
 def load(path: str | Path) -> Scenario:
-    """The scenario in the file; - is standard input. Raises ScenarioError, which names it."""
+    """Read a file; - is standard input. Raises ScenarioError, which names the file."""
     if str(path) == "-":
         return loads(sys.stdin.buffer.read() if sys.stdin else b"", "standard input")
     try:
@@ -145,7 +144,7 @@ def load(path: str | Path) -> Scenario:
 
 
 def loads(text: str | bytes, source: str = "scenario") -> Scenario:
-    """The scenario that JSON text describes. Raises ScenarioError, which names the source."""
+    """Parse JSON. Raises ScenarioError, which names the source."""
     try:
         return _scenario(_decoded(text))
     except ScenarioError as error:
@@ -153,7 +152,7 @@ def loads(text: str | bytes, source: str = "scenario") -> Scenario:
 
 
 def dumps(scenario: Scenario) -> str:
-    """JSON that `loads` reads as this very scenario, and DrStress as the same load."""
+    """Return JSON that `loads` reads as the same scenario, and DrStress as the same load."""
     return json.dumps(attrs.asdict(scenario), indent=2) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Scenarios are sent, and this machine is checked: what is done, and what is shown of it."""
+"""Commands that send requests: run, check, closed and hpa."""
 
 import asyncio
 import json
@@ -8,24 +8,29 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 from rich.console import Group, RenderableType
+from rich.text import Text
 
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import table
 from loadgen.arrivals import Arrivals
 from loadgen.checking import SHORTEST_STALL, Check, Checked, run_check
-from loadgen.driver import Limits
-from loadgen.measures import Results
+from loadgen.driver import Clients, ClosedLoop, Limits
+from loadgen.hpa import Plan, Played, hpa_report, line_of, play
+from loadgen.measures import Latency, Measures, RequestRecorder, Results
 from loadgen.playing import Play, outcomes_file, perform, unreachable
-from loadgen.report import report
+from loadgen.recovery import FIND, Sla, Window
 from loadgen.scenario import Scenario, ScenarioError, load
 from loadgen.stopping import stopped_by_signals
-from loadgen.transport import EndpointError, HttpTransport
+from loadgen.transport import EndpointError, HttpTransport, TransportError
 
-#: columns, where no terminal says how many there are
+#: columns without a terminal
 WIDTH = 120
+#: ms of delay above which the generator is measured instead of the server
+LATE = 20.0
 
 
 def run(
@@ -42,12 +47,12 @@ def run(
     read = load(scenario)
     urls = _urls(read, endpoints)
     try:
-        play = Play(read, urls, arrivals, seed, Limits(max_connections, timeout))
+        planned = Play(read, urls, arrivals, seed, Limits(max_connections, timeout))
     except ScenarioError as error:
         raise ScenarioError(error.reason, source=str(scenario)) from None
     except EndpointError as error:
         raise EndpointError(f"{scenario}: {error}") from None
-    began, results = asyncio.run(_run(play, csv_path))
+    began, results = asyncio.run(_run(planned, csv_path))
     summary = {
         "scenario": str(scenario),
         "began": began.isoformat(timespec="milliseconds"),
@@ -68,7 +73,7 @@ async def _run(play: Play, csv_path: Path | None) -> tuple[datetime, Results]:
 
 
 def _urls(scenario: Scenario, endpoints: Iterable[tuple[str | None, str]]) -> dict[str, str]:
-    """By service; what is said for one service goes before what is said for every one."""
+    """Return URLs by service; an option for one service overrides those for all."""
     urls = {api.name: api.endpoint for api in scenario.apis}
     for name, url in sorted(endpoints, key=lambda endpoint: endpoint[0] is not None):
         if name is not None and name not in urls:
@@ -115,8 +120,151 @@ def _checked_report(checked: Checked) -> RenderableType:
     )
 
 
+def closed(
+    clients: int,
+    *,
+    url: str,
+    duration: float,
+    timeout: float,
+    max_rate: float | None,
+    csv_path: Path | None,
+    output: str,
+) -> None:
+    load = Clients(clients, duration, timeout, max_rate)
+
+    async def sent() -> tuple[datetime, Results]:
+        await _contact(url)
+        with outcomes_file(csv_path) as write, stopped_by_signals() as stop:
+            recorder, began = RequestRecorder([url], write), datetime.now(UTC)
+            loop = ClosedLoop(url, url, HttpTransport, recorder, load)
+            await loop.drive(stop)
+            seconds = min(loop.elapsed, duration) if stop.is_set() else duration
+            # A closed loop has no due times.
+            results = recorder.results(seconds, interrupted=stop.is_set())
+            return began, attrs.evolve(results, pacing=None)
+
+    began, results = asyncio.run(sent())
+    summary = {
+        "clients": clients,
+        "began": began.isoformat(timespec="milliseconds"),
+        "url": url,
+        **results.as_json(),
+    }
+    show(summary if output == "json" else report(results, f"{clients} clients"))
+
+
+def hpa(
+    *,
+    url: str,
+    clients: int | None,
+    find_time: float,
+    hold_time: float,
+    window: float,
+    p99: float,
+    errors: float,
+    streak: int,
+    timeout: float,
+    max_rate: float | None,
+    output: str,
+) -> None:
+    plan = Plan(
+        url,
+        FIND if clients is None else (clients,),
+        find_time,
+        hold_time,
+        window,
+        Sla(p99, errors / 100),
+        streak,
+        timeout,
+        max_rate,
+    )
+    told = sys.stderr.isatty()
+
+    def tell(number: int, seen: Window) -> None:
+        if told:
+            echo(line_of(number, seen, plan.sla), err=True)
+
+    async def played() -> tuple[datetime, Played]:
+        await _contact(url)
+        with stopped_by_signals() as stop:
+            return datetime.now(UTC), await play(plan, HttpTransport, stop, tell)
+
+    began, found = asyncio.run(played())
+    summary = {"began": began.isoformat(timespec="milliseconds"), **found.as_json()}
+    show(summary if output == "json" else hpa_report(found))
+
+
+async def _contact(url: str) -> None:
+    """Raises EndpointError without a listener."""
+    async with HttpTransport() as transport:
+        try:
+            await transport.contact(url)
+        except TransportError as error:
+            raise EndpointError(f"nothing listens at {url}: {error}") from error
+
+
 def show(shown: dict[str, Any] | RenderableType) -> None:
     if isinstance(shown, dict):
         echo(json.dumps(shown, indent=2))
     else:
         Console(width=None if sys.stdout.isatty() else WIDTH).print(shown)
+
+
+def report(results: Results, title: str) -> RenderableType:
+    headings = ("requests", "errors", "offered", "achieved", "mean", "p50", "p95", "p99", "max")
+    services = results.services
+    rows = [_row(name, measures) for name, measures in services.items()]
+    if len(services) > 1:
+        rows.append(_row("all", results.total))
+    shown = table(
+        ("service", *headings),
+        rows,
+        title=f"{title} (rates in requests/s, latency in ms)",
+        numbers=headings,
+        least=("mean", "offered", "max", "p50", "p99", "achieved"),
+        look="compact",
+        above_line=len(services),
+    )
+    return Group(shown, *(Text(line) for line in _remarks(results)))
+
+
+def _row(name: str, measures: Measures) -> list[str]:
+    return [
+        name,
+        str(measures.requests),
+        str(sum(measures.errors.values())),
+        f"{measures.offered:.2f}",
+        f"{measures.achieved:.2f}",
+        *_latency(measures.latency),
+    ]
+
+
+def _latency(latency: Latency | None) -> list[str]:
+    if latency is None:
+        return ["-"] * 5
+    shown = (latency.mean, latency.p50, latency.p95, latency.p99, latency.max)
+    return [f"{milliseconds:.1f}" for milliseconds in shown]
+
+
+def _remarks(results: Results) -> list[str]:
+    lines = [
+        f"{name}: {', '.join(f'{count} {kind}' for kind, count in measures.errors.items())}"
+        for name, measures in results.services.items()
+        if measures.errors
+    ]
+    if results.interrupted:
+        lines.append(f"Stopped after {results.seconds:.1f} s.")
+    if results.total.unfinished:
+        lines.append(
+            f"{results.total.unfinished} requests had no answer when the run was stopped, the "
+            f"oldest for {results.oldest_unfinished:.1f} s; they are in no latency above."
+        )
+    pacing = results.pacing
+    if pacing is not None:
+        lines.append(
+            f"Pacing: 99 % of the requests were at hand within {pacing.p99:.1f} ms of when they "
+            f"were due, all within {pacing.max:.1f} ms."
+        )
+        if pacing.p99 > LATE:
+            lines.append("So the generator itself was late; latencies include its delay.")
+    return lines

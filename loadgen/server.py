@@ -1,41 +1,50 @@
-"""A service to be loaded: requests cost what its `Work` says, and how they fare is counted.
+"""Service that takes load: requests cost its `Work`, and are counted in metrics.
 
-It has a number of slots, and a request holds one for as long as its work takes, at least for the
-service time; the others wait, first come first served. So it queues like the workload model of a
-replay. Other services are called after that, all at once and without a slot.
+A request holds one of the slots during its work, at least for the service time; other requests
+wait, first come first served. So the service queues like the workload model of a replay. Other
+services are called after that, all in parallel and without a slot.
 """
 
 import asyncio
+import os
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
+import click
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from loadgen.quota import Quota
-from loadgen.transport import SERVED_BY, Transport, TransportError
-from loadgen.work import Work
+from kubedsm.terminal.echo import echo
+from loadgen.stopping import stopped_by_signals
+from loadgen.transport import SERVED_BY, HttpTransport, Transport, TransportError
+from loadgen.work import Quota, Work
 
 #: upper bounds, seconds
 BUCKETS = (
     *(0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4),
     *(0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0),
 )
-#: seconds that a called service has to answer
+#: timeout of a called service in seconds
 PATIENCE = 30.0
-#: status of an answer that is an error
+#: seconds for unfinished requests at the end
+GRACE = 60.0
+#: least HTTP status of an error
 _ERROR = 400
 
 
 class Server:
-    """Answers while its context is entered; leaving it waits for what was accepted.
-
-    `calls` are URLs, `transport` gets there. Event loop time throughout.
-    """
+    """Context: on exit, it waits for the accepted requests. calls: URLs for `transport`."""
 
     def __init__(
         self, name: str, work: Work, concurrency: int, calls: Sequence[str], transport: Transport
@@ -47,10 +56,10 @@ class Server:
         self._transport = transport
         self._threads = ThreadPoolExecutor(concurrency)
         self._pause = Quota(work.cpu_limit).wait if work.cpu_limit else lambda: None
-        # of other than zeros, of which the kernel would keep none
+        # not zeros, which the kernel would not store
         self._held = b"\x01" * work.memory
         self._body = b"x" * work.net or f"{name}\n".encode()
-        #: whether more requests are welcome
+        #: value of the readiness probe
         self.ready = True
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -79,7 +88,7 @@ class Server:
         self._threads.shutdown()
 
     def app(self) -> web.Application:
-        """Every path does the same work, but for those that ask how the server is."""
+        """Return the application: probes, metrics, and work on every other path."""
         app = web.Application()
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
@@ -90,12 +99,12 @@ class Server:
     async def _answer(self, _: web.Request) -> web.Response:
         problem = await self.request()
         answer = web.Response(body=self._body) if not problem else _failed(problem)
-        # In a pod: the pod's name.
+        # the pod's name in a pod
         answer.headers[SERVED_BY] = socket.gethostname()
         return answer
 
     async def request(self) -> str:
-        """Do the work of one; says what kept it from being done, if anything did."""
+        """Do the work of one request; return an error, or the empty string."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         self._requests.inc()
@@ -147,6 +156,55 @@ def _failed(problem: str) -> web.Response:
 
 
 def exposition(registry: CollectorRegistry) -> web.Response:
-    """What Prometheus is answered."""
+    """Return the metrics for Prometheus."""
     headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
     return web.Response(body=generate_latest(registry), headers=headers)
+
+
+def serve(
+    *,
+    host: str,
+    port: int,
+    name: str,
+    service_time: float,
+    concurrency: int,
+    cpu: float,
+    cpu_limit: float,
+    pi_decimals: int,
+    memory: int,
+    net: int,
+    disk: int,
+    calls: tuple[str, ...],
+    drain: float,
+) -> None:
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    work = Work(service_time, cpu, pi_decimals, memory, net, disk, cpu_limit)
+
+    async def serving() -> None:
+        async with (
+            HttpTransport(by_proxy=True) as transport,
+            Server(name, work, concurrency, calls, transport) as server,
+        ):
+            runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=GRACE)
+            await runner.setup()
+            try:
+                with stopped_by_signals() as stop:
+                    await _listen(runner, host, port)
+                    await stop.wait()
+                    server.ready = False
+                    await asyncio.sleep(drain)
+            finally:
+                await runner.cleanup()
+
+    asyncio.run(serving())
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        # asyncio's text repeats the address as a tuple; a name lookup has no errno text
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise click.ClickException(f"cannot listen on {host}:{port}: {why}") from error
+    address = runner.addresses[0]
+    echo(f"http://{address[0]}:{address[1]}")

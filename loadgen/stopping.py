@@ -1,4 +1,4 @@
-"""Being told to stop."""
+"""Graceful stop by signals."""
 
 import asyncio
 import signal
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def stopped_by_signals() -> Iterator[asyncio.Event]:
-    """The event that SIGINT and SIGTERM set meanwhile, instead of what else they do."""
+    """Return the event that SIGINT and SIGTERM set during the block."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     numbers = (signal.SIGINT, signal.SIGTERM)

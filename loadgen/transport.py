@@ -1,4 +1,4 @@
-"""How a request gets to a server."""
+"""HTTP transport of requests."""
 
 import asyncio
 import os
@@ -10,42 +10,41 @@ from yarl import URL
 
 from kubedsm.terminal.problems import Problem
 
-#: seconds for the connection by which it is seen whether anything listens
+#: seconds for the connection that tests for a listener
 CONTACT_TIMEOUT = 5.0
-#: the header in which a server, or a proxy before it, says which one has answered
+#: header with the name of the server that answered
 SERVED_BY = "X-Served-By"
 
 
 class EndpointError(Problem, ValueError):
-    """An endpoint that no load can be sent to. Its text is one line."""
+    """Endpoint without a listener, or an invalid one. The text is one line."""
 
 
 class TransportError(Exception):
-    """No whole answer came. Its text is the kind of error, the same for all errors alike."""
+    """No complete answer. The text is the kind of error, without details."""
 
 
 class Answer(NamedTuple):
-    #: of HTTP
+    #: HTTP status
     status: int
-    #: what the answer's `SERVED_BY` says; empty if nothing
+    #: value of `SERVED_BY`, or empty
     served_by: str = ""
 
 
 class Transport(Protocol):
     async def contact(self, url: str) -> None:
-        """Find out whether anything listens there. Raises TransportError."""
+        """Test for a listener. Raises TransportError."""
 
     async def get(self, url: str) -> Answer:
-        """Send one GET, read the whole answer. Raises TransportError."""
+        """Send one GET, and read the whole answer. Raises TransportError."""
 
 
 class HttpTransport:
-    """Kept-alive HTTP/1.1 connections, as many as there are requests at once.
+    """Kept-alive HTTP/1.1 connections, one per concurrent request.
 
-    Redirects are answers, nothing of an answer is kept. A GET whose connection is closed before
-    any answer is sent once more, which is what lets connections be kept (RFC 9112, section 9.3.1);
-    it stays one request, whose latency goes on. How long a request may take and how many there are
-    at once is for the caller to say. `by_proxy`: through the proxy that http_proxy names, if any.
+    Redirects are answers, and bodies are discarded. A GET whose connection is closed before any
+    answer is sent again, as kept connections require (RFC 9112, section 9.3.1); its latency goes
+    on. The caller limits duration and concurrency. by_proxy: use the proxy of http_proxy.
     """
 
     def __init__(self, *, by_proxy: bool = False) -> None:
@@ -85,10 +84,10 @@ class HttpTransport:
 
 
 def _acknowledge(response: aiohttp.ClientResponse) -> None:
-    """Let a server that writes its answer in pieces go on.
+    """Acknowledge at once, as a server that writes in pieces waits for it (Nagle's algorithm).
 
-    With Nagle's algorithm it waits for our acknowledgement, which the kernel would delay by 40 ms:
-    time that is ours, not the server's. Linux only, elsewhere the delay stays.
+    The kernel would delay the acknowledgement by 40 ms, which is not the server's time. Linux
+    only; elsewhere the delay stays.
     """
     connection = response.connection
     if connection is None or connection.transport is None or not hasattr(socket, "TCP_QUICKACK"):
@@ -99,7 +98,7 @@ def _acknowledge(response: aiohttp.ClientResponse) -> None:
 
 
 async def _connect(url: URL) -> None:
-    """Connect to the first address that lets us; raise the last one's OSError if none does."""
+    """Connect to the first address that accepts; else raise the last OSError."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     refused: OSError | None = None

@@ -1,10 +1,11 @@
-"""What a request costs a server: work that loads one resource each, as the load-aware paper has it.
+"""Work of a request, each kind on one resource, as in the load-aware paper.
 
 Decimals of pi load the CPU, memory is held, bytes are returned, bytes are written to a disk.
 """
 
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 
@@ -12,15 +13,17 @@ import attrs
 
 #: bytes of one write
 _PIECE = bytes(2**20)
-#: ten digits beyond those that are asked for, which rounding makes wrong
+#: ten guard digits against rounding errors
 _GUARD = 10**10
 #: decimals between two looks at the clock: some 20 µs
 _SOME_DECIMALS = 100
+#: seconds of a CFS period, the kernel's default, and shortest sleep despite rounding
+PERIOD, _SHORTEST = 0.1, 1e-4
 
 
 @attrs.frozen
 class Work:
-    #: seconds that a request takes at the least, in one of the slots
+    #: least seconds of a request in a slot
     service_time: float = 0.0
     #: seconds of CPU, and decimals of pi
     cpu: float = 0.0
@@ -29,7 +32,7 @@ class Work:
     memory: int = 0
     net: int = 0
     disk: int = 0
-    #: cores that all requests share; 0: as many as there are
+    #: cores that all requests share; 0: no limit
     cpu_limit: float = 0.0
 
     @property
@@ -37,9 +40,9 @@ class Work:
         return bool(self.cpu or self.pi_decimals or self.disk)
 
     def do(self, pause: Callable[[], None]) -> None:
-        """What loads CPU and disk, in the thread that calls. Raises OSError.
+        """Load CPU and disk in the calling thread. Raises OSError.
 
-        `pause` is called again and again; it returns when there is CPU time to be had.
+        pause: called repeatedly; returns when CPU time is left.
         """
         burn(self.cpu, pause)
         pause()
@@ -48,13 +51,13 @@ class Work:
 
 
 def pi(decimals: int) -> int:
-    """floor(π · 10^decimals), by Machin's formula 16 arctan(1/5) - 4 arctan(1/239)."""
+    """Return floor(π · 10^decimals), by Machin's formula 16 arctan(1/5) - 4 arctan(1/239)."""
     one: int = 10**decimals * _GUARD
     return (16 * _arctan(5, one) - 4 * _arctan(239, one)) // _GUARD
 
 
 def _arctan(inverse: int, one: int) -> int:
-    """arctan(1 / inverse) · one, by its power series."""
+    """Return arctan(1 / inverse) · one, by its power series."""
     power = total = one // inverse
     divisor, sign = 1, 1
     while power:
@@ -65,7 +68,7 @@ def _arctan(inverse: int, one: int) -> int:
 
 
 def burn(seconds: float, pause: Callable[[], None]) -> None:
-    """Take so much of the CPU's time, whatever else runs on it."""
+    """Use that much CPU time of this thread."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pause()
@@ -73,10 +76,49 @@ def burn(seconds: float, pause: Callable[[], None]) -> None:
 
 
 def write(size: int) -> None:
-    """Write so many bytes to a disk, into a file that goes at once. Raises OSError."""
+    """Write bytes to a temporary file on disk. Raises OSError."""
     if not size:
         return
     with tempfile.TemporaryFile(buffering=0) as file:
         for start in range(0, size, len(_PIECE)):
             file.write(_PIECE[: size - start])
         os.fsync(file.fileno())
+
+
+class Quota:
+    """Bound on this process' CPU time: a stand-in for the kernel's CFS quota of a container.
+
+    All threads together use up to `cores` times the period in each period, then wait for the next.
+    So concurrent requests share the cores of the limit. Only the work of requests waits; other CPU
+    time of the process merely counts.
+    """
+
+    def __init__(
+        self,
+        cores: float,
+        used: Callable[[], float] = time.process_time,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """used: CPU time until now. All times are in seconds."""
+        self._share = cores * PERIOD
+        self._used, self._now, self._sleep = used, now, sleep
+        self._lock = threading.Lock()
+        #: end of the period, and CPU time that may be used until then
+        self._ends, self._allowed = now(), used()
+
+    def wait(self) -> None:
+        """Return when CPU time is left; excess of a period is deducted from the next."""
+        while (left := self._throttled()) is not None:
+            self._sleep(max(left, _SHORTEST))
+
+    def _throttled(self) -> float | None:
+        """Return the seconds until the next period, if this one is used up."""
+        with self._lock:
+            now, used = self._now(), self._used()
+            if now >= self._ends:
+                periods = 1 + (now - self._ends) // PERIOD
+                self._ends += periods * PERIOD
+                # Unused time does not accumulate.
+                self._allowed = min(self._allowed + periods * self._share, used + self._share)
+            return self._ends - now if used >= self._allowed else None

@@ -1,4 +1,4 @@
-"""Plans whose every step is proved by what is observed, never by the reply to a call alone.
+"""Plans whose every step is proved by observations, never by the response to a call alone.
 
-Pure: ids, vectors and times go in, effects come out. Nothing here knows Kubernetes.
+Pure: ids and times go in, effects come out. Nothing here knows Kubernetes.
 """

@@ -30,7 +30,7 @@ from plans.steps import (
     Trigger,
 )
 
-#: before a move has begun, nothing of the world has been changed for it
+#: steps before any change of the cluster
 UNTOUCHED = frozenset({StepKind.START})
 OPEN = frozenset({StepState.ASKED, StepState.VERIFYING})
 
@@ -39,37 +39,37 @@ PROVED: Meaning = (Trigger.PROVE, "")
 
 
 def bind_plan(plan_id: str, targets: Iterable[tuple[str, str]], timeout: float) -> Plan:
-    """The binds of a batch, pods to nodes, each to be seen to be applied within `timeout` seconds.
+    """Return the plan that binds pods to nodes, each to be observed within `timeout` seconds.
 
-    They have nothing in common but the moment: whatever becomes of one leaves the others alone.
+    The binds are independent of each other.
     """
     steps = (Step(n, StepKind.BIND, pod, node, timeout) for n, (pod, node) in enumerate(targets))
     return Plan(plan_id, tuple(steps))
 
 
 def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step, ...]]:
-    """Take one event into the plan: the plan afterwards, and its effects.
+    """Apply an event to the plan; return the new plan and the effects.
 
-    These are the steps that it changed, as they are now: one that is asked is to be made happen,
-    of one that is verifying the pod is to be read live and told, and any other is over.
+    The effects are the changed steps. A step that is asked must be carried out. For a step that is
+    verifying, the pod must be read live and reported. Every other step has ended.
 
-    Pure and total: an event that means nothing to the plan returns it unchanged, without effects.
-    `now` is in seconds on the clock that the deadlines are on.
+    Pure and total: an event without meaning for the plan returns the plan unchanged. `now` is in
+    seconds on the clock of the deadlines.
     """
-    plan = _informed(plan, event)
+    plan = _fill_in(plan, event)
     changed: dict[int, Step] = {}
-    for step in _concerned(plan, event):
-        meaning = _meaning(step, event, now)
+    for step in _list_affected(plan, event):
+        meaning = _interpret(step, event, now)
         if meaning is not None:
-            _take(changed, step, *meaning, now)
+            _apply(changed, step, *meaning, now)
     if isinstance(event, Begun) or changed:
         _follow_up(plan, changed, now)
     if not changed:
         return plan, ()
-    return plan.having(changed), tuple(changed.values())
+    return plan.replace_steps(changed), tuple(changed.values())
 
 
-#: what a live read shows of a step that was not done by its deadline
+#: reason of a step that a live read disproves after its deadline
 NOT_IN_TIME = {
     StepKind.BIND: "the pod was not bound in time",
     StepKind.AWAIT_READY: "the replacement was not Ready in time",
@@ -77,17 +77,17 @@ NOT_IN_TIME = {
     StepKind.AWAIT_GONE: "the old pod is still terminating, by its finalizers or its kubelet",
 }
 _LATE = "it did not happen in time"
-_TOLD: dict[type, Trigger] = {
+_TRIGGERS: dict[type, Trigger] = {
     CallRefused: Trigger.REFUSE,
     Cancelled: Trigger.CANCEL,
     Abandoned: Trigger.ABANDON,
 }
-#: steps that a pod's grace period prolongs
+#: steps whose timeout includes the termination grace period
 WAITS_FOR_DELETION = frozenset({StepKind.AWAIT_GONE, StepKind.AWAIT_REPLACEMENT})
 
 
-def _informed(plan: Plan, event: PlanEvent) -> Plan:
-    """The plan with what the event says about a move's later steps filled in."""
+def _fill_in(plan: Plan, event: PlanEvent) -> Plan:
+    """Fill in pods and timeouts of later steps that the event determines."""
     match event:
         case ReplacementClaimed(move, pod):
             fill = {s.id: attrs.evolve(s, pod=pod) for s in plan.steps if s.replacement_of == move}
@@ -104,17 +104,17 @@ def _informed(plan: Plan, event: PlanEvent) -> Plan:
     return Plan(plan.id, tuple(fill.get(step.id, step) for step in plan.steps))
 
 
-def _concerned(plan: Plan, event: PlanEvent) -> list[Step]:
-    """The steps that the event can mean something to: nearly always one or two."""
+def _list_affected(plan: Plan, event: PlanEvent) -> list[Step]:
+    """Return the steps that the event may affect: nearly always one or two."""
     match event:
         case PodSeen(pod):
-            return [step for step in plan.about(pod) if step.state not in TERMINAL]
+            return [step for step in plan.steps_of(pod) if step.state not in TERMINAL]
         case PodGone(pod):
-            about = plan.about(pod)
-            moves = {step.move for step in about if step.kind is StepKind.DETACH}
+            steps = plan.steps_of(pod)
+            moves = {step.move for step in steps if step.kind is StepKind.DETACH}
             waits = (s for s in plan.steps if s.kind is StepKind.AWAIT_REPLACEMENT)
-            about += [step for step in waits if step.move in moves]
-            return [step for step in about if step.state not in TERMINAL]
+            steps += [step for step in waits if step.move in moves]
+            return [step for step in steps if step.state not in TERMINAL]
         case CallRefused(number) | OutcomeLost(number):
             return list(plan.steps[number : number + 1])
         case MoveAccepted(move):
@@ -134,10 +134,10 @@ def _concerned(plan: Plan, event: PlanEvent) -> list[Step]:
             return []
 
 
-def _meaning(step: Step, event: PlanEvent, now: float) -> Meaning:
+def _interpret(step: Step, event: PlanEvent, now: float) -> Meaning:
     match event:
         case PodSeen() if step.state is StepState.WAITING:
-            return None  # what comes before it comes first, and then the pod is looked at again
+            return None  # the pod is observed again once the predecessors are done
         case PodSeen(live=live):
             meaning = SEEN[step.kind](step, event)
             if live and meaning is None and step.state is StepState.VERIFYING:
@@ -149,7 +149,7 @@ def _meaning(step: Step, event: PlanEvent, now: float) -> Meaning:
         case MoveAccepted() | ReplacementClaimed():
             return PROVED
         case CallRefused() | Cancelled() | Abandoned():
-            return _TOLD[type(event)], event.reason
+            return _TRIGGERS[type(event)], event.reason
         case OutcomeLost(_, reason) if step.state is StepState.ASKED:
             return Trigger.OVERDUE, reason
         case TimePassed() if step.deadline is not None and step.deadline <= now:
@@ -168,12 +168,12 @@ def _overdue(step: Step, now: float) -> Meaning:
         case StepKind.START:
             return Trigger.REFUSE, "its turn did not come in time"
         case StepKind.AWAIT_REPLACEMENT:
-            # There is no pod to read: it is the pod that is missing.
+            # There is no pod to read.
             return Trigger.REFUSE, "no replacement came in time"
     return Trigger.OVERDUE, step.reason
 
 
-def _take(changed: dict[int, Step], step: Step, trigger: Trigger, reason: str, now: float) -> None:
+def _apply(changed: dict[int, Step], step: Step, trigger: Trigger, reason: str, now: float) -> None:
     state = TRANSITIONS.get((step.state, trigger))
     if state is None:
         return
@@ -185,18 +185,20 @@ def _take(changed: dict[int, Step], step: Step, trigger: Trigger, reason: str, n
 
 
 def _follow_up(plan: Plan, changed: dict[int, Step], now: float) -> None:
-    """Start what has become free to start, and cancel what never will be."""
+    """Start steps whose predecessors are done, and cancel steps that never can start."""
     if not plan.waiting:
         return
     waiting = [s for s in plan.steps if s.state is StepState.WAITING]
     steps = {step.id: step for step in plan.steps} | changed
-    while moved := list(_unblocked(steps, waiting)):
+    while moved := list(_list_unblocked(steps, waiting)):
         for step, trigger, reason in moved:
-            _take(changed, step, trigger, reason, now)
+            _apply(changed, step, trigger, reason, now)
         steps |= changed
 
 
-def _unblocked(steps: dict[int, Step], waiting: list[Step]) -> Iterator[tuple[Step, Trigger, str]]:
+def _list_unblocked(
+    steps: dict[int, Step], waiting: list[Step]
+) -> Iterator[tuple[Step, Trigger, str]]:
     for step in waiting:
         if steps[step.id].state is not StepState.WAITING:
             continue
@@ -217,10 +219,10 @@ def _first_lost(steps: list[Step]) -> Step | None:
     return next((step for step in steps if step.state in LOST), None)
 
 
-# What an observation of its pod means to a step of each kind.
+# Meaning of an observation of the pod, by kind of step.
 
 
-def _seen_to_bind(step: Step, seen: PodSeen) -> Meaning:
+def _observe_bind(step: Step, seen: PodSeen) -> Meaning:
     if seen.node == step.node:
         return PROVED
     if seen.node:
@@ -228,49 +230,49 @@ def _seen_to_bind(step: Step, seen: PodSeen) -> Meaning:
     return (Trigger.CONTRADICT, "the pod is being deleted") if seen.terminating else None
 
 
-def _seen_to_start(_: Step, seen: PodSeen) -> Meaning:
+def _observe_start(_: Step, seen: PodSeen) -> Meaning:
     return (Trigger.CONTRADICT, "the pod is being deleted") if seen.terminating else None
 
 
-def _seen_to_detach(_: Step, seen: PodSeen) -> Meaning:
+def _observe_detach(_: Step, seen: PodSeen) -> Meaning:
     return PROVED if seen.detached else None
 
 
-def _seen_to_await_ready(_: Step, seen: PodSeen) -> Meaning:
+def _observe_await_ready(_: Step, seen: PodSeen) -> Meaning:
     if seen.terminating:
         return Trigger.CONTRADICT, "the replacement is being deleted"
     return PROVED if seen.ready else None
 
 
-def _seen_to_settle(_: Step, seen: PodSeen) -> Meaning:
+def _observe_settle(_: Step, seen: PodSeen) -> Meaning:
     if seen.terminating or not seen.ready:
         return Trigger.CONTRADICT, "the replacement is Ready no more"
     return None
 
 
-def _seen_to_evict(_: Step, seen: PodSeen) -> Meaning:
+def _observe_evict(_: Step, seen: PodSeen) -> Meaning:
     return PROVED if seen.terminating else None
 
 
-def _seen_to_restore(_: Step, seen: PodSeen) -> Meaning:
+def _observe_restore(_: Step, seen: PodSeen) -> Meaning:
     return PROVED if seen.terminating or not seen.detached else None
 
 
-def _nothing(_step: Step, _seen: PodSeen) -> Meaning:
+def _ignore(_step: Step, _seen: PodSeen) -> Meaning:
     return None
 
 
 SEEN: dict[StepKind, Callable[[Step, PodSeen], Meaning]] = {
-    StepKind.START: _seen_to_start,
-    StepKind.DETACH: _seen_to_detach,
-    StepKind.AWAIT_REPLACEMENT: _nothing,
-    StepKind.BIND: _seen_to_bind,
-    StepKind.AWAIT_READY: _seen_to_await_ready,
-    StepKind.SETTLE: _seen_to_settle,
-    StepKind.EVICT: _seen_to_evict,
-    StepKind.AWAIT_GONE: _nothing,
-    StepKind.RESTORE: _seen_to_restore,
+    StepKind.START: _observe_start,
+    StepKind.DETACH: _observe_detach,
+    StepKind.AWAIT_REPLACEMENT: _ignore,
+    StepKind.BIND: _observe_bind,
+    StepKind.AWAIT_READY: _observe_await_ready,
+    StepKind.SETTLE: _observe_settle,
+    StepKind.EVICT: _observe_evict,
+    StepKind.AWAIT_GONE: _ignore,
+    StepKind.RESTORE: _observe_restore,
 }
 
-#: Steps that want their pod gone, or have nothing left to do when it is.
+#: steps that are done when their pod is gone
 DONE_WHEN_GONE = frozenset({StepKind.EVICT, StepKind.AWAIT_GONE, StepKind.RESTORE})

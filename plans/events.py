@@ -1,4 +1,4 @@
-"""What a plan can be told."""
+"""Events of a plan."""
 
 import attrs
 
@@ -10,16 +10,16 @@ class Begun:
 
 @attrs.frozen(slots=True)
 class PodSeen:
-    """A pod as it was observed."""
+    """An observation of a pod."""
 
     pod: str
     #: the node it is bound to; empty if none
     node: str = ""
     ready: bool = False
     terminating: bool = False
-    #: taken from its owner by a migration
+    #: detached from its owner by a migration
     detached: bool = False
-    #: read just now, after a step was overdue: what is not so yet has not happened in time
+    #: live read for an overdue step: what is not observed now has not happened in time
     live: bool = False
 
 
@@ -30,18 +30,18 @@ class PodGone:
 
 @attrs.frozen(slots=True)
 class MoveAccepted:
-    """The move was checked once more, and what it needs is held for it."""
+    """The migration passed the live check, and its capacity is reserved."""
 
     move: str
-    #: seconds that the replacement must stay Ready before the old pod goes
+    #: seconds for which the replacement must stay Ready before the eviction
     settle: float = 0.0
-    #: seconds that the old pod may take to go, on top of the deadline
+    #: termination grace period of the old pod in seconds, added to deadlines
     grace: float = 0.0
 
 
 @attrs.frozen(slots=True)
 class ReplacementClaimed:
-    """The owner made a pod, and the move it belongs to is this one."""
+    """The owner created a pod, and the mirror assigned it to this migration."""
 
     move: str
     pod: str
@@ -49,7 +49,7 @@ class ReplacementClaimed:
 
 @attrs.frozen(slots=True)
 class CallRefused:
-    """The call was not applied, for sure, and will not be."""
+    """The call was certainly not applied, and will not be."""
 
     step: int
     reason: str
@@ -57,28 +57,28 @@ class CallRefused:
 
 @attrs.frozen(slots=True)
 class OutcomeLost:
-    """It is not known whether the call was applied: do not wait for the deadline to find out."""
+    """The call may have been applied: verify the step before its deadline."""
 
     step: int
-    #: what was answered, if anything
+    #: error of the call, if any
     reason: str = ""
 
 
 @attrs.frozen(slots=True)
 class TimePassed:
-    """Look at the deadlines."""
+    """Some deadline may be over."""
 
 
 @attrs.frozen(slots=True)
 class Cancelled:
-    """Start no move any more; what has begun is finished."""
+    """Start no more migrations; finish those that have begun."""
 
     reason: str
 
 
 @attrs.frozen(slots=True)
 class Abandoned:
-    """Carrying the plan out has failed: end it, or that one step, whatever it has come to."""
+    """A bug prevents the plan: end all its steps, or the given one."""
 
     reason: str
     step: int | None = None

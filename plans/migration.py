@@ -1,11 +1,11 @@
-"""Moves as compositions of the primitive steps, in both modes, and groups of moves as one plan.
+"""Migrations as compositions of steps, in both modes, and groups of migrations as one plan.
 
-surge, make before break: start, detach, await the replacement, bind it, await it Ready, let it
-settle, evict the old pod, await it gone. Whatever is lost after the detaching is made good by
-restoring the old pod to its owner.
+surge, make-before-break: start, detach the pod, await the replacement, bind it, await it Ready, let
+it settle, evict the old pod, await it gone. If a step after the detach is lost, the old pod is
+restored to its owner.
 
-recreate, the paper's: start, evict, await the replacement (which may come before the old pod is
-gone), bind it, await it Ready. There is no way back, and no pod too many on the way.
+recreate, the paper's mode: start, evict the pod, await the replacement (which may exist before the
+old pod is gone), bind it, await it Ready. There is no rollback, and no surplus pod meanwhile.
 """
 
 import enum
@@ -15,10 +15,10 @@ import attrs
 
 from plans.steps import Plan, Step, StepKind
 
-#: Times its deadline, a move waits for its turn at most, and a detached pod for its owner, until
-#: its plan ends; one that is still detached then is found again, and seen to by a plan of its own.
+#: maximum time of the start and the restore step, in multiples of the migration's deadline. The
+#: orphan sweep begins a new plan for a pod that is still detached then.
 PATIENCE = 10
-#: seconds that such a plan takes at most
+#: maximum seconds of such a plan
 RESTORING = 300.0
 
 
@@ -29,7 +29,7 @@ class MoveMode(enum.StrEnum):
 
 @attrs.frozen(slots=True)
 class MoveOrder:
-    """One pod to one node. Times are in seconds."""
+    """Migration of one pod to one node. Times are in seconds."""
 
     id: str
     #: uid; empty for the second leg of a detour
@@ -38,14 +38,14 @@ class MoveOrder:
     mode: MoveMode
     #: for each step to be seen done
     deadline: float
-    #: moves that must have freed their room before this one starts
+    #: migrations that must have freed their capacity before this one starts
     needs: frozenset[str] = frozenset()
-    #: the move whose replacement this one moves on: the first leg of a detour
+    #: migration whose replacement is migrated again: the first leg of a detour
     second_leg_of: str = ""
 
 
 def migration_plan(plan_id: str, orders: Iterable[MoveOrder]) -> Plan:
-    """Compose the steps of the moves; one that needs another starts when that one's pod is gone."""
+    """Compose the steps; a migration starts once the old pods of those that it needs are gone."""
     steps: list[Step] = []
     freed: dict[str, int] = {}
     finished: dict[str, int] = {}
@@ -69,7 +69,7 @@ def migration_plan(plan_id: str, orders: Iterable[MoveOrder]) -> Plan:
 
 
 def restore_plan(pod: str) -> Plan:
-    """See to a detached pod whose plan is gone, as a restarted process finds it."""
+    """Return a plan that restores a detached pod, for one whose process has ended."""
     name = f"restore-{pod}"
     return Plan(name, (Step(0, StepKind.RESTORE, pod, "", RESTORING, move=name),))
 
@@ -99,11 +99,11 @@ def _step(
 def _surge(order: MoveOrder, n: int) -> list[Step]:
     patience = order.deadline
     return [
-        # It may wait its turn behind other moves.
+        # The start may wait for the limits of migrations.
         _step(order, n, StepKind.START, PATIENCE * patience),
         _step(order, n + 1, StepKind.DETACH, patience, n),
         _step(order, n + 2, StepKind.AWAIT_REPLACEMENT, patience, n + 1, replacement=True),
-        # The replacement can be there before the pod is seen detached.
+        # The replacement may be observed before the pod is observed as detached.
         _step(order, n + 3, StepKind.BIND, patience, n + 1, n + 2, replacement=True),
         _step(order, n + 4, StepKind.AWAIT_READY, patience, n + 3, replacement=True),
         _step(order, n + 5, StepKind.SETTLE, 0.0, n + 4, replacement=True),

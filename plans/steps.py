@@ -1,16 +1,15 @@
-"""Plans and steps as data, and what happens to them.
+"""Plans and steps as values, and their transition table.
 
 The rules:
 
-1. A step is *asked* once everything it comes after is done; asking yields an effect.
-2. A step is *done* when an observation proves it. The reply to its call is no proof.
-3. A refusal, or an observation that contradicts the step, fails it at once.
-4. Past its deadline it is not known: the step is *verified* by a live read, again and again, and
-   what it holds stays held until the answer is there; after `GIVEN_UP` seconds without one it
-   fails. No plan lasts for ever.
-5. A step that fails takes those that come after it with it; a step that is asked cannot be
-   cancelled, only answered.
-6. A step that *rescues* others is asked when one of them is lost, and not needed when none is.
+1. A step is *asked* once all its predecessors are done; asking yields an effect.
+2. A step is *done* when an observation proves it. The response to its call is no proof.
+3. A refusal, or an observation that contradicts the step, fails the step at once.
+4. Past its deadline the state of a step is unknown: it is *verified* by repeated live reads, and
+   keeps its reservations until a read proves or disproves it. After `GIVEN_UP` seconds without a
+   result the step fails. No plan lasts for ever.
+5. A step that fails cancels its successors. A step that is asked cannot be cancelled.
+6. A step that *rescues* others is asked when one of them is lost, and cancelled when none is.
 """
 
 import enum
@@ -19,23 +18,23 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-#: seconds that a step is verified for at most, and from one read to the next
+#: seconds of verification at most, and between two reads
 GIVEN_UP, REREAD = 600.0, 60.0
 
 
 class StepKind(enum.StrEnum):
-    #: check the move once more, live; hold its room; claim its replacement
+    #: check the migration live, reserve its capacity, and claim its replacement
     START = "start"
-    #: take the pod from its owner, which makes a replacement
+    #: detach the pod from its owner, which creates a replacement
     DETACH = "detach"
     AWAIT_REPLACEMENT = "await-replacement"
     BIND = "bind"
     AWAIT_READY = "await-ready"
-    #: stay Ready for a while, so that clients have found the replacement
+    #: stay Ready until clients use the replacement
     SETTLE = "settle"
     EVICT = "evict"
     AWAIT_GONE = "await-gone"
-    #: give a detached pod back to its owner, or evict it if the owner has no use for it
+    #: reattach a detached pod to its owner, or evict it if the owner has enough pods
     RESTORE = "restore"
 
 
@@ -62,7 +61,7 @@ class Trigger(enum.StrEnum):
 TERMINAL = frozenset({StepState.DONE, StepState.FAILED, StepState.CANCELLED})
 LOST = frozenset({StepState.FAILED, StepState.CANCELLED})
 
-#: Every transition there is. A pair that is not here changes nothing.
+#: All transitions. A pair without an entry changes nothing.
 TRANSITIONS: dict[tuple[StepState, Trigger], StepState] = {
     (StepState.WAITING, Trigger.START): StepState.ASKED,
     (StepState.WAITING, Trigger.PROVE): StepState.DONE,
@@ -82,36 +81,47 @@ TRANSITIONS: dict[tuple[StepState, Trigger], StepState] = {
 }
 
 
+def state_diagram() -> str:
+    """Return the transition table as a Mermaid state diagram, for the documentation."""
+    edges: dict[tuple[StepState, StepState], list[str]] = {}
+    for (state, trigger), after in TRANSITIONS.items():
+        edges.setdefault((state, after), []).append(trigger)
+    lines = ["stateDiagram-v2", f"    [*] --> {StepState.WAITING}"]
+    lines += [f"    {a} --> {b}: {' / '.join(triggers)}" for (a, b), triggers in edges.items()]
+    lines += [f"    {state} --> [*]" for state in StepState if state in TERMINAL]
+    return "\n".join(lines) + "\n"
+
+
 @attrs.frozen(slots=True)
 class Step:
     id: int
     kind: StepKind
-    #: uid of the pod it is about; empty while the replacement is not there
+    #: uid; empty while the replacement does not exist
     pod: str
-    #: name of the node the pod is to be on; empty where that does not matter
+    #: target node; empty where it does not matter
     node: str
     #: seconds from asking, or from verifying, until the step is overdue
     timeout: float
-    #: ids of the steps that must be done before this one is asked
+    #: ids of the predecessors
     after: frozenset[int] = frozenset()
-    #: ids of the steps whose loss this one makes good
+    #: ids of the steps whose loss this step makes good
     rescues: frozenset[int] = frozenset()
-    #: the move it belongs to
+    #: migration of the step
     move: str = ""
-    #: the move whose replacement it is about, which sets `pod`
+    #: migration whose replacement sets `pod`
     replacement_of: str = ""
     state: StepState = StepState.WAITING
-    #: on the plan's clock; None unless asked or verifying
+    #: None unless asked or verifying
     deadline: float | None = None
-    #: since when it is verified, on the plan's clock; None unless it is
+    #: begin of the verification; None unless verifying
     verified_since: float | None = None
-    #: why it failed or was cancelled
+    #: of a failure or cancellation
     reason: str = ""
 
     def become(
         self, state: StepState, deadline: float | None, verified_since: float | None, reason: str
     ) -> "Step":
-        """The same in that state; `attrs.evolve` reads all fields anew: it takes thrice as long."""
+        """Return the step in another state; `attrs.evolve` takes three times as long."""
         return Step(
             self.id,
             self.kind,
@@ -131,21 +141,21 @@ class Step:
 
 @attrs.frozen(slots=True)
 class Plan:
-    """Steps; the one with the id n is the nth. Each is looked up, however many there are."""
+    """Steps by id, with indexes that make `advance` fast for large plans."""
 
     id: str
     steps: tuple[Step, ...]
-    _about: Mapping[str, Sequence[int]] = attrs.field(eq=False, repr=False)
-    #: how many of the steps wait for others, and how many are not over
+    _index: Mapping[str, Sequence[int]] = attrs.field(eq=False, repr=False)
+    #: number of waiting steps, and of steps in no terminal state
     waiting: int = attrs.field(eq=False, repr=False)
     unfinished: int = attrs.field(eq=False, repr=False)
 
-    @_about.default
+    @_index.default
     def _by_pod(self) -> Mapping[str, Sequence[int]]:
-        about = defaultdict[str, list[int]](list)
+        index = defaultdict[str, list[int]](list)
         for step in self.steps:
-            about[step.pod].append(step.id)
-        return dict(about)
+            index[step.pod].append(step.id)
+        return dict(index)
 
     @waiting.default
     def _waiting(self) -> int:
@@ -161,24 +171,24 @@ class Plan:
 
     @property
     def restores_only(self) -> bool:
-        """Whether it sees to nothing but what an earlier plan left."""
+        """Return whether the plan only restores orphans."""
         return all(step.kind is StepKind.RESTORE for step in self.steps)
 
     @property
     def next_deadline(self) -> float | None:
-        """The earliest moment at which `TimePassed` would change something."""
+        """Return the earliest time at which `TimePassed` has an effect."""
         return min((s.deadline for s in self.steps if s.deadline is not None), default=None)
 
-    def about(self, pod: str) -> list[Step]:
-        """The steps that are about the pod."""
-        return [self.steps[number] for number in self._about.get(pod, ())]
+    def steps_of(self, pod: str) -> list[Step]:
+        """Return the steps of the pod."""
+        return [self.steps[number] for number in self._index.get(pod, ())]
 
-    def having(self, changed: Mapping[int, Step]) -> "Plan":
-        """The same with those steps, about the same pods, as they are now."""
+    def replace_steps(self, changed: Mapping[int, Step]) -> "Plan":
+        """Return the plan with changed steps, whose pods are the same."""
         steps, waiting, unfinished = list(self.steps), self.waiting, self.unfinished
         for number, step in changed.items():
             before = steps[number].state
             waiting += (step.state is StepState.WAITING) - (before is StepState.WAITING)
             unfinished += (step.state not in TERMINAL) - (before not in TERMINAL)
             steps[number] = step
-        return Plan(self.id, tuple(steps), self._about, waiting, unfinished)
+        return Plan(self.id, tuple(steps), self._index, waiting, unfinished)

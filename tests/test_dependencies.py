@@ -130,10 +130,10 @@ def test_help_loads_nothing_of_what_commands_do():
 def test_help_of_loadgen_loads_nothing_of_what_its_commands_do():
     asked = f"import loadgen.cli, {', '.join(LOADGEN_MODULES.values())}"
     heavy = {"aiohttp", "asyncio", "numpy", "prometheus_client", "kubedsm.model"}
-    heavy |= {f"loadgen.{name}" for name in ("serving", "sending", "overloading", "transport")}
+    heavy |= {f"loadgen.{name}" for name in ("server", "sending", "transport")}
     assert loaded(asked, heavy) == []
 
 
 def test_a_service_that_takes_load_loads_nothing_of_what_sends_it():
     looked_for = {"loadgen.server", "loadgen.driver", "numpy"}
-    assert loaded("import loadgen.cli, loadgen.serving", looked_for) == ["loadgen.server"]
+    assert loaded("import loadgen.cli, loadgen.server", looked_for) == ["loadgen.server"]

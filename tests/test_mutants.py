@@ -7,7 +7,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 #: fewer of them say too little
-ENOUGH = 120
+ENOUGH = 80
 
 STALE = """Two is three.
 Noticed by: tests

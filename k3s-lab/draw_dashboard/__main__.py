@@ -13,8 +13,7 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from requests import RequestException
 
 from draw_dashboard.asking import Prometheus, Values
-from draw_dashboard.curves import timeseries
-from draw_dashboard.panels import Answer, Panel, bargauge, stat, table
+from draw_dashboard.panels import Answer, Panel, bargauge, stat, table, timeseries
 from draw_dashboard.sheet import FAINT, Box, Sheet
 from kubedsm.terminal.echo import echo
 
@@ -65,8 +64,7 @@ def draw(dashboard: dict[str, Any], prometheus: Prometheus, note: str) -> tuple[
 @click.command()
 @click.argument("url")
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--minutes", default=60.0, show_default=True, help="How much is shown.")
-@click.option("--end", default=None, type=float, help="Until when, epoch seconds.  [default: now]")
+@click.option("--minutes", default=60.0, show_default=True, help="How much is shown, until now.")
 @click.option(
     "--scraped-every", default=15.0, show_default=True, help="Seconds between two scrapes."
 )
@@ -82,11 +80,11 @@ def draw(dashboard: dict[str, Any], prometheus: Prometheus, note: str) -> tuple[
     "--dashboard", default=DASHBOARD, type=click.Path(exists=True, path_type=Path), help="Its JSON."
 )
 def main(
-    url: str, out: Path, minutes: float, end: float | None, scraped_every: float,
-    chosen: tuple[str, ...], note: str, dashboard: Path,
+    url: str, out: Path, minutes: float, scraped_every: float, chosen: tuple[str, ...], note: str,
+    dashboard: Path,
 ) -> None:  # fmt: skip
     """Draw a dashboard from the Prometheus at URL into the PNG file OUT; say what is empty."""
-    end = time.time() if end is None else end
+    now = time.time()
     given = json.loads(dashboard.read_text())
     choices = {variable["name"]: ".*" for variable in given["templating"]["list"]}
     for choice in chosen:
@@ -99,7 +97,7 @@ def main(
     if unknown := {panel["type"] for panel in given["panels"]} - {*KINDS, "row"}:
         raise click.ClickException(f"{dashboard}: cannot draw {', '.join(sorted(unknown))}")
     try:
-        prometheus = Prometheus(url, end - minutes * 60, end, scraped_every, choices)
+        prometheus = Prometheus(url, now - minutes * 60, now, scraped_every, choices)
         picture, empty = draw(given, prometheus, note)
         out.write_bytes(picture)
     except (RequestException, PrometheusApiClientException) as error:

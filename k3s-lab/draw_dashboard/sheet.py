@@ -1,28 +1,27 @@
-"""A sheet to draw on, measured in pixels from its upper left corner."""
+"""Sheet with coordinates in pixels from its upper left corner."""
 
 import io
 
 import attrs
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from PIL import Image
 
 INK, FAINT, RULE = "#24292e", "#6e7780", "#e3e5e8"
 _GROUND = "#f4f5f5"
 _DPI = 100
-#: points a pixel
-_POINT = 72 / _DPI
-#: of a letter, on the average, as a part of its height
+#: points per pixel
+POINT = 72 / _DPI
+#: mean width of a letter as a part of its height
 _LETTER = 0.55
-#: colours of the picture: lines on white need few, and it is a third of the size
+#: colours of the PNG: lines on white need few, and the file is a third of the size
 _COLOURS = 128
 
 
 @attrs.frozen
 class Box:
-    """Pixels: the upper left corner, and the size."""
+    """Upper left corner and size in pixels."""
 
     x: float
     y: float
@@ -35,15 +34,16 @@ class Box:
 
 class Sheet:
     def __init__(self, width: int, height: int) -> None:
-        self._width, self._height = width, height
-        self._figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor=_GROUND)
+        self._size = width, height
+        self._figure = Figure((width / _DPI, height / _DPI), dpi=_DPI, facecolor=_GROUND)
+        self._paper = self._figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
+        self._paper.set_axis_off()
 
     def axes(self, box: Box) -> Axes:
-        share = (box.x / self._width, 1 - (box.y + box.h) / self._height)
-        size = (box.w / self._width, box.h / self._height)
-        axes = self._figure.add_axes((*share, *size), zorder=2)  # above the rectangles
-        axes.set_facecolor("none")
-        axes.tick_params(labelsize=10 * _POINT, colors=FAINT, length=0)
+        width, height = self._size
+        place = box.x / width, 1 - (box.y + box.h) / height, box.w / width, box.h / height
+        axes = self._figure.add_axes(place, facecolor="none")
+        axes.tick_params(labelsize=10 * POINT, colors=FAINT, length=0)
         axes.tick_params("x", pad=7)
         axes.grid(color=RULE, linewidth=0.6)
         axes.set_axisbelow(True)
@@ -51,30 +51,18 @@ class Sheet:
         return axes
 
     def rectangle(self, box: Box, colour: str, edge: str = "none") -> None:
-        corner = (box.x / self._width, 1 - (box.y + box.h) / self._height)
-        self._figure.add_artist(
-            Rectangle(
-                corner, box.w / self._width, box.h / self._height,
-                transform=self._figure.transFigure, facecolor=colour, edgecolor=edge, linewidth=0.7,
-            )
-        )  # fmt: skip
-
-    def dash(self, x: float, y: float, length: float, colour: str) -> None:
-        across = (x / self._width, (x + length) / self._width)
-        at = 1 - y / self._height
-        self._figure.add_artist(
-            Line2D(across, (at, at), transform=self._figure.transFigure, color=colour, linewidth=2)
-        )
+        corner = box.x, box.y
+        self._paper.add_patch(Rectangle(corner, box.w, box.h, fc=colour, ec=edge, lw=0.7))
 
     def text(
         self, x: float, y: float, words: str, size: float = 12, *,
         colour: str = INK, align: str = "left", weight: str = "normal", within: float | None = None,
     ) -> None:  # fmt: skip
-        """Around the height `y`; what is wider than `within` is cut."""
+        """Write around the height `y`; text wider than `within` is cut."""
         if within is not None and width(words, size) > within:
             words = words[: max(1, int(within / (size * _LETTER)) - 1)] + "…"
-        self._figure.text(
-            x / self._width, 1 - y / self._height, words, fontsize=size * _POINT, color=colour,
+        self._paper.text(
+            x, y, words, fontsize=size * POINT, color=colour,
             ha=align, va="center_baseline", weight=weight, parse_math=False,
         )  # fmt: skip
 
@@ -86,5 +74,5 @@ class Sheet:
 
 
 def width(words: str, size: float) -> float:
-    """Pixels, nearly."""
+    """Estimate the width of text in pixels."""
     return len(words) * size * _LETTER

@@ -1,8 +1,8 @@
-"""What is followed of the cluster: its pods, its nodes, and their surroundings."""
+"""Reflectors of the cluster, and the handler that passes their events to mirror and observers."""
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -11,18 +11,58 @@ import structlog
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.reflector import Reflector, ReflectorStatistics
 from kubedsm.kube.watching.watched import NODES, PODS, SURROUNDINGS
+from kubedsm.model.change import Change
 from kubedsm.model.events import ClusterEvent, KindKnown
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier
 from kubedsm.model.surroundings import Surrounding
 from kubedsm.process.clock import Clock
 from kubedsm.process.supervisor import Supervisor
+from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 
 log = structlog.get_logger()
 
+Observer = Callable[[Change], None]
+
+
+class EventHandler:
+    """Apply an event to the mirror, then notify the observers, the queue last.
+
+    `on_pod` observes added and changed pods, `on_gone` deleted pods, `on_other` everything else.
+    Synchronous from end to end: all observers see the same state.
+    """
+
+    def __init__(
+        self,
+        mirror: ClusterMirror,
+        queue: SchedulingQueue,
+        supervisor: Supervisor,
+        on_pod: Iterable[Observer] = (),
+        on_gone: Iterable[Observer] = (),
+        on_other: Iterable[Observer] = (),
+    ) -> None:
+        self._mirror = mirror
+        self._supervisor = supervisor
+        last: Observer = partial(queue.observe, mirror=mirror)
+        self._on_pod = (*on_pod, last)
+        self._on_gone = (*on_gone, last)
+        self._on_other = (*on_other, last)
+
+    def handle(self, event: ClusterEvent) -> None:
+        with self._supervisor.catching("event", story=event):
+            change = self._mirror.apply(event)
+            if change.pod_after is not None:
+                observers = self._on_pod
+            else:
+                observers = self._on_gone if change.pod_before is not None else self._on_other
+            self._supervisor.notify("event", observers, change, story=event)
+
 
 class FollowedCluster:
-    """Each event goes to `handle`. `synced` is set once all is known that there is to be known."""
+    """Reflectors of pods, nodes and their surroundings, with events to `handle`.
+
+    `synced` is set when every kind has been listed or refused.
+    """
 
     def __init__(
         self,
@@ -53,7 +93,7 @@ class FollowedCluster:
 
     @property
     def watches(self) -> dict[str, ReflectorStatistics]:
-        """How each watch does, by the kind of its objects."""
+        """Statistics of each reflector, by kind."""
         return {reflector.kind: reflector.statistics for reflector in self._reflectors}
 
     async def run(self, supervisor: Supervisor) -> None:
@@ -63,7 +103,7 @@ class FollowedCluster:
                 tasks.create_task(supervisor.keep("reflector", reflector.run))
 
     async def list_pods_anew(self) -> None:
-        """Return when all pods are known as they are now, or were at some moment from now on."""
+        """Return when a list of pods that was begun after this call is complete."""
         await self._pods.list_anew()
 
     def _note_known(self, kind: type[Surrounding]) -> None:

@@ -1,4 +1,4 @@
-"""Leader election: of all processes that name the same Lease, one at a time may write.
+"""Leader election: of all processes with the same Lease, one at a time may write.
 
 Rules.
 1. The holder renews the Lease by its resourceVersion, so a renewal that succeeds proves that nobody
@@ -52,7 +52,7 @@ LONG_WAIT = 60.0
 
 
 class NotLeadingError(Problem):
-    """Another process leads, or it cannot be found out who does."""
+    """Another process leads, or the leader cannot be determined."""
 
 
 @attrs.frozen(slots=True)
@@ -65,26 +65,26 @@ class LeaseTimes:
 
     @property
     def window(self) -> float:
-        """How long the holder may write after it sent a renewal."""
+        """Seconds for which the holder may write after it sent a renewal."""
         return min(self.renew_deadline, self.duration * WINDOW)
 
     @property
     def pause(self) -> float:
-        """Between two renewals."""
+        """Seconds between two renewals."""
         return min(self.retry_period, self.window / RENEWALS)
 
     @property
     def look(self) -> float:
-        """Between two looks of a standby."""
+        """Seconds between two reads of a standby."""
         return self.retry_period / LOOKS
 
     def patience(self, failures: int) -> float:
-        """For an answer, when so many in a row did not come: another connection may be better."""
+        """Return the time limit of a request after consecutive failures."""
         return min(self.pause * (1 + failures), self.renew_deadline / 2)
 
 
 def identity_of(hostname: str) -> str:
-    """A name that no other process has, nor the same one after a restart."""
+    """Return a unique name of this process, which differs after a restart."""
     return f"{hostname}_{uuid.uuid4()}"
 
 
@@ -94,9 +94,9 @@ def host_of(identity: str) -> str:
 
 
 class Elector:
-    """One process's part in the election; what it opens is the gate that its writes pass.
+    """Candidate of the election, which opens the gate for its process's writes.
 
-    Its own requests do not pass the gate, and each has its own time-out.
+    Its own requests bypass the gate, and each has its own timeout.
     """
 
     def __init__(
@@ -133,12 +133,12 @@ class Elector:
 
     @property
     def leading(self) -> bool:
-        """Whether it holds the Lease, and could renew it within the renew deadline."""
+        """Return True if this process holds the Lease, renewed within the renew deadline."""
         lately = self._clock.monotonic() - self._renewal_sent < self._times.renew_deadline
         return self.since is not None and lately
 
     async def run(self) -> None:
-        """Stand by until elected, then stay so. Raises NotLeadingError if that is lost."""
+        """Stand by until elected, then renew. Raises NotLeadingError if the Lease is lost."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._gate.watch())
             await self._stand_by()
@@ -146,10 +146,10 @@ class Elector:
 
     @asynccontextmanager
     async def held(self, tell: Callable[[str], None]) -> AsyncIterator[None]:
-        """Hold the Lease meanwhile, and give it back.
+        """Hold the Lease in a `with` block, and release it.
 
-        Waits for its end if its holder seems dead, and tells that. Raises NotLeadingError if that
-        one is alive or takes over, ClusterError or WireError if the API server does not let us.
+        If the holder seems dead, wait for the end of the Lease, and report that by `tell`. Raises
+        NotLeadingError if the holder is alive or another takes over, ClusterError, and WireError.
         """
         seen: Term | None = None
         while (wait := await self._attempt()) > 0:
@@ -170,9 +170,9 @@ class Elector:
                 await self.release()
 
     async def release(self) -> None:
-        """Give the Lease back, once nothing that was written can arrive any more.
+        """Release the Lease, once no earlier write can arrive any more.
 
-        To be called when nothing writes or renews any more.
+        Call this when nothing writes or renews any more.
         """
         await self._gate.settle()
         try:
@@ -226,7 +226,7 @@ class Elector:
         )
 
     async def _attempt(self) -> float:
-        """Take the Lease if it is free: 0 if we have it, else the seconds until it may be."""
+        """Acquire the Lease if it is free; return 0, or the seconds until it may be free."""
         await self._look()
         left = self._free_at - self._clock.monotonic()
         if left > 0:
@@ -246,14 +246,14 @@ class Elector:
                 where = f"namespace {self._name.namespace} is not there"
                 raise NotLeadingError(f"no lease {self._name}: {where}") from None
             return self._times.look  # it was deleted meanwhile
-        self._renewed(sent)
+        self._note_renewal(sent)
         self.since = wall
         log.info("leading", lease=str(self._name), identity=self.identity, transitions=changes)
         self.elected.set()
         return 0.0
 
     async def _look(self) -> None:
-        """Read the Lease, and reckon from when on it may be taken if it stays as it is."""
+        """Read the Lease, and compute when it may be acquired if it is not renewed."""
         self._lease = await self._read()
         term = None if self._lease is None else self._lease.term
         if term is None:
@@ -271,7 +271,7 @@ class Elector:
         self._seen = term
 
     async def _stay(self) -> NoReturn:
-        """Renew the Lease again and again. Raises NotLeadingError if another holds it."""
+        """Renew the Lease forever. Raises NotLeadingError if another process holds it."""
         pause = self._times.pause
         while True:
             await self._clock.sleep(pause)
@@ -290,20 +290,20 @@ class Elector:
         if known is None:
             known = await self._read()
             if known is not None and known.term.holder != self.identity:
-                self._lost(known.term.holder)
+                self._stop_leading(known.term.holder)
         mine = self._seen if known is None else known.term
         if mine is None:
             raise RuntimeError("nothing to renew: never elected")
         sent = self._clock.monotonic()
         await self._write(known, mine.renewed_at(self._clock.wall()))
-        self._renewed(sent)
+        self._note_renewal(sent)
 
-    def _renewed(self, sent: float) -> None:
+    def _note_renewal(self, sent: float) -> None:
         self._renewal_sent = sent
         self._failures = 0
         self._gate.open_until(sent + self._times.window)
 
-    def _lost(self, holder: str) -> NoReturn:
+    def _stop_leading(self, holder: str) -> NoReturn:
         self._gate.shut()
         self.since, self.holder = None, holder
         raise NotLeadingError(
@@ -311,7 +311,7 @@ class Elector:
         )
 
     async def _read(self) -> Lease | None:
-        """The Lease as it is now; None if there is none. Raises ClusterError, WireError."""
+        """Read the Lease; None if it does not exist. Raises ClusterError, WireError."""
         timeout = self._times.patience(self._failures)
         try:
             return await leases.read(self._cluster, self._name, timeout=timeout)
@@ -319,7 +319,7 @@ class Elector:
             return None
 
     async def _write(self, known: Lease | None, term: Term) -> None:
-        """Make it so, if it is still as it is known. Raises ClusterError, WireError."""
+        """Write the term, if the Lease is unchanged. Raises ClusterError, WireError."""
         timeout = self._times.patience(self._failures)
         if known is None:
             self._lease = await leases.create(self._cluster, self._name, term, timeout=timeout)

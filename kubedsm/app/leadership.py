@@ -1,7 +1,7 @@
-"""From standby to leader to the end: a runtime that acts only while it may.
+"""Life of a process: standby, leader, and orderly stop.
 
-A standby follows the cluster as the leader does, so it can act a moment after it is elected. First
-it lists all pods once more: its watch may not have told it yet what its predecessor did last.
+A standby follows the cluster like the leader, so that it can act a moment after its election. A new
+leader first lists all pods again: its watch may lag behind the last writes of its predecessor.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ FLUSHING = 2.0
 async def serve(
     runtime: Runtime, elector: Elector | None, stopping: asyncio.Event, grace: float
 ) -> None:
-    """Follow, and act when elected, or at once without election; until `stopping` is set.
+    """Follow, and act once elected, or at once without election, until `stopping` is set.
 
-    Then what is under way is ended within `grace` seconds, and the Lease is given back last.
+    Then plans end within `grace` seconds, and the Lease is released last.
     Raises NotLeadingError, in a group, when another process leads.
     """
     async with asyncio.TaskGroup() as tasks:
@@ -59,15 +59,15 @@ async def _decide(runtime: Runtime, elector: Elector | None) -> None:
 
 
 async def wind_down(runtime: Runtime, grace: float) -> None:
-    """End what is under way, when nothing new is decided on any more.
+    """End plans in progress, when no decisions are made any more.
 
-    Moves that take too long are taken back; what cannot be ended at all within `grace` seconds is
-    left for whoever leads next.
+    Migrations that take too long are rolled back. Plans that do not end within `grace` seconds are
+    left to the next leader.
     """
     manager = runtime.manager
-    manager.give_up(STARTS, STOPPING)
+    manager.abort_steps(STARTS, STOPPING)
     if not await _within(grace * FINISHING, manager.quiet.wait()):
-        manager.give_up(WAITS_FOR_REPLACEMENT, STOPPING)
+        manager.abort_steps(WAITS_FOR_REPLACEMENT, STOPPING)
         await _within(grace * TAKING_BACK, manager.quiet.wait())
     await _within(min(grace, FLUSHING), runtime.flushed())
 

@@ -1,26 +1,129 @@
-"""What an operator changes while the scheduler runs: its configuration, and the pause switch."""
+"""Configuration that follows its source, a file or a ConfigMap, and the pause switch.
+
+A valid document takes effect at once. For an invalid or missing document only the reason is
+reported, once; the last valid one stays in effect.
+"""
 
 import asyncio
 import random
 from pathlib import Path
+from typing import NoReturn
 
-from kubedsm.app.configuration_source import (
-    ConfigMapConfiguration,
-    ConfigurationFile,
-    ConfigurationNews,
-)
+import attrs
+import structlog
+
 from kubedsm.app.pause_switch import PauseSwitch
-from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.current import CurrentConfiguration, in_a_line
+from kubedsm.config.documents import DocumentError
+from kubedsm.config.settings import KEY, text_at
 from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.kube.client.port import Cluster
+from kubedsm.kube.calls.reads import get_config_map
+from kubedsm.kube.client.port import Cluster, NotFound
 from kubedsm.kube.watching.config_map import ConfigMapName, FollowedConfigMap
+from kubedsm.kube.wire.decoding import ConfigMap
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm.process.supervisor import Supervisor
 
+log = structlog.get_logger()
 
-class FollowedConfiguration:
-    """The pause switch is in the ConfigMap that is the `source`; else in `kubedsm`."""
+#: seconds between two polls of a file, which is read when it has not changed for one period
+POLL = 0.5
+TIMEOUT = 10.0
+
+
+async def said_in(cluster: Cluster, name: ConfigMapName) -> tuple[str, str]:
+    """Return the configuration's text in the ConfigMap, and the name of its source.
+
+    Without a text, a warning is logged, and the defaults apply. Raises ClusterError, WireError.
+    """
+    source = f"ConfigMap {name}, {KEY}"
+    try:
+        found = await get_config_map(cluster, name.namespace, name.name, timeout=TIMEOUT)
+    except NotFound:
+        found = None
+    if found is None or KEY not in found.data:
+        log.warning("no configuration, the defaults hold", source=source)
+        return "", source
+    return found.data[KEY], source
+
+
+@attrs.define
+class ConfigurationNews:
+    """Apply new documents to the current configuration, and log the outcome."""
+
+    configuration: CurrentConfiguration
+    clock: Clock
+
+    def given(self, text: str | bytes, source: str) -> str:
+        """Apply the document; return the reason of a refusal in one line, if it is new."""
+        before = self.configuration.refusal
+        try:
+            changed = self.configuration.replace(text, source, self.clock.wall())
+        except DocumentError:
+            return self._news(before)
+        if changed or before:
+            log.info(
+                "configuration taken",
+                generation=self.configuration.generation,
+                changed=in_a_line(changed) or "nothing",
+                source=source,
+            )
+        return ""
+
+    def missing(self, why: str) -> str:
+        """Note that there is no document any more; return the reason, if it is new."""
+        before = self.configuration.refusal
+        self.configuration.refuse(why)
+        return self._news(before)
+
+    def _news(self, before: str) -> str:
+        why = self.configuration.refusal
+        if why == before:
+            return ""
+        log.warning("configuration refused", error=why, kept=self.configuration.generation)
+        return why
+
+
+@attrs.define
+class ConfigurationFile:
+    """Poll a file, also a mounted ConfigMap, where a symbolic link is exchanged."""
+
+    path: Path
+    news: ConfigurationNews
+
+    async def run(self) -> NoReturn:
+        """Follow the file forever."""
+        read: object = None
+        before = _state(self.path)
+        while True:
+            await self.news.clock.sleep(POLL)
+            now = _state(self.path)
+            if now == before != read:
+                self._read()
+                read = now
+            before = now
+
+    def _read(self) -> None:
+        try:
+            text, source = text_at(self.path)
+        except DocumentError as error:
+            self.news.missing(str(error))
+        else:
+            self.news.given(text, source)
+
+
+def _state(path: Path) -> object:
+    """Return a value that differs when the file changes or is replaced."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        return error.errno
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+class LiveConfiguration:
+    """Follow the source. The pause switch is in the source's ConfigMap, or else in `kubedsm`."""
 
     def __init__(
         self,
@@ -33,28 +136,39 @@ class FollowedConfiguration:
         recorder: EventRecorder,
         said: SaidByCause,
     ) -> None:
+        self._is_source = isinstance(source, ConfigMapName)
         name = source if isinstance(source, ConfigMapName) else ConfigMapName(namespace, "kubedsm")
         self.config_map = FollowedConfigMap(cluster, name, clock, rng)
         self._recorder = recorder
-        self._file: ConfigurationFile | None = None
-        self._is_source = isinstance(source, ConfigMapName)
-        news = ConfigurationNews(configuration, clock)
-        if isinstance(source, ConfigMapName):
-            refused = recorder.configuration_refused
-            self.config_map.observe(ConfigMapConfiguration(name, news, refused).take)
-        elif source is not None:
-            self._file = ConfigurationFile(source, news)
+        self._news = ConfigurationNews(configuration, clock)
+        self._file = ConfigurationFile(source, self._news) if isinstance(source, Path) else None
+        #: last state of the ConfigMap that existed, for Events about it
+        self._last: ConfigMap | None = None
+        if self._is_source:
+            self.config_map.observe(self._apply)
         self.pause_switch = PauseSwitch(self.config_map, said, recorder.pause_switch_refused)
 
     async def run(self, supervisor: Supervisor) -> None:
-        """Follow what there is to follow, until cancelled."""
+        """Follow until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(supervisor.keep("config map", self.config_map.run))
             if self._file is not None:
                 tasks.create_task(supervisor.keep("configuration", self._file.run))
 
-    def tell_unmatched(self, text: str) -> None:
-        """Say on the ConfigMap that it names services which are not there."""
+    def report_unmatched(self, text: str) -> None:
+        """Write an Event about the ConfigMap: `services` names workloads that do not exist."""
         found = self.config_map.found
         if found is not None and self._is_source:
             self._recorder.services_unmatched(found, text)
+
+    def _apply(self, found: ConfigMap | None) -> None:
+        source = f"ConfigMap {self.config_map.name}"
+        if found is None:
+            why = self._news.missing(f"{source}: not there")
+        elif KEY not in found.data:
+            why = self._news.missing(f"{source}: has no key {KEY}")
+        else:
+            why = self._news.given(found.data[KEY], f"{source}, {KEY}")
+        self._last = found or self._last
+        if why and self._last is not None:
+            self._recorder.configuration_refused(self._last, why)

@@ -1,44 +1,140 @@
-"""Asks Prometheus, period by period, and has the mirror know what it says.
+"""Query Prometheus periodically, and pass the measured load to the mirror.
 
-What a query said is used until it is answered anew, or for `STALE` periods; then it is not known
-any more, and once nothing is, pods are placed as if nobody had measured anything. A failure costs
-no more than that. It is counted each time, and told in an Event when something is not known any
-more that was asked for, and when all of it is known again.
+The result of a query is used until the next result, or for `STALE` periods. Without any result,
+pods are placed by their requests. Each failure is counted. An Event reports when results become
+stale, and when all queries have results again.
 
-Only a leader asks: a standby needs to know nothing, and knows all a moment after it is elected.
+Only the leader queries: a new leader has all results a moment after its election.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import attrs
 import structlog
 
-from kubedsm.app.load_queries import Known, Round, taken_in
-from kubedsm.app.load_reading import queries_of
-from kubedsm.app.prometheus import Asker
+from kubedsm.app.load_reading import OPTIONAL, Reading, queries_of, read, usable
+from kubedsm.app.prometheus import Answers, Asker, Failure, Vector
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.load_aware import LoadAware
 from kubedsm.config.settings import Configuration
 from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.explain.listener import Listener
+from kubedsm.explain.listener import Listener, LoadResult
 from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import NOTHING_MEASURED, Measured
 from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.snapshot import Snapshot
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm.scheduling.scheduling_queue import RESOLUTION
 
 log = structlog.get_logger()
 
-#: seconds that all queries together may take
+#: seconds for all queries together
 BUDGET = 10.0
-#: bytes of the answers to all queries together; more only in a cluster that needs them: four series
-#: of a pod take about 500
+#: bytes of all responses together, more in a large cluster: four series of a pod take about 500
 BYTES, BYTES_EACH = 4 * 2**20, 768
+#: periods after which a measurement is stale
+STALE = 3
+NOTHING = "nothing there; with an empty query it is not asked for"
+ELSEWHERE = "no series is of a node or pod of this cluster"
+#: causes, and queries of each cause, in a message
+_MOST_SHOWN = 3
+
+
+@attrs.frozen
+class Known:
+    """Usable result of a query, and its time in seconds since the epoch."""
+
+    query: str
+    vector: Vector
+    at: float
+
+
+@attrs.frozen
+class Round:
+    #: by query, like the other fields
+    known: Mapping[str, Known]
+    results: Mapping[str, LoadResult]
+    #: reasons of unusable results
+    wrong: Mapping[str, str]
+    measured: Measured
+
+    @property
+    def news(self) -> bool:
+        """Return True if this round added a result."""
+        return any(each.at == self.measured.at for each in self.known.values())
+
+    def in_a_line(self, missing: Iterable[str]) -> str:
+        """Return why these queries have no result, and the consequence; empty without queries."""
+        by_cause: dict[str, list[str]] = {}
+        for name in sorted(missing):
+            by_cause.setdefault(self.wrong.get(name, ""), []).append(name)
+        causes = [
+            f"{', '.join(names[:_MOST_SHOWN])}{' and others' * (len(names) > _MOST_SHOWN)}: {why}"
+            for why, names in list(by_cause.items())[:_MOST_SHOWN]
+        ]
+        placed = "" if self.measured.nodes else "; pods are placed by their requests"
+        return f"{'; '.join(causes)}{placed}" if causes else ""
+
+
+def combine_answers(
+    load: LoadAware,
+    queries: Mapping[str, str],
+    before: Mapping[str, Known],
+    snapshot: Snapshot,
+    now: Callable[[], float],
+    answers: Answers,
+) -> Round:
+    """Combine new answers with earlier ones. Pure, so that any thread may run it."""
+    at, oldest = now(), STALE * load.period
+    known = {
+        name: was
+        for name, was in before.items()
+        if was.query == queries.get(name) and at - was.at <= oldest
+    }
+    results: dict[str, LoadResult] = {}
+    wrong: dict[str, str] = {}
+    for name, answer in answers.items():
+        if isinstance(answer, Failure):
+            results[name], wrong[name] = "failed", answer.reason
+            continue
+        vector, unusable = usable(answer, at, oldest)
+        results[name], why = _classify_samples(vector, unusable)
+        if why:
+            wrong[name] = why
+        if vector or name in OPTIONAL:
+            known[name] = Known(queries[name], vector, at)
+    vectors = {name: each.vector for name, each in known.items()}
+    reading = read(vectors, snapshot, load.node_label, at)
+    for name in [name for name, each in known.items() if each.at == at and each.vector]:
+        result, why = _classify_objects(reading, name)
+        if result is not None:
+            results[name], wrong[name] = result, why
+        if result == "empty" and name not in OPTIONAL:
+            del known[name]
+    answered = min((known[name].at for name in OPTIONAL if name in known), default=at)
+    measured = attrs.evolve(reading.measured, window=load.window, answered=answered)
+    return Round(known, results, wrong, measured)
+
+
+def _classify_samples(vector: Vector, unusable: str) -> tuple[LoadResult, str]:
+    """Classify an answer by its samples; return the result and the reason."""
+    if unusable:
+        return "partial" if vector else "empty", f"not used: {unusable}"
+    return ("answered", "") if vector else ("empty", NOTHING)
+
+
+def _classify_objects(reading: Reading, name: str) -> tuple[LoadResult | None, str]:
+    """Classify an answer by the objects it measures; None if nothing is wrong."""
+    used, doubled = reading.used[name], reading.doubled[name]
+    if doubled:
+        why = f"not used: {doubled} that have several series"
+        return "partial" if used else "empty", why
+    return (None, "") if used else ("empty", ELSEWHERE)
 
 
 @attrs.define
@@ -47,33 +143,34 @@ class LoadMonitor:
     configuration: CurrentConfiguration
     clock: Clock
     asker: Asker
-    #: takes each sample
+    #: applies each sample
     handle: Callable[[MeasuredApplied], None]
     recorder: EventRecorder
-    #: on which it is told what is not known any more
+    #: object of the Events about stale results
     config_map: FollowedConfigMap
     listener: Listener
     said: SaidByCause
     _known: Mapping[str, Known] = attrs.field(factory=dict, init=False)
-    #: what was told last of what is not known
+    #: queries without results at the last report
     _missing: frozenset[str] = attrs.field(default=frozenset(), init=False)
     _reconfigured: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.configuration.observe(self._changed)
+        self.configuration.observe(self._apply_configuration)
 
-    def _changed(self, before: Configuration) -> None:
-        """Forget what was asked elsewhere, and ask at once what is to be asked now."""
+    def _apply_configuration(self, before: Configuration) -> None:
+        """Drop results of another server, and send changed queries at once."""
         after = self.configuration.current
-        if _asked(before) == _asked(after):
+        if _query_inputs(before) == _query_inputs(after):
             return
-        if not after.load_aware.prometheus or _whom(before.load_aware) != _whom(after.load_aware):
+        load = after.load_aware
+        if not load.prometheus or _server(before.load_aware) != _server(load):
             self._known, self._missing = {}, frozenset()
             self._apply(NOTHING_MEASURED)
         self._reconfigured.set()
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Query until cancelled."""
         while True:
             began = self.clock.monotonic()
             self._reconfigured.clear()
@@ -89,11 +186,11 @@ class LoadMonitor:
         configuration = self.configuration.current
         load, queries = configuration.load_aware, queries_of(configuration)
         snapshot = self.mirror.snapshot()
-        then = partial(taken_in, load, queries, self._known, snapshot, self.clock.wall)
+        then = partial(combine_answers, load, queries, self._known, snapshot, self.clock.wall)
         most = max(BYTES, BYTES_EACH * (len(snapshot.nodes) + len(snapshot.pods)))
         round_ = await self.asker.ask(load, queries, BUDGET, most, then)
-        if _asked(configuration) != _asked(self.configuration.current):
-            return  # it is asked anew at once
+        if _query_inputs(configuration) != _query_inputs(self.configuration.current):
+            return  # the changed queries are sent at once
         for query, result in round_.results.items():
             self.listener.load_asked(query, result)
         for query, why in round_.wrong.items():
@@ -117,7 +214,7 @@ class LoadMonitor:
         news = bool(missing - self._missing) or not missing
         self._missing = missing
         if not news:
-            return  # some of it is known again; more will be, or has been told
+            return  # some results are back; the others follow, or were reported
         text = round_.in_a_line(missing)
         if missing:
             log.warning("load not known", error=text)
@@ -127,10 +224,10 @@ class LoadMonitor:
             self.recorder.load_told(self.config_map.found, text)
 
 
-def _asked(configuration: Configuration) -> object:
-    """All by which it is asked."""
+def _query_inputs(configuration: Configuration) -> object:
+    """Return everything that the queries depend on."""
     return configuration.load_aware, queries_of(configuration)
 
 
-def _whom(load: LoadAware) -> object:
+def _server(load: LoadAware) -> object:
     return load.prometheus, load.node_label

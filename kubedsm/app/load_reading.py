@@ -1,7 +1,7 @@
-"""What Prometheus' vectors say of the nodes, workloads and answers of a cluster.
+"""Measured load from Prometheus vectors: usage of nodes and pods, and response times.
 
-Of what is no amount, what is too old, and what two series say, nothing is used. Series of nodes and
-pods that are not in the cluster are passed over: another cluster may be measured there, too.
+Invalid and stale samples, and objects with two series, are ignored. Series of nodes and pods
+outside the cluster are skipped: the server may measure other clusters, too.
 """
 
 import math
@@ -33,7 +33,7 @@ QUERIES = (*(f"{of}_{kind}" for of in ("node", "pod") for kind in KINDS), SECOND
 
 
 def queries_of(configuration: Configuration) -> dict[str, str]:
-    """What is to be asked, by name: all that are not empty."""
+    """Return the queries that are not empty, by name."""
     load, answers = configuration.load_aware, configuration.latency.queries
     of_nodes, of_pods = (attrs.asdict(q) for q in (load.queries.node, load.queries.pod))
     given = (*of_nodes.values(), *of_pods.values(), answers.seconds, answers.requests)
@@ -42,9 +42,9 @@ def queries_of(configuration: Configuration) -> dict[str, str]:
 
 
 def usable(vector: Vector, now: float, oldest: float) -> tuple[Vector, str]:
-    """The samples that are amounts of now, and what is wrong with the others; empty: nothing.
+    """Return the valid current samples, and the reasons against the others; empty without others.
 
-    oldest: seconds that a sample may be from now.
+    oldest: maximal age of a sample in seconds.
     """
     wrong: Counter[str] = Counter()
     good = []
@@ -68,7 +68,7 @@ def _wrong(sample: Sample, now: float, oldest: float) -> str:
 
 @attrs.frozen
 class _Named:
-    """What series can be about, by what they call it."""
+    """Objects of the cluster, by the names that series use."""
 
     snapshot: Snapshot
     node_label: Sequence[str]
@@ -128,11 +128,11 @@ class Reading:
 def read(
     vectors: Mapping[str, Vector], snapshot: Snapshot, node_label: Sequence[str], at: float
 ) -> Reading:
-    """What usable vectors say, by the names of the queries; at: in seconds since the epoch."""
+    """Combine usable vectors by query into a measurement at `at`, in seconds since the epoch."""
     named, used, doubled = _Named.of(snapshot, node_label), Counter[str](), Counter[str]()
 
     def by(query: str, about: Callable[[Mapping[str, str]], K | None]) -> dict[K, float]:
-        """The values, each by what it is about."""
+        """Return the values by object."""
         found: dict[K, float] = {}
         twice = set()
         for sample in vectors.get(query, ()):
@@ -153,7 +153,7 @@ def read(
 
 
 def _means(by_pod: Sequence[Mapping[Uid, float]], snapshot: Snapshot) -> dict[Workload, Usage]:
-    """Of each workload, what a pod uses."""
+    """Return the mean usage of a pod of each workload."""
     means: dict[Workload, list[float | None]] = {}
     for index, values in enumerate(by_pod):
         of: defaultdict[Workload, list[float]] = defaultdict(list)
@@ -167,7 +167,7 @@ def _means(by_pod: Sequence[Mapping[Uid, float]], snapshot: Snapshot) -> dict[Wo
 def _answers(
     seconds: Mapping[_Answering, float], requests: Mapping[_Answering, float]
 ) -> dict[Workload, dict[Tier, Answers]]:
-    """Of each workload and tier: of requests that were answered, as far as both are known."""
+    """Return rate and mean time of answered requests by workload and tier, where both are known."""
     spent: defaultdict[tuple[Workload, Tier], float] = defaultdict(float)
     answered: defaultdict[tuple[Workload, Tier], float] = defaultdict(float)
     for key in sorted(seconds.keys() & requests.keys()):

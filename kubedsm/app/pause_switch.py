@@ -1,4 +1,4 @@
-"""The pause switch: `paused: "true"` in the scheduler's ConfigMap stops all new moves.
+"""Pause switch: `paused: "true"` in the scheduler's ConfigMap stops all new migrations.
 
     kubectl -n kubedsm patch configmap kubedsm --type merge -p '{"data": {"paused": "true"}}'
 
@@ -32,10 +32,10 @@ class PauseSwitch:
     _told: str = attrs.field(default="", init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.config_map.observe(self._changed)
+        self.config_map.observe(self._observe)
 
     def __call__(self) -> bool:
-        """Whether nothing may be moved, for a mover, who is told why if the switch is unknown."""
+        """Return True if no migration may begin; log why if the switch is unknown."""
         if not self.config_map.known:
             why = self.config_map.trouble or "not read yet"
             self.said.log(log.warning, "pause switch unknown, nothing is moved", why)
@@ -43,12 +43,12 @@ class PauseSwitch:
 
     @property
     def is_set(self) -> bool:
-        """Whether it is, or may be."""
+        """Return True if the switch is set or unknown."""
         if not self.config_map.known:
             return True
         return paused_in(self.config_map.found)
 
-    def _changed(self, found: ConfigMap | None) -> None:
+    def _observe(self, found: ConfigMap | None) -> None:
         before, now = self._told, _value(found)
         self._told = now
         was_on, is_on = _is_on(before), _is_on(now)
@@ -62,7 +62,7 @@ class PauseSwitch:
 
 
 def paused_in(found: ConfigMap | None) -> bool:
-    """Whether it is set there, or may be meant to be."""
+    """Return True if the ConfigMap pauses migrations, or has an invalid value."""
     return _is_on(_value(found)) is not False
 
 
@@ -71,6 +71,6 @@ def _value(found: ConfigMap | None) -> str:
 
 
 def _is_on(value: str) -> bool | None:
-    """None if it says neither."""
+    """Parse the value; None if it is invalid."""
     said = value.strip().lower()
     return True if said in ON else False if said in OFF else None

@@ -52,7 +52,7 @@ Vector = tuple[Sample, ...]
 
 @attrs.frozen(slots=True)
 class Failure:
-    """Why there is no vector, in a line; and whether nobody answers there, whatever is asked."""
+    """Reason of a missing vector in a line; `nobody`: the server answers no query at all."""
 
     reason: str
     nobody: bool = False
@@ -160,7 +160,7 @@ def ask_all(
         for name, query in queries.items():
             if nobody is None:
                 adapter.left, adapter.most = left, most
-                answer = _asked(client, query, due)
+                answer = _run_query(client, query, due)
                 left = adapter.left
                 if isinstance(answer, Failure) and answer.nobody:
                     nobody = answer  # nor will it answer the others
@@ -240,12 +240,12 @@ def _file_in(directory: Path, name: str) -> Path | None:
 
 
 def _adapter(due: float, send: Send | None) -> Any:
-    """What a session sends requests by: no retries, no redirects, and no more than is bearable."""
+    """Return a transport adapter without retries and redirects, with limits on time and bytes."""
     import requests  # noqa: PLC0415 - see above
     from requests.adapters import HTTPAdapter  # noqa: PLC0415
 
     class Read(requests.Response):
-        """An answer that was read, of a shape that is known."""
+        """Response whose body was read, as JSON of known shape."""
 
         def json(self, **_: Any) -> Any:
             return {"data": {"result": _vector(self.content)}}
@@ -313,11 +313,11 @@ _ANSWER, _SERIES = msgspec.json.Decoder(_Answer), msgspec.json.Decoder(_Series)
 
 
 class _SaidError(Exception):
-    """The server answers, and there is no vector in what it says."""
+    """The server answered without a vector."""
 
 
 def _error_in(body: bytes) -> str:
-    """What a server says is wrong, if it says so as Prometheus does."""
+    """Return the error message in a body of Prometheus; empty for other bodies."""
     import json  # noqa: PLC0415 - only here
 
     try:
@@ -326,7 +326,7 @@ def _error_in(body: bytes) -> str:
         return ""
 
 
-def _asked(client: "PrometheusConnect", query: str, due: float) -> Vector | Failure:
+def _run_query(client: "PrometheusConnect", query: str, due: float) -> Vector | Failure:
     import requests  # noqa: PLC0415 - see above
 
     left = due - time.monotonic()
@@ -351,7 +351,7 @@ def _asked(client: "PrometheusConnect", query: str, due: float) -> Vector | Fail
 
 
 class _NoVectorError(Exception):
-    """A sample is no number."""
+    """A sample is not a number."""
 
 
 def _vector(body: bytes) -> Vector:
@@ -368,7 +368,7 @@ def _sample(series: _Series) -> Sample:
 
 
 def _cause(error: Exception) -> str:
-    """The innermost reason: those around it name the query, and objects by their addresses."""
+    """Return the innermost reason: outer ones name the query, and objects by their addresses."""
     reason: Any = error
     for _ in range(8):
         inner = getattr(reason, "reason", None) or next(

@@ -14,7 +14,7 @@ from kubedsm.cli.console import remark
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.client import Answering, SilentError, answering
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.calls.verbs import cluster_uid
+from kubedsm.kube.calls.reads import cluster_uid
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound, OutcomeUnknown
 from kubedsm.kube.joining import PATIENCE, TIMEOUT

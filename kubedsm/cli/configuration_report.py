@@ -9,7 +9,7 @@ import attrs
 import click
 import msgspec
 
-from kubedsm.app.configuration_source import said_in
+from kubedsm.app.live_configuration import said_in
 from kubedsm.cli.cluster import connect_cluster, find_scheduler, names_scheduler
 from kubedsm.cli.console import print_json
 from kubedsm.cli.inputs import read_dump, snapshot_of
@@ -21,7 +21,7 @@ from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.model.model import Pod
 from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
 from kubedsm.objective.wishes import newest_wishing
-from kubedsm.planner.suggest_request import migration_of
+from kubedsm.planner.rebalancing_requests import migration_mode
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import FittedTable, table
@@ -71,7 +71,7 @@ def list_workloads(dump_path: str, origins: Origins) -> list[dict[str, Any]]:
     found = []
     for workload in snapshot.shares():
         pod, target = pods[workload], targets(workload)
-        mode = migration_of(pod, configuration)
+        mode = migration_mode(pod, configuration)
         values = {
             "qos": (target.qos, _find_qos_origin(pod, target.qos, origins)),
             "weight": (target.weight, _find_weight_origin(pod, origins)),
@@ -104,7 +104,7 @@ def _find_weight_origin(pod: Pod, origins: Origins) -> str:
 
 
 def _find_mode_origin(pod: Pod, mode: str, origins: Origins) -> str:
-    if mode != migration_of(attrs.evolve(pod, wishes=None), origins.configuration):
+    if mode != migration_mode(attrs.evolve(pod, wishes=None), origins.configuration):
         return f"annotation {MIGRATION_ANNOTATION} of {pod}"
     own = origins.of_service(pod.workload, "mode")
     return own if own != DEFAULT else origins.of_key(("migration", "mode"))

@@ -21,7 +21,7 @@ from kubedsm.explain.listener import Listener
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.joining import TIMEOUT, greet
-from kubedsm.kube.wire.move_request import RequestedMove
+from kubedsm.kube.wire.annotations import RequestedMove
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.running import INTERRUPTED

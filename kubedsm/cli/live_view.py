@@ -25,7 +25,7 @@ from kubedsm.dashboard.terminal.picture import (
     news_line,
     render_picture,
 )
-from kubedsm.kube.calls.verbs import get_config_map
+from kubedsm.kube.calls.reads import get_config_map
 from kubedsm.kube.client.port import Cluster, ClusterError
 from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.kube.watching.config_map import ConfigMapName

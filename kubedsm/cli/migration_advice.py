@@ -19,7 +19,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.lasting import ASSUMED
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.suggestion import ClusterScore, Leg, Suggestion
-from kubedsm.planner.suggest_request import kept_by, migration_of, reason_to_stay
+from kubedsm.planner.rebalancing_requests import migration_mode, reason_by_site, reason_to_stay
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import table
 
@@ -42,7 +42,7 @@ class Advice:
         return {
             "id": suggestion.id or None,
             "moves": [
-                {**move_as_json(move), "mode": migration_of(move.pod, self.configuration)}
+                {**move_as_json(move), "mode": migration_mode(move.pod, self.configuration)}
                 for move in suggestion.moves
             ],
             "order": [list(stage) for stage in self.order],
@@ -82,7 +82,7 @@ def advise(
 ) -> Advice:
     """Return the migrations for this snapshot; at the deadline, the best found so far."""
     away = Away.seen(snapshot, configuration.site.label)
-    kept, seen = kept_by(away), away.left_alone(snapshot) if away else snapshot
+    kept, seen = reason_by_site(away), away.left_alone(snapshot) if away else snapshot
     suggestion = configuration.policy.suggest(
         seen, lambda pod: kept(pod) or reason_to_stay(pod, configuration), deadline
     )

@@ -9,8 +9,11 @@ import click
 from kubedsm.app.pause_switch import KEY, paused_in
 from kubedsm.cli.console import remark
 from kubedsm.explain.migration_outcome import Outcome
-from kubedsm.kube.calls.move_requests import answers_to, create_config_map, put_request
-from kubedsm.kube.calls.verbs import get_config_map
+from kubedsm.kube.calls.reads import answers_to, get_config_map
+from kubedsm.kube.calls.writes import (
+    create_config_map,
+    put_request,
+)
 from kubedsm.kube.client.port import (
     Cluster,
     ClusterError,
@@ -22,9 +25,7 @@ from kubedsm.kube.client.port import (
     Unreachable,
 )
 from kubedsm.kube.watching.config_map import ConfigMapName
-from kubedsm.kube.wire.decoding import ConfigMap
-from kubedsm.kube.wire.errors import WireError
-from kubedsm.kube.wire.move_request import (
+from kubedsm.kube.wire.annotations import (
     LONGEST,
     MoveRequest,
     RequestAnswer,
@@ -32,6 +33,8 @@ from kubedsm.kube.wire.move_request import (
     UnreadableRequestError,
     request_in,
 )
+from kubedsm.kube.wire.decoding import ConfigMap
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.process.clock import Clock
 from kubedsm.rebalancing.migration_requests import LOST, OLDEST
 

@@ -15,7 +15,7 @@ import attrs
 import click
 
 from kubedsm.config.duration import DurationError, parse_duration
-from kubedsm.kube.client.paths import is_name
+from kubedsm.kube.client.port import is_name
 from kubedsm.terminal.running import nearest
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ def read_page_options(
     if page_address is None and not page:
         return None
     from kubedsm.dashboard.server import access
-    from kubedsm.kube.client.proxies import is_loopback
+    from kubedsm.kube.client.environment import is_loopback
 
     for host in page_hosts:
         if not access.is_name(host):

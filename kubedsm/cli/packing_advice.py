@@ -18,8 +18,13 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.packing.pack import Packed
 from kubedsm.optimizer.packing.parts import parts_of
 from kubedsm.optimizer.placing.decision import Binding
-from kubedsm.planner.pack_request import Packing, suggestion_of
-from kubedsm.planner.suggest_request import kept_by, migration_of, reason_to_stay
+from kubedsm.planner.rebalancing_requests import (
+    PackResponse,
+    migration_mode,
+    reason_by_site,
+    reason_to_stay,
+    suggestion_of,
+)
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import table
 
@@ -45,8 +50,8 @@ class PackAdvice:
         parts = list(parts_of(packed.legs, packed.awaited, packed.evicted))
         found = suggestion_of(self.snapshot, policy, packed, parts)
         if runtime.packer is not None:
-            packing = Packing(found, packed.evicted, packed.certificates)
-            await runtime.packer.making.carry_out(runtime.mirror.snapshot(), packing)
+            packing = PackResponse(found, packed.evicted, packed.certificates)
+            await runtime.packer.execute(runtime.mirror.snapshot(), packing)
 
     @property
     def words(self) -> str:
@@ -76,7 +81,7 @@ class PackAdvice:
                     "to": move.target,
                     "stopover": move.stopover,
                     "kind": move.kind,
-                    "mode": migration_of(move.pod, self.configuration),
+                    "mode": migration_mode(move.pod, self.configuration),
                 }
                 for move in packed.moves
             ],
@@ -108,7 +113,7 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
     scheduled = policy.decide(snapshot, waiting, start_batch_deadline(configuration)).bindings
     snapshot = snapshot.with_placed({pod.uid: node for pod, node, _ in scheduled})
     away = Away.seen(snapshot, configuration.site.label)
-    kept, seen = kept_by(away), away.left_alone(snapshot) if away else snapshot
+    kept, seen = reason_by_site(away), away.left_alone(snapshot) if away else snapshot
     settings = configuration.optimiser
     packed = policy.pack(
         seen,

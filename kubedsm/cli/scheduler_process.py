@@ -15,8 +15,8 @@ from aiohttp import web
 from kubedsm import __version__
 from kubedsm.app import leadership
 from kubedsm.app.assembly import Runtime
-from kubedsm.app.configuration_source import said_in
 from kubedsm.app.leader_election import NotLeadingError
+from kubedsm.app.live_configuration import said_in
 from kubedsm.app.prometheus import InAThread
 from kubedsm.cli.console import Stop
 from kubedsm.cli.inputs import configuration_at
@@ -29,7 +29,7 @@ from kubedsm.dashboard.state.scene import Scene
 from kubedsm.explain.listener import Listeners
 from kubedsm.explain.server import Diagnostics
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.calls.verbs import cluster_uid
+from kubedsm.kube.calls.reads import cluster_uid
 from kubedsm.kube.client.dry_run import DryRun
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound
@@ -169,7 +169,7 @@ def _log_end(runtime: Runtime, clock: Clock, stop: Stop) -> Iterator[None]:
     finally:
         by = {"signal": signal.Signals(stop.by).name} if stop.by else {}
         uptime = round(clock.monotonic() - began, 1)
-        done = runtime.work_done.summary()
+        done = runtime.scheduler.summary()
         structlog.get_logger().info("stopped", why=why, **by, uptime_seconds=uptime, **done)
 
 

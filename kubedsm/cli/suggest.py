@@ -40,7 +40,7 @@ def suggest(options: MigrationOptions, budget: float) -> None:
         return
 
     from kubedsm.cli.execution import Errand, ask_cluster
-    from kubedsm.rebalancing.requested_migrations import asked_by
+    from kubedsm.rebalancing.migration_requests import requested_moves
 
     def decide(snapshot: "Snapshot", scheduler: "Answering | None") -> "Errand | None":
         slower = frozenset() if scheduler is None else scheduler.slower
@@ -49,11 +49,11 @@ def suggest(options: MigrationOptions, budget: float) -> None:
         suggestion = report_advice(snapshot, configuration, options.output, budget).suggestion
 
         async def begin(runtime: "Runtime") -> None:
-            if runtime.suggester is not None:
-                runtime.suggester.begin(runtime.mirror.snapshot(), suggestion)
+            if runtime.migrator is not None:
+                runtime.migrator.execute(runtime.mirror.snapshot(), suggestion)
 
         if not (options.carry_out and suggestion.moves):
             return None
-        return Errand(begin, suggestion.id, asked_by(suggestion))
+        return Errand(begin, suggestion.id, requested_moves(suggestion))
 
     sys.exit(ask_cluster(options, configuration, decide))

@@ -1,8 +1,8 @@
-"""The configuration that holds now, in one place.
+"""Configuration in effect.
 
-Rules. Each use of a setting reads `current` anew, and keeps nothing of it. A configuration
-is taken whole or not at all: of a bad one nothing is used, and the last good one stays. `replace`
-is synchronous, so that all see the same one before and after.
+Rules. Each use of a setting reads `current` again, without a copy. A document is applied whole or
+not at all: after an invalid one the last valid one stays in effect. `replace` is synchronous, so
+that all readers see the same configuration before and after.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _TOLD = 10
 
 
 def as_given(configuration: Configuration) -> Configuration:
-    """Just that."""
+    """Return the configuration unchanged."""
     return configuration
 
 
@@ -41,17 +41,17 @@ class CurrentConfiguration:
 
     @property
     def valid(self) -> bool:
-        """Whether what was given last is what holds."""
+        """Return True if the last document is in effect."""
         return not self.refusal
 
     def observe(self, observer: Callable[[Configuration], None]) -> None:
-        """Have it called with the former configuration after each change."""
+        """Call the observer with the former configuration after each change."""
         self._observers.append(observer)
 
     def replace(self, text: str | bytes, source: str, now: float) -> list[str]:
-        """Have what the text says hold from now on; the keys that changed.
+        """Apply the document; return the keys that changed.
 
-        Raises DocumentError, which names the source, and remembers why.
+        Raises DocumentError, which names the source, and keeps the reason in `refusal`.
         """
         try:
             given = self.adjusted(load(text, source))
@@ -71,7 +71,7 @@ class CurrentConfiguration:
         return changed
 
     def refuse(self, reason: str) -> None:
-        """Nothing can be made of what was given last; what held goes on holding."""
+        """Keep the reason why the last document is not in effect."""
         self.refusal = " ".join(reason.split())
 
     def _check_live(self, given: Configuration, source: str) -> None:
@@ -85,7 +85,7 @@ class CurrentConfiguration:
 
 
 def changed_keys(before: object, after: object, prefix: str = "") -> list[str]:
-    """The dotted keys of what differs between two documents."""
+    """Return the dotted keys that differ between two documents."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             changed
@@ -96,6 +96,6 @@ def changed_keys(before: object, after: object, prefix: str = "") -> list[str]:
 
 
 def in_a_line(changed: list[str]) -> str:
-    """The changed keys, as many as fit a line."""
+    """Return the first changed keys, and the number of the others, on a line."""
     more = f" and {len(changed) - _TOLD} more" if len(changed) > _TOLD else ""
     return ", ".join(changed[:_TOLD]) + more

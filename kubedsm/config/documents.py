@@ -1,8 +1,8 @@
-"""Documents that people write, YAML or JSON: read by one set of rules, refused by one error."""
+"""Reading and refusing of documents that people write, as YAML or JSON."""
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,9 +19,28 @@ STDIN = "-"
 SHOWN = 80
 HUGE_BITS = 100
 
+CONFIGURATION = "a configuration of KubeDSM"
+DUMP = "a dump of a cluster"
+CLUSTER = "a file of nodes"
+SERVICES = "a file of services"
+SCENARIO = "a load scenario"
+KUBECONFIG = "a kubeconfig"
+#: which option takes it
+_FOR = {
+    CONFIGURATION: " (for --config)",
+    DUMP: " (for --from)",
+    CLUSTER: " (for --cluster)",
+    SERVICES: " (for --services)",
+    SCENARIO: " (for `kubedsm replay`)",
+    KUBECONFIG: " (for --kubeconfig)",
+}
+#: keys that a document has of which nothing else says what it is
+_LISTS = {"items": DUMP, "nodes": CLUSTER, "services": SERVICES, "apis": SCENARIO}
+_SECTIONS = ("services", "suggester", "migration", "batch", "objective", "tiers", "optimiser")
+
 
 class DocumentError(Problem, ValueError):
-    """One line: the source, the key, what is wrong there and what would be right."""
+    """One-line refusal: the source, the key, the mistake, and the remedy."""
 
     def __init__(self, reason: str, place: tuple[str, ...] = (), source: str = "") -> None:
         self.reason = reason
@@ -32,7 +51,7 @@ class DocumentError(Problem, ValueError):
 
 @contextmanager
 def at(*keys: object) -> Iterator[None]:
-    """Whatever is refused inside is refused at this key."""
+    """Prepend these keys to the place of a refusal."""
     try:
         yield
     except DocumentError as error:
@@ -42,7 +61,7 @@ def at(*keys: object) -> Iterator[None]:
 
 @contextmanager
 def reading(source: object) -> Iterator[None]:
-    """Whatever is refused inside is refused of this source, unless it has named one already."""
+    """Name the source of a refusal, unless it names one already."""
     try:
         yield
     except DocumentError as error:
@@ -51,12 +70,12 @@ def reading(source: object) -> Iterator[None]:
 
 
 def source_of(path: object) -> str:
-    """What complaints call a file."""
+    """Return the name of a file in messages."""
     return "standard input" if str(path) == STDIN else str(path)
 
 
 def shown(value: object) -> str:
-    """The value as a person would recognise it, on one short line."""
+    """Return the value on one short line, as a person would recognise it."""
     match value:
         case bool():
             return str(value).lower()
@@ -75,13 +94,13 @@ def shown(value: object) -> str:
 
 
 def key_shown(key: object) -> str:
-    """The key as complaints have it."""
+    """Return the key as messages show it."""
     plain = isinstance(key, str) and key.isprintable() and 0 < len(key) <= SHOWN
     return str(key) if plain else shown(key)
 
 
 def content(path: str | Path, most: int = -1) -> bytes:
-    """What is in the file; of more than so many bytes one more. Raises DocumentError."""
+    """Read the file, up to one byte more than `most`. Raises DocumentError."""
     size = most if most < 0 else most + 1
     with reading(path):
         try:
@@ -103,7 +122,7 @@ def _standard_input(size: int) -> bytes:
 
 
 def converted(value: Any, shape: type[T]) -> T:
-    """The value in that shape. Raises DocumentError."""
+    """Convert a value to a type. Raises DocumentError."""
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
@@ -112,7 +131,7 @@ def converted(value: Any, shape: type[T]) -> T:
 
 
 def json_as(text: bytes, shape: type[T]) -> T:
-    """What JSON of ours, or of a program's, says, in that shape. Raises DocumentError."""
+    """Decode JSON of a program to a type. Raises DocumentError."""
     try:
         return msgspec.json.decode(text, type=shape)
     except msgspec.ValidationError as error:
@@ -126,7 +145,41 @@ _AT = re.compile(r"(?P<reason>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?
 
 
 def located(error: msgspec.ValidationError) -> tuple[str, str]:
-    """What is wrong, and at which path; the path is empty for the value as a whole."""
+    """Split an error of msgspec into reason and path; the path of the whole value is empty."""
     match = _AT.fullmatch(str(error))
     reason, path = (match["reason"], match["path"] or "") if match else (str(error), "")
     return reason[:1].lower() + reason[1:], path.removeprefix(".")
+
+
+def what_it_is(said: Any) -> str:
+    """Return the type of a document in words; empty if it is not recognised."""
+    if not isinstance(said, Mapping):
+        return ""
+    kind = said.get("kind")
+    if kind == "KubeDSMConfiguration":
+        return CONFIGURATION
+    if "clusters" in said and "contexts" in said:
+        return KUBECONFIG
+    of_kubernetes = "apiVersion" in said and not str(said["apiVersion"]).startswith("kubedsm.io/")
+    if of_kubernetes and isinstance(kind, str) and kind.isalnum() and len(kind) <= SHOWN:
+        article = "an" if kind[0] in "AEIO" else "a"
+        return DUMP if isinstance(said.get("items"), list) else f"{article} {kind}"
+    for key, what in _LISTS.items():
+        entries = said.get(key)
+        if isinstance(entries, list) and entries and isinstance(entries[0], Mapping):
+            return what
+    return CONFIGURATION if any(isinstance(said.get(k), Mapping) for k in _SECTIONS) else ""
+
+
+def mistaken(said: Any, wanted: str, also: Iterable[str] = ()) -> str:
+    """Return a message if the document is recognised as another one; empty if not."""
+    found = what_it_is(said)
+    if not found or found == wanted or found in also:
+        return ""
+    return f"this is {found}{_FOR.get(found, '')}, not {wanted}"
+
+
+def refuse_others(said: Any, wanted: str, also: Iterable[str] = ()) -> None:
+    """Raise DocumentError if the document is recognised as another one."""
+    if why := mistaken(said, wanted, also):
+        raise DocumentError(why)

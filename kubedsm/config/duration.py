@@ -1,4 +1,4 @@
-"""Durations as Go writes them: `500ms`, `10s`, `1m30s`.
+"""Durations in Go's notation: `500ms`, `10s`, `1m30s`.
 
 Grammar: Go's time.ParseDuration, less the sign and less the bare `0`, so that every duration
 names its unit.
@@ -33,7 +33,7 @@ class DurationError(ValueError):
 
 
 def parse_duration(text: str) -> float:
-    """Seconds, the float nearest to what the text says.
+    """Return the duration in seconds, as the nearest float.
 
     Raises DurationError.
     """
@@ -52,7 +52,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The text that `parse_duration` reads as exactly these seconds (finite, not negative)."""
+    """Return the text that `parse_duration` reads as these seconds (finite, not negative)."""
     exact = Decimal(repr(seconds))
     if exact == 0:
         return "0s"

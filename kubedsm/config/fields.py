@@ -1,8 +1,8 @@
-"""Kinds of fields a configuration document has: how each is read, checked and written.
+"""Kinds of configuration fields: how each is read, checked, written and described by a schema.
 
-A section is an attrs class, `@attrs.frozen(field_transformer=checked)`, each field of which has a
-kind for its metadata. `structured` makes a section of what YAML or JSON says, `document` the
-reverse. Checks run in the constructor, so that no section with a bad value exists, however made.
+A section is an attrs class, `@attrs.frozen(field_transformer=checked)`, with fields declared by
+`setting` or `subsection`. `structured` makes a section of parsed YAML or JSON, `document` the
+reverse. Checks run in the constructor, so that no section has an invalid value, however made.
 """
 
 import difflib
@@ -16,22 +16,14 @@ from typing import Any, TypeVar
 import attrs
 
 from kubedsm.config.documents import HUGE_BITS, SHOWN, DocumentError, at, shown
-from kubedsm.config.duration import (
-    DURATION,
-    DurationError,
-    format_duration,
-    parse_duration,
-)
+from kubedsm.config.duration import DURATION, DurationError, format_duration, parse_duration
 
 _Section = TypeVar("_Section", bound=attrs.AttrsInstance)
 
 _KIND = "kind"
 #: YAML 1.1 reads an exponent without a point and a sign as text, JSON as a number.
 _EXPONENT = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?[eE][+-]?[0-9]{1,3}", re.ASCII)
-
-
 _PERCENTAGE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?%", re.ASCII)
-
 
 #: patterns of names in Kubernetes
 LABEL = "[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
@@ -42,47 +34,54 @@ _VALUE = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 Schema = dict[str, Any]
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
 @attrs.frozen
-class _Kind:
-    read: Callable[[Any], Any]
-    check: Callable[[Any], None]
-    write: Callable[[Any], Any]
-    schema: Callable[[], Schema]
+class Kind:
+    """Kind of a field: `read` parses a YAML or JSON value, `check` validates, `write` is reverse.
 
-
-#: what `attrs.field(metadata=...)` takes
-Kind = Mapping[str, _Kind]
-
-
-def kind(
-    read: Callable[[Any], Any],
-    check: Callable[[Any], None],
-    write: Callable[[Any], Any],
-    schema: Callable[[], Schema],
-) -> Kind:
-    """From what YAML or JSON gives to the value, is it one that may be, and back again.
-
-    `read` and `check` raise DocumentError. The schema is what editors know of it: whatever is
-    right for us is right by it, not always the reverse.
+    `read` and `check` raise DocumentError. The schema is for editors: it accepts every valid value,
+    and may accept others.
     """
-    return {_KIND: _Kind(read, check, write, schema)}
+
+    check: Callable[[Any], None]
+    schema: Schema
+    read: Callable[[Any], Any] = _same
+    write: Callable[[Any], Any] = _same
+
+
+def setting(default: Any, kind: Kind) -> Any:
+    """Declare a field of a section. A field with default None may be absent."""
+    return attrs.field(default=default, metadata={_KIND: kind})
+
+
+def subsection(cls: type[attrs.AttrsInstance]) -> Any:
+    """Declare a field that is a section."""
+    return setting(cls(), section(cls))
+
+
+def kind_of(attribute: "attrs.Attribute[Any]") -> Kind:
+    kind: Kind = attribute.metadata[_KIND]
+    return kind
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """The end of a complaint about a word that is not among the known ones."""
-    words = {_folded(word): word for word in known}
-    folded = _folded(given[:SHOWN]) if isinstance(given, str) else ""
+    """Return the end of a message about a word that is not among the known ones."""
+    words = {_fold(word): word for word in known}
+    folded = _fold(given[:SHOWN]) if isinstance(given, str) else ""
     near = difflib.get_close_matches(folded, words, n=1)
     return f"; did you mean {words[near[0]]}?" if near else ""
 
 
-def _folded(word: str) -> str:
+def _fold(word: str) -> str:
     return word.casefold().replace("_", "").replace("-", "")
 
 
 @cache
 def camel(name: str) -> str:
-    """The key of the field of that name."""
+    """Return the key of the field of that name."""
     first, *more = name.split("_")
     return first + "".join(word.capitalize() for word in more)
 
@@ -91,11 +90,11 @@ def _validate(_: object, attribute: "attrs.Attribute[Any]", value: object) -> No
     if value is None and attribute.default is None:
         return
     with at(camel(attribute.name)):
-        attribute.metadata[_KIND].check(value)
+        kind_of(attribute).check(value)
 
 
 def checked(_: type, fields: "list[attrs.Attribute[Any]]") -> "list[attrs.Attribute[Any]]":
-    """The field transformer of every section; a field with default None may be left out."""
+    """Field transformer of every section: validate each field by its kind."""
     return [field.evolve(validator=_validate) for field in fields]
 
 
@@ -106,7 +105,7 @@ def mapping(value: object) -> Mapping[Any, object]:
 
 
 def structured(cls: type[_Section], value: object) -> _Section:
-    """The section that the document describes; a key that is missing or null has its default.
+    """Return the section of a document; an absent or null key has its default.
 
     Raises DocumentError.
     """
@@ -121,32 +120,27 @@ def structured(cls: type[_Section], value: object) -> _Section:
                 raise DocumentError(f"unknown key{did_you_mean(key, attributes) or known}")
             if given is not None:
                 attribute = attributes[key]
-                values[attribute.name] = attribute.metadata[_KIND].read(given)
+                values[attribute.name] = kind_of(attribute).read(given)
     return cls(**values)
 
 
 def document(section: attrs.AttrsInstance) -> dict[str, Any]:
-    """What `structured` reads as this section."""
+    """Return the document that `structured` reads as this section."""
     return {
-        camel(attribute.name): attribute.metadata[_KIND].write(value)
+        camel(attribute.name): kind_of(attribute).write(value)
         for attribute in attrs.fields(type(section))
         if (value := getattr(section, attribute.name)) is not None
     }
 
 
 def section_schema(cls: type[attrs.AttrsInstance]) -> Schema:
-    """What `structured` takes for the section, as a JSON Schema; every key may be null."""
+    """Return the JSON Schema of a section; every key may be null."""
     properties = {}
     for attribute in attrs.fields(cls):
-        described = attribute.metadata[_KIND].schema()
-        if attribute.default is not None:
-            described["default"] = attribute.metadata[_KIND].write(attribute.default)
-        properties[camel(attribute.name)] = described
+        kind, default = kind_of(attribute), attribute.default
+        written = {} if default is None else {"default": kind.write(default)}
+        properties[camel(attribute.name)] = {**kind.schema, **written}
     return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def number(low: float, high: float) -> Kind:
@@ -165,10 +159,7 @@ def number(low: float, high: float) -> Kind:
         if not low <= value <= high:
             raise DocumentError(f"{shown(value)} is not between {allowed}")
 
-    def schema() -> Schema:
-        return {"type": ["number", "null"], "minimum": low, "maximum": high}
-
-    return kind(read, check, _same, schema)
+    return Kind(check, {"type": ["number", "null"], "minimum": low, "maximum": high}, read)
 
 
 def whole(low: int, high: int) -> Kind:
@@ -178,14 +169,12 @@ def whole(low: int, high: int) -> Kind:
         if not low <= value <= high:
             raise DocumentError(f"{shown(value)} is not between {low} and {high}")
 
-    def schema() -> Schema:
-        return {"type": ["integer", "null"], "minimum": low, "maximum": high}
-
-    return kind(_same, check, _same, schema)
+    return Kind(check, {"type": ["integer", "null"], "minimum": low, "maximum": high})
 
 
 def duration(low: str, high: str) -> Kind:
     least, greatest = parse_duration(low), parse_duration(high)
+    between = f"a duration between {low} and {high}, such as 500ms, 10s or 1m30s"
 
     def read(value: object) -> float:
         if not isinstance(value, str):
@@ -202,15 +191,11 @@ def duration(low: str, high: str) -> Kind:
             given = format_duration(value) if 0 <= value < math.inf else f"{value:g}s"
             raise DocumentError(f"{given} is not between {low} and {high}")
 
-    def schema() -> Schema:
-        between = f"a duration between {low} and {high}, such as 500ms, 10s or 1m30s"
-        return {"type": ["string", "null"], "pattern": DURATION, "description": between}
-
-    return kind(read, check, format_duration, schema)
+    return Kind(check, _text_schema(DURATION, between), read, format_duration)
 
 
 def percentage() -> Kind:
-    """From `0%` to `100%`, as a part of one."""
+    """From `0%` to `100%`, as a fraction."""
 
     def read(value: object) -> float:
         if not isinstance(value, str) or not _PERCENTAGE.fullmatch(value):
@@ -224,14 +209,8 @@ def percentage() -> Kind:
     def write(value: float) -> str:
         return f"{Decimal(repr(value)) * 100:f}".rstrip("0").rstrip(".") + "%" if value else "0%"
 
-    def schema() -> Schema:
-        return {
-            "type": ["string", "null"],
-            "pattern": f"^(?:{_PERCENTAGE.pattern})$",
-            "description": "a percentage between 0% and 100%",
-        }
-
-    return kind(read, check, write, schema)
+    schema = _text_schema(f"^(?:{_PERCENTAGE.pattern})$", "a percentage between 0% and 100%")
+    return Kind(check, schema, read, write)
 
 
 def choice(*options: str) -> Kind:
@@ -245,10 +224,7 @@ def choice(*options: str) -> Kind:
             near = did_you_mean(value, options) if options[1:] else ""
             raise DocumentError(f"{shown(value)} is not {allowed}{near}")
 
-    def schema() -> Schema:
-        return {"enum": [*options, *([False] if "off" in options else []), None]}
-
-    return kind(read, check, _same, schema)
+    return Kind(check, {"enum": [*options, *([False] if "off" in options else []), None]}, read)
 
 
 def flag() -> Kind:
@@ -256,7 +232,7 @@ def flag() -> Kind:
         if not isinstance(value, bool):
             raise DocumentError(f"{shown(value)} is not true or false")
 
-    return kind(_same, check, _same, lambda: {"type": ["boolean", "null"]})
+    return Kind(check, {"type": ["boolean", "null"]})
 
 
 def text(pattern: re.Pattern[str], what: str) -> Kind:
@@ -264,14 +240,11 @@ def text(pattern: re.Pattern[str], what: str) -> Kind:
         if not isinstance(value, str) or not pattern.fullmatch(value):
             raise DocumentError(f"{shown(value)} is not {what}")
 
-    def schema() -> Schema:
-        return {
-            "type": ["string", "null"],
-            "pattern": f"^(?:{pattern.pattern})$",
-            "description": what,
-        }
+    return Kind(check, _text_schema(f"^(?:{pattern.pattern})$", what))
 
-    return kind(_same, check, _same, schema)
+
+def _text_schema(pattern: str, what: str) -> Schema:
+    return {"type": ["string", "null"], "pattern": pattern, "description": what}
 
 
 LABEL_KEY = text(re.compile(rf"(?:{SUBDOMAIN}/)?{_VALUE}"), "a label key, such as kubedsm.io/tier")
@@ -279,64 +252,55 @@ LABEL_VALUE = text(re.compile(_VALUE), "a label value, such as edge")
 
 
 def several(one: Kind, *, least: int = 1) -> Kind:
-    """One value, or a list of different ones, so many at least; a tuple."""
+    """One value, or a list of at least `least` different values; a tuple."""
 
     def read(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            return (one[_KIND].read(value),)
+            return (one.read(value),)
         values = []
         for index, given in enumerate(value):
             with at(index):
-                values.append(one[_KIND].read(given))
+                values.append(one.read(given))
         return tuple(values)
 
     def check(values: tuple[Any, ...]) -> None:
         if len(values) < least:
             raise DocumentError("the list is empty")
         for value in values:
-            one[_KIND].check(value)
+            one.check(value)
             if values.count(value) > 1:
                 raise DocumentError(f"{shown(value)} occurs twice")
 
-    def schema() -> Schema:
-        each = one[_KIND].schema()
-        many = {"type": "array", "items": each, "minItems": least, "uniqueItems": True}
-        return {"anyOf": [each, many]}
-
-    def write(values: tuple[Any, ...]) -> list[Any]:
-        return [one[_KIND].write(value) for value in values]
-
-    return kind(read, check, write, schema)
+    many = {"type": "array", "items": one.schema, "minItems": least, "uniqueItems": True}
+    schema = {"anyOf": [one.schema, many]}
+    return Kind(check, schema, read, lambda values: [one.write(value) for value in values])
 
 
 def by_name(name: Kind, one: Kind) -> Kind:
-    """Values by the names of what they are about; a mapping."""
+    """Values by the names of their subjects; a mapping."""
 
     def read(value: object) -> dict[Any, Any]:
         values = {}
         for key, given in mapping(value).items():
             with at(key):
-                values[key] = one[_KIND].read(given)
+                values[key] = one.read(given)
         return values
 
     def check(values: Mapping[Any, Any]) -> None:
         for key, value in values.items():
             with at(key):
-                name[_KIND].check(key)
-                one[_KIND].check(value)
+                name.check(key)
+                one.check(value)
 
-    def schema() -> Schema:
-        return {
-            "type": ["object", "null"],
-            "propertyNames": {"pattern": name[_KIND].schema()["pattern"]},
-            "additionalProperties": one[_KIND].schema(),
-        }
-
-    return kind(read, check, dict, schema)
+    schema = {
+        "type": ["object", "null"],
+        "propertyNames": {"pattern": name.schema["pattern"]},
+        "additionalProperties": one.schema,
+    }
+    return Kind(
+        check, schema, read, lambda values: {key: one.write(v) for key, v in values.items()}
+    )
 
 
 def section(cls: type[attrs.AttrsInstance]) -> Kind:
-    def read(value: object) -> attrs.AttrsInstance:
-        return structured(cls, value)
-
-    return kind(read, lambda _: None, document, lambda: section_schema(cls))
+    return Kind(lambda _: None, section_schema(cls), lambda value: structured(cls, value), document)

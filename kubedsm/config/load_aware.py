@@ -1,8 +1,8 @@
-"""What an operator may decide of placing by measured load: whom to ask, what, what it weighs."""
+"""Configuration of load-aware scheduling: the Prometheus server, its queries, and weights."""
 
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import attrs
@@ -16,17 +16,18 @@ from kubedsm.config.fields import (
     checked,
     duration,
     flag,
-    kind,
     number,
     section,
+    setting,
     several,
+    subsection,
     text,
 )
 from kubedsm.model.model import MOST_OF_A_NODE
 from kubedsm.model.quantities import QuantityError, units
 from kubedsm.objective.load import Capacity, LoadGoal
 
-#: in a query, what `loadAware.window` is put in place of
+#: placeholder of `loadAware.window` in a query
 WINDOW = "$window"
 #: characters of a query, and of a URL
 _LONGEST = 4096
@@ -61,14 +62,12 @@ def _per_second() -> Kind:
     def write(value: int) -> str:
         return next(f"{value // size}{s}B/s" for s, size in _SUFFIXES if value % size == 0)
 
-    def schema() -> dict[str, Any]:
-        return {"type": ["string", "null"], "pattern": "B/s$", "description": what}
-
-    return kind(read, check, write, schema)
+    schema = {"type": ["string", "null"], "pattern": "B/s$", "description": what}
+    return Kind(check, schema, read, write)
 
 
 def _url() -> Kind:
-    """Of a server that speaks HTTP; nothing of a bad one is repeated, for there may be secrets."""
+    """URL of an HTTP server, or empty. Messages repeat nothing of it, since it may have secrets."""
     what = "an address such as http://prometheus.monitoring:9090, or empty"
 
     def check(value: object) -> None:
@@ -86,41 +85,34 @@ def _url() -> Kind:
         if "@" in url.netloc:
             raise DocumentError(f"a ConfigMap is no place for a password: {_CREDENTIALS}")
 
-    def schema() -> dict[str, Any]:
-        return {
-            "type": ["string", "null"],
-            "pattern": "^(?:https?://[!-~]+)?$",
-            "description": what,
-        }
-
-    return kind(lambda value: value, check, lambda value: value, schema)
+    pattern = "^(?:https?://[!-~]+)?$"
+    return Kind(check, {"type": ["string", "null"], "pattern": pattern, "description": what})
 
 
 @attrs.frozen(field_transformer=checked)
 class NodeQueries:
-    """Each a vector by node; empty: not asked for."""
+    """PromQL queries with a vector by node; an empty query is not sent."""
 
     #: millicores
-    cpu: str = attrs.field(
-        default=f'sum by(instance)(rate(node_cpu_seconds_total{{mode!="idle"}}[{WINDOW}]))*1000',
-        metadata=_QUERY,
+    cpu: str = setting(
+        f'sum by(instance)(rate(node_cpu_seconds_total{{mode!="idle"}}[{WINDOW}]))*1000', _QUERY
     )
     #: bytes
-    memory: str = attrs.field(
-        default=f"avg_over_time(node_memory_MemTotal_bytes[{WINDOW}])"
+    memory: str = setting(
+        f"avg_over_time(node_memory_MemTotal_bytes[{WINDOW}])"
         f" - avg_over_time(node_memory_MemAvailable_bytes[{WINDOW}])",
-        metadata=_QUERY,
+        _QUERY,
     )
     #: bytes/s, both
-    net: str = attrs.field(
-        default=f"sum by(instance)(rate(node_network_receive_bytes_total{{{_LOOPS}}}[{WINDOW}])"
+    net: str = setting(
+        f"sum by(instance)(rate(node_network_receive_bytes_total{{{_LOOPS}}}[{WINDOW}])"
         f" + rate(node_network_transmit_bytes_total{{{_LOOPS}}}[{WINDOW}]))",
-        metadata=_QUERY,
+        _QUERY,
     )
-    disk: str = attrs.field(
-        default=f"sum by(instance)(rate(node_disk_read_bytes_total[{WINDOW}])"
+    disk: str = setting(
+        f"sum by(instance)(rate(node_disk_read_bytes_total[{WINDOW}])"
         f" + rate(node_disk_written_bytes_total[{WINDOW}]))",
-        metadata=_QUERY,
+        _QUERY,
     )
 
 
@@ -130,84 +122,75 @@ def _of_pods(value: str) -> str:
 
 @attrs.frozen(field_transformer=checked)
 class PodQueries:
-    """The same by namespace and pod."""
+    """PromQL queries with a vector by namespace and pod; an empty query is not sent."""
 
-    cpu: str = attrs.field(
-        default=_of_pods(f'rate(container_cpu_usage_seconds_total{{container!=""}}[{WINDOW}])')
-        + "*1000",
-        metadata=_QUERY,
+    cpu: str = setting(
+        _of_pods(f'rate(container_cpu_usage_seconds_total{{container!=""}}[{WINDOW}])') + "*1000",
+        _QUERY,
     )
-    memory: str = attrs.field(
-        default=_of_pods(
-            f'avg_over_time(container_memory_working_set_bytes{{container!=""}}[{WINDOW}])'
-        ),
-        metadata=_QUERY,
+    memory: str = setting(
+        _of_pods(f'avg_over_time(container_memory_working_set_bytes{{container!=""}}[{WINDOW}])'),
+        _QUERY,
     )
     #: of a pod, not of its containers
-    net: str = attrs.field(
-        default=_of_pods(
+    net: str = setting(
+        _of_pods(
             f"rate(container_network_receive_bytes_total[{WINDOW}])"
             f" + rate(container_network_transmit_bytes_total[{WINDOW}])"
         ),
-        metadata=_QUERY,
+        _QUERY,
     )
-    disk: str = attrs.field(
-        default=_of_pods(
+    disk: str = setting(
+        _of_pods(
             f'rate(container_fs_reads_bytes_total{{container!=""}}[{WINDOW}])'
             f' + rate(container_fs_writes_bytes_total{{container!=""}}[{WINDOW}])'
         ),
-        metadata=_QUERY,
+        _QUERY,
     )
 
 
 @attrs.frozen(field_transformer=checked)
 class Queries:
-    node: NodeQueries = attrs.field(default=NodeQueries(), metadata=section(NodeQueries))
-    pod: PodQueries = attrs.field(default=PodQueries(), metadata=section(PodQueries))
+    node: NodeQueries = subsection(NodeQueries)
+    pod: PodQueries = subsection(PodQueries)
 
 
 @attrs.frozen(field_transformer=checked)
 class NodeCapacity:
-    """What no Node object says: bytes/s of the nodes that have all these labels."""
+    """Network and disk capacity in bytes/s of the nodes that have all these labels."""
 
-    node_selector: Mapping[str, str] = attrs.field(
-        default={}, metadata=by_name(LABEL_KEY, LABEL_VALUE)
-    )
-    net: int | None = attrs.field(default=None, metadata=_per_second())
-    disk: int | None = attrs.field(default=None, metadata=_per_second())
+    node_selector: Mapping[str, str] = setting({}, by_name(LABEL_KEY, LABEL_VALUE))
+    net: int | None = setting(None, _per_second())
+    disk: int | None = setting(None, _per_second())
 
 
 @attrs.frozen(field_transformer=checked)
 class LoadAware:
-    """See `core.goals.load` and `runtime.load_monitor`. Off without a URL."""
+    """See `objective.load` and `app.load_monitor`. Off without a URL."""
 
-    #: whoever may change a ConfigMap must not name files whose content is sent somewhere
+    #: a user who may change a ConfigMap must not choose files whose content is sent to a server
     REMOVED: ClassVar[Mapping[str, str]] = dict.fromkeys(("tokenFile", "caFile"), _CREDENTIALS)
 
-    prometheus: str = attrs.field(default="", metadata=_url())
-    #: those by which series of nodes name them: the first that one has
-    node_label: tuple[str, ...] = attrs.field(
-        default=("node", "instance"), metadata=several(_PROMETHEUS_LABEL)
-    )
+    prometheus: str = setting("", _url())
+    #: labels that name the node of a series: the first that the series has
+    node_label: tuple[str, ...] = setting(("node", "instance"), several(_PROMETHEUS_LABEL))
     #: seconds, both
-    period: float = attrs.field(default=30.0, metadata=duration("100ms", "1h"))
-    window: float = attrs.field(default=300.0, metadata=duration("1s", "24h"))
-    weight: float = attrs.field(default=1.0, metadata=number(0, 1000))
-    move: bool = attrs.field(default=False, metadata=flag())
-    #: of the score's 100
-    min_load_gain: float = attrs.field(default=5.0, metadata=number(0.1, 100))
-    #: a part of what a node has
-    high_usage: float = attrs.field(default=0.85, metadata=number(0.01, 1))
-    normalise: bool = attrs.field(default=False, metadata=flag())
-    queries: Queries = attrs.field(default=Queries(), metadata=section(Queries))
-    #: the first that speaks for a node and says it decides
-    capacity: tuple[NodeCapacity, ...] = attrs.field(
-        default=(), metadata=several(section(NodeCapacity), least=0)
-    )
+    period: float = setting(30.0, duration("100ms", "1h"))
+    window: float = setting(300.0, duration("1s", "24h"))
+    weight: float = setting(1.0, number(0, 1000))
+    move: bool = setting(False, flag())
+    #: least gain, of a score of 100
+    min_load_gain: float = setting(5.0, number(0.1, 100))
+    #: fraction of a node's capacity
+    high_usage: float = setting(0.85, number(0.01, 1))
+    normalise: bool = setting(False, flag())
+    queries: Queries = subsection(Queries)
+    #: for each resource, the first entry that matches the node and has the resource decides
+    capacity: tuple[NodeCapacity, ...] = setting((), several(section(NodeCapacity), least=0))
 
     @property
     def goal(self) -> LoadGoal | None:
-        """How measured load counts; None if nobody is asked for it."""
+        """Return the weights of measured load; None without a server."""
         if not self.prometheus:
             return None
         capacity = tuple(Capacity(c.node_selector, c.net, c.disk) for c in self.capacity)
@@ -216,18 +199,18 @@ class LoadAware:
         )
 
     def asked(self, query: str) -> str:
-        """The query as Prometheus is asked it."""
+        """Return the query as it is sent."""
         return query.replace(WINDOW, f"{round(self.window * 1000)}ms")
 
 
 @attrs.frozen(field_transformer=checked)
 class AnswerQueries:
-    """By namespace and pod, or by namespace, workload and tier; empty: not asked for."""
+    """Queries by namespace and pod, or by namespace, workload and tier; empty: not sent."""
 
-    #: spent answering, a second
-    seconds: str = attrs.field(default="", metadata=_QUERY)
-    #: answered, a second
-    requests: str = attrs.field(default="", metadata=_QUERY)
+    #: seconds spent on requests, per second
+    seconds: str = setting("", _QUERY)
+    #: requests answered, per second
+    requests: str = setting("", _QUERY)
 
     def __attrs_post_init__(self) -> None:
         for name, given, other in (

@@ -1,4 +1,4 @@
-"""What a configuration speaks of and a cluster has not: workloads, and nodes of a tier."""
+"""Mismatches between configuration and cluster: unmatched services, tiers without nodes."""
 
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
@@ -20,14 +20,14 @@ _WITHOUT = {
 
 
 def unmatched(services: Iterable[str], workloads: Iterable[Workload]) -> list[str]:
-    """Those keys of `services` that speak for none of these workloads."""
+    """Return the keys of `services` that match none of these workloads."""
     keys = [key for key in services if key != EVERY_SERVICE]
     spoken_for = {key for workload in workloads for key in keys_for(workload)} if keys else set()
     return [key for key in keys if key not in spoken_for]
 
 
 def why_unmatched(key: str, snapshot: Snapshot) -> str:
-    """What may be meant by a key of `services` that matches no workload of ours."""
+    """Return the message about an unmatched key of `services`, with a similar key if any."""
     ours = snapshot.shares()
     theirs = {pod.workload for pod in snapshot.pods.values()} - ours.keys()
     if any(key in keys_for(workload) for workload in theirs):
@@ -36,12 +36,12 @@ def why_unmatched(key: str, snapshot: Snapshot) -> str:
             f" they need schedulerName: {snapshot.scheduler_name}"
         )
     said = f"services.{key} matches no workload that has pods"
-    meant = _meant(key, (*ours, *sorted(theirs)))
+    meant = _similar_key(key, (*ours, *sorted(theirs)))
     return f"{said}; did you mean {meant}?" if meant else said
 
 
-def _meant(key: str, workloads: Iterable[Workload]) -> str:
-    """The key that is the most like it and matches; empty if none is like it."""
+def _similar_key(key: str, workloads: Iterable[Workload]) -> str:
+    """Return the most similar key that matches; empty without a similar one."""
     namespace, _, name = key.partition("/")
     listed = list(workloads)
     if name == "*":
@@ -60,7 +60,7 @@ def _nearest(name: str, names: Iterable[str]) -> str:
 
 
 def missing_tiers(nodes: Iterable[Node], tiers: Tiers) -> dict[Tier, str]:
-    """Of each tier that no node is of, what comes of that, and what to do."""
+    """Return consequence and remedy for each tier without nodes."""
     there = {node.tier for node in nodes}
     missing = [tier for tier in Tier if tier not in there]
     if len(missing) == len(Tier):
@@ -78,7 +78,7 @@ def _advice(tier: Tier, tiers: Tiers) -> str:
 
 
 def mismatches(snapshot: Snapshot, configuration: Configuration) -> Iterator[str]:
-    """All of it, a line each."""
+    """Yield every mismatch, a line each."""
     yield from dict.fromkeys(missing_tiers(snapshot.nodes.values(), configuration.tiers).values())
     keys = unmatched(configuration.services, snapshot.shares())
     yield from (why_unmatched(key, snapshot) for key in keys[:TOLD])

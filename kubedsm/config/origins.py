@@ -1,4 +1,4 @@
-"""What people ask of a configuration: all that is wrong with it, and where each value came from."""
+"""Diagnosis of a configuration: all its mistakes, and the origin of each value."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -24,7 +24,7 @@ Key = tuple[str, ...]
 
 
 def mistakes(text: str | bytes, source: str) -> list[DocumentError]:
-    """All that is wrong with the document: each as if those before it had been left out."""
+    """Return all mistakes of a document, each as if the earlier ones were left out."""
     found: dict[Key, DocumentError] = {}
     try:
         with reading(source):
@@ -41,15 +41,15 @@ def mistakes(text: str | bytes, source: str) -> list[DocumentError]:
                 place = place[:-1]
             else:
                 found[place] = error
-            if not _left_out(said, place):
+            if not _remove_key(said, place):
                 break
         else:
             break
     return list(found.values())
 
 
-def _left_out(said: object, place: Key) -> bool:
-    """Take the key out of the document; whether it is there."""
+def _remove_key(said: object, place: Key) -> bool:
+    """Remove the key from the document; return True if it was there."""
     if not place:
         return False
     *sections, last = place
@@ -70,7 +70,7 @@ def _items(said: object) -> list[tuple[object, object]]:
 
 @attrs.frozen
 class Origins:
-    """Where the values of a configuration come from."""
+    """Origin of each value of a configuration."""
 
     configuration: Configuration
     source: str
@@ -79,12 +79,12 @@ class Origins:
 
     @classmethod
     def of(cls, configuration: Configuration, text: str | bytes, source: str) -> "Origins":
-        """Of a configuration and the text that it was read from."""
+        """Return the origins for a configuration and its text."""
         return cls(configuration, source, lines(text))
 
     @property
     def effective(self) -> dict[str, Any]:
-        """The whole document, with all that holds where nothing is given."""
+        """Return the whole document, with defaults."""
         whole = document(self.configuration)
         every = self.configuration.services.get(EVERY_SERVICE, Service())
         qos = 1.0 if every.latency_target is None and every.qos is None else every.qos
@@ -96,7 +96,7 @@ class Origins:
         return whole
 
     def values(self) -> Iterator[tuple[Key, object, str]]:
-        """Each key, its value, and where that came from."""
+        """Yield each key, its value, and the origin of the value."""
         for key, value in _flat(self.effective):
             yield key, value, self.of_key(key)
 
@@ -105,7 +105,7 @@ class Origins:
         return DEFAULT if line is None else f"{self.source}:{line}"
 
     def of_service(self, workload: Workload, *fields: str) -> str:
-        """Of what `services` says of the workload in these fields: the deciding entry."""
+        """Return the entry of `services` that decides these fields for the workload."""
         deciding = entries_for(self.configuration.services, workload)
         for name in fields:
             if name in deciding:

@@ -1,4 +1,4 @@
-"""The sections of the document: what an operator may decide of each thing, and its defaults."""
+"""Sections of the configuration, with their defaults."""
 
 import re
 from collections.abc import Mapping
@@ -13,19 +13,20 @@ from kubedsm.config.fields import (
     LABEL_KEY,
     LABEL_VALUE,
     SUBDOMAIN,
+    Kind,
     by_name,
     checked,
     choice,
     document,
     duration,
     flag,
-    kind,
     number,
     percentage,
-    section,
     section_schema,
+    setting,
     several,
     structured,
+    subsection,
     text,
     whole,
 )
@@ -49,11 +50,11 @@ _APPLY_MODE = choice(*get_args(ApplyMode))
 
 @attrs.frozen(field_transformer=checked)
 class _TierLabels:
-    """The document's form of `Tiers`, whose sets have no order to write them in."""
+    """Document form of `Tiers`, whose sets have no order."""
 
-    label: tuple[str, ...] = attrs.field(default=Tiers().labels, metadata=_LABEL_KEYS)
-    edge: tuple[str, ...] = attrs.field(default=("edge",), metadata=_LABEL_VALUES)
-    cloud: tuple[str, ...] = attrs.field(default=("cloud",), metadata=_LABEL_VALUES)
+    label: tuple[str, ...] = setting(Tiers().labels, _LABEL_KEYS)
+    edge: tuple[str, ...] = setting(("edge",), _LABEL_VALUES)
+    cloud: tuple[str, ...] = setting(("cloud",), _LABEL_VALUES)
 
     def __attrs_post_init__(self) -> None:
         for value in self.edge:
@@ -75,37 +76,34 @@ def _check_tiers(tiers: Tiers) -> None:
     _tier_labels(tiers)
 
 
-TIERS = kind(
-    _read_tiers,
+TIERS = Kind(
     _check_tiers,
+    section_schema(_TierLabels),
+    _read_tiers,
     lambda tiers: document(_tier_labels(tiers)),
-    lambda: section_schema(_TierLabels),
 )
 
 
 @attrs.frozen(field_transformer=checked)
 class SiteSettings:
-    """See `core.world.sites` and `runtime.sites`."""
+    """Settings of `model.sites` and `scheduling.site_monitor`."""
 
     #: none: no node is at a site
-    label: tuple[str, ...] = attrs.field(default=SITE_LABELS, metadata=several(LABEL_KEY, least=0))
+    label: tuple[str, ...] = setting(SITE_LABELS, several(LABEL_KEY, least=0))
     #: seconds
-    settle: float = attrs.field(default=120.0, metadata=duration("0s", "24h"))
+    settle: float = setting(120.0, duration("0s", "24h"))
 
 
 @attrs.frozen(field_transformer=checked)
 class BatchSettings:
-    """When the window that gathers new pods closes, and how long is thought about them.
+    """Limits of the batch window and of its solving time, in seconds and pods."""
 
-    Seconds; pods.
-    """
-
-    idle: float = attrs.field(default=0.005, metadata=duration("0s", "1m"))
-    max: float = attrs.field(default=0.2, metadata=duration("0s", "1m"))
-    size: int = attrs.field(default=256, metadata=whole(1, 10_000))
-    budget: float = attrs.field(default=0.5, metadata=duration("10ms", "1m"))
-    patience: float = attrs.field(default=60.0, metadata=duration("1s", "24h"))
-    edge_wait: float = attrs.field(default=2.0, metadata=duration("0s", "1m"))
+    idle: float = setting(0.005, duration("0s", "1m"))
+    max: float = setting(0.2, duration("0s", "1m"))
+    size: int = setting(256, whole(1, 10_000))
+    budget: float = setting(0.5, duration("10ms", "1m"))
+    patience: float = setting(60.0, duration("1s", "24h"))
+    edge_wait: float = setting(2.0, duration("0s", "1m"))
 
     def __attrs_post_init__(self) -> None:
         if self.max < self.idle:
@@ -119,85 +117,81 @@ class BatchSettings:
 @attrs.frozen(field_transformer=checked)
 class EdgeSettings:
     #: a part of all
-    headroom: float = attrs.field(default=0.0, metadata=percentage())
+    headroom: float = setting(0.0, percentage())
 
 
 @attrs.frozen(field_transformer=checked)
 class CloudSettings:
-    """How much of a cloud of 100 nodes and more is looked at; see `core.placing.cloud_window`."""
+    """Share of a large cloud that is sampled; see `optimizer.placing.cloud_window`."""
 
     #: as kube-scheduler's percentageOfNodesToScore; 0: its formula
-    percentage_of_nodes: int = attrs.field(default=100, metadata=whole(0, 100))
+    percentage_of_nodes: int = setting(100, whole(0, 100))
 
 
 @attrs.frozen(field_transformer=checked)
 class SuggesterSettings:
-    mode: ApplyMode = attrs.field(default="apply", metadata=_APPLY_MODE)
-    algorithm: Literal["exact", "paper"] = attrs.field(
-        default="exact", metadata=choice("exact", "paper")
-    )
+    mode: ApplyMode = setting("apply", _APPLY_MODE)
+    algorithm: Literal["exact", "paper"] = setting("exact", choice("exact", "paper"))
     #: seconds, both
-    period: float = attrs.field(default=3.0, metadata=duration("10ms", "24h"))
-    budget: float = attrs.field(default=2.0, metadata=duration("10ms", "1m"))
-    max_moves: int = attrs.field(default=6, metadata=whole(0, 1000))
-    max_cloud_to_edge: int = attrs.field(default=5, metadata=whole(0, 1000))
-    max_edge_reorder: int = attrs.field(default=3, metadata=whole(0, 1000))
-    defragment: bool = attrs.field(default=False, metadata=flag())
+    period: float = setting(3.0, duration("10ms", "24h"))
+    budget: float = setting(2.0, duration("10ms", "1m"))
+    max_moves: int = setting(6, whole(0, 1000))
+    max_cloud_to_edge: int = setting(5, whole(0, 1000))
+    max_edge_reorder: int = setting(3, whole(0, 1000))
+    defragment: bool = setting(False, flag())
 
 
 @attrs.frozen(field_transformer=checked)
 class OptimiserSettings:
-    """When pods are moved for others that no node takes; see `runtime.packer`."""
+    """Settings of capacity packing; see `rebalancing.packer`."""
 
     #: None: as the suggester's
-    mode: ApplyMode | None = attrs.field(default=None, metadata=_APPLY_MODE)
-    trigger: Literal["stuck"] = attrs.field(default="stuck", metadata=choice("stuck"))
+    mode: ApplyMode | None = setting(None, _APPLY_MODE)
+    trigger: Literal["stuck"] = setting("stuck", choice("stuck"))
     #: seconds, both
-    delay: float = attrs.field(default=2.0, metadata=duration("100ms", "24h"))
-    budget: float = attrs.field(default=10.0, metadata=duration("10ms", "10m"))
+    delay: float = setting(2.0, duration("100ms", "24h"))
+    budget: float = setting(10.0, duration("10ms", "10m"))
     #: of the budget, what is kept for the tiers of priority in equal parts
-    tier_share: float = attrs.field(default=0.6, metadata=number(0, 1))
-    allow_evictions: bool = attrs.field(default=False, metadata=flag())
+    tier_share: float = setting(0.6, number(0, 1))
+    allow_evictions: bool = setting(False, flag())
 
 
 @attrs.frozen(field_transformer=checked)
 class MigrationSettings:
-    mode: Mode = attrs.field(default="surge", metadata=MODE)
-    max_concurrent: int = attrs.field(default=3, metadata=whole(1, 1000))
-    max_per_node: int = attrs.field(default=3, metadata=whole(1, 1000))
-    max_per_workload: int = attrs.field(default=3, metadata=whole(1, 1000))
+    mode: Mode = setting("surge", MODE)
+    max_concurrent: int = setting(3, whole(1, 1000))
+    max_per_node: int = setting(3, whole(1, 1000))
+    max_per_workload: int = setting(3, whole(1, 1000))
     #: of a move, in seconds of a pod at the edge
-    price: float = attrs.field(default=17.0, metadata=duration("0s", "24h"))
+    price: float = setting(17.0, duration("0s", "24h"))
     #: seconds, all three
-    cooldown: float = attrs.field(default=0.0, metadata=duration("0s", "24h"))
-    drain_delay: float = attrs.field(default=2.0, metadata=duration("0s", "1h"))
-    deadline: float = attrs.field(default=60.0, metadata=duration("100ms", "24h"))
+    cooldown: float = setting(0.0, duration("0s", "24h"))
+    drain_delay: float = setting(2.0, duration("0s", "1h"))
+    deadline: float = setting(60.0, duration("100ms", "24h"))
 
 
 @attrs.frozen(field_transformer=checked)
 class SolverSettings:
-    """Who is asked beyond the bounds of what can be compared, and for how long."""
+    """Solver above the exact-search limit, and its time limit."""
 
-    kind: SolverKind = attrs.field(default="highs", metadata=choice(*get_args(SolverKind)))
+    kind: SolverKind = setting("highs", choice(*get_args(SolverKind)))
     #: seconds, for a batch of pods or one step of a suggestion
-    budget: float = attrs.field(default=1.0, metadata=duration("10ms", "1m"))
+    budget: float = setting(1.0, duration("10ms", "1m"))
 
 
 @attrs.frozen(field_transformer=checked)
 class ObjectiveSettings:
-    """See `core.goals.objective`. Alpha, beta and gamma are of the kind `share`.
+    """Settings of `objective.objective`. Alpha, beta and gamma belong to the kind `share`.
 
     The bounds keep sums of scores in nano-units within 64 bits.
     """
 
-    kind: ObjectiveKind = attrs.field(default="share", metadata=choice(*get_args(ObjectiveKind)))
-    alpha: float = attrs.field(default=1.0, metadata=number(0, 1000))
-    beta: float = attrs.field(default=0.1, metadata=number(0, 1000))
-    gamma: float = attrs.field(default=0.0, metadata=number(0, 1000))
+    kind: ObjectiveKind = setting("share", choice(*get_args(ObjectiveKind)))
+    alpha: float = setting(1.0, number(0, 1000))
+    beta: float = setting(0.1, number(0, 1000))
+    gamma: float = setting(0.0, number(0, 1000))
     #: whether a workload weighs, beside its own weight, what it answers of all requests
-    weight: Literal["equal", "traffic"] = attrs.field(
-        default="equal", metadata=choice("equal", "traffic")
-    )
+    weight: Literal["equal", "traffic"] = setting("equal", choice("equal", "traffic"))
 
     def __attrs_post_init__(self) -> None:
         if self.beta >= self.alpha:
@@ -207,33 +201,31 @@ class ObjectiveSettings:
 
 @attrs.frozen(field_transformer=checked)
 class TenantSettings:
-    """What tenants may say of their own workloads, by annotations of their pods."""
+    """Limits of tenants' annotations on their own pods."""
 
     #: and at least what the operator promises the workload
-    max_qos: float = attrs.field(default=0.0, metadata=number(0, 1))
+    max_qos: float = setting(0.0, number(0, 1))
     #: requests/s
-    max_rate: float = attrs.field(default=float(MOST_REQUESTS), metadata=RATE)
+    max_rate: float = setting(float(MOST_REQUESTS), RATE)
 
 
 @attrs.frozen(field_transformer=checked)
 class Fairness:
-    """Weights of namespaces; see `core.goals.fairness`."""
+    """Weights of namespaces; see `objective.fairness`."""
 
-    per_namespace: bool = attrs.field(default=True, metadata=flag())
+    per_namespace: bool = setting(True, flag())
     #: the weights of those that do not weigh 1
-    namespaces: Mapping[str, float] = attrs.field(
-        default={}, metadata=by_name(_NAMESPACE, number(0, 1000))
-    )
+    namespaces: Mapping[str, float] = setting({}, by_name(_NAMESPACE, number(0, 1000)))
 
 
 @attrs.frozen(field_transformer=checked)
 class Latency:
-    """Response times at the tiers, seconds: what turns a latency target into a QoS factor."""
+    """Response times of the tiers in seconds, which turn a latency target into a QoS factor."""
 
-    edge: float = attrs.field(default=0.02, metadata=duration("0s", "1m"))
-    cloud: float = attrs.field(default=0.08, metadata=duration("0s", "1m"))
+    edge: float = setting(0.02, duration("0s", "1m"))
+    cloud: float = setting(0.08, duration("0s", "1m"))
     #: which measure them, for each workload
-    queries: AnswerQueries = attrs.field(default=AnswerQueries(), metadata=section(AnswerQueries))
+    queries: AnswerQueries = subsection(AnswerQueries)
 
     @property
     def times(self) -> ResponseTimes:

@@ -1,4 +1,4 @@
-"""What an operator may decide, structured and validated as a whole, frozen."""
+"""Configuration: one frozen value, validated as a whole, and its YAML form."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -9,19 +9,19 @@ from typing import Any, Literal
 import attrs
 import msgspec
 
-from kubedsm.config.documents import DocumentError, at, content, reading, source_of
+from kubedsm.config.documents import CONFIGURATION, DocumentError, at, content, reading, source_of
 from kubedsm.config.duration import format_duration
 from kubedsm.config.fields import (
     checked,
     choice,
     document,
     flag,
-    section,
     section_schema,
+    setting,
     structured,
+    subsection,
 )
 from kubedsm.config.load_aware import LoadAware
-from kubedsm.config.recognised import CONFIGURATION
 from kubedsm.config.sections import (
     NAME,
     TIERS,
@@ -67,45 +67,33 @@ LONGEST = 65_536
 
 @attrs.frozen(slots=False, field_transformer=checked)
 class Configuration:
-    api_version: str = attrs.field(default=API_VERSION, metadata=choice(API_VERSION))
-    kind: str = attrs.field(default=KIND, metadata=choice(KIND))
-    scheduler_name: str = attrs.field(default="kubedsm", metadata=NAME)
-    preemption: Literal["disabled", "enabled"] = attrs.field(
-        default="disabled", metadata=choice("disabled", "enabled")
-    )
-    tiers: Tiers = attrs.field(default=Tiers(), metadata=TIERS)
-    site: SiteSettings = attrs.field(default=SiteSettings(), metadata=section(SiteSettings))
-    batch: BatchSettings = attrs.field(default=BatchSettings(), metadata=section(BatchSettings))
-    edge: EdgeSettings = attrs.field(default=EdgeSettings(), metadata=section(EdgeSettings))
-    cloud: CloudSettings = attrs.field(default=CloudSettings(), metadata=section(CloudSettings))
-    suggester: SuggesterSettings = attrs.field(
-        default=SuggesterSettings(), metadata=section(SuggesterSettings)
-    )
-    solver: SolverSettings = attrs.field(default=SolverSettings(), metadata=section(SolverSettings))
-    optimiser: OptimiserSettings = attrs.field(
-        default=OptimiserSettings(), metadata=section(OptimiserSettings)
-    )
-    migration: MigrationSettings = attrs.field(
-        default=MigrationSettings(), metadata=section(MigrationSettings)
-    )
-    objective: ObjectiveSettings = attrs.field(
-        default=ObjectiveSettings(), metadata=section(ObjectiveSettings)
-    )
+    api_version: str = setting(API_VERSION, choice(API_VERSION))
+    kind: str = setting(KIND, choice(KIND))
+    scheduler_name: str = setting("kubedsm", NAME)
+    preemption: Literal["disabled", "enabled"] = setting("disabled", choice("disabled", "enabled"))
+    tiers: Tiers = setting(Tiers(), TIERS)
+    site: SiteSettings = subsection(SiteSettings)
+    batch: BatchSettings = subsection(BatchSettings)
+    edge: EdgeSettings = subsection(EdgeSettings)
+    cloud: CloudSettings = subsection(CloudSettings)
+    suggester: SuggesterSettings = subsection(SuggesterSettings)
+    solver: SolverSettings = subsection(SolverSettings)
+    optimiser: OptimiserSettings = subsection(OptimiserSettings)
+    migration: MigrationSettings = subsection(MigrationSettings)
+    objective: ObjectiveSettings = subsection(ObjectiveSettings)
     #: how the room that no pod can use is measured
-    fragmentation: Literal["unusable", "product"] = attrs.field(
-        default="unusable", metadata=choice("unusable", "product")
+    fragmentation: Literal["unusable", "product"] = setting(
+        "unusable", choice("unusable", "product")
     )
     #: the replicas of a workload go as far apart as costs no QoS
-    default_spread: bool = attrs.field(default=True, metadata=flag())
-    services: Mapping[str, Service] = attrs.field(
-        default={EVERY_SERVICE: Service(qos=1.0, weight=1.0)}, metadata=SERVICES
+    default_spread: bool = setting(True, flag())
+    services: Mapping[str, Service] = setting(
+        {EVERY_SERVICE: Service(qos=1.0, weight=1.0)}, SERVICES
     )
-    tenants: TenantSettings = attrs.field(
-        default=TenantSettings(), metadata=section(TenantSettings)
-    )
-    fairness: Fairness = attrs.field(default=Fairness(), metadata=section(Fairness))
-    latency: Latency = attrs.field(default=Latency(), metadata=section(Latency))
-    load_aware: LoadAware = attrs.field(default=LoadAware(), metadata=section(LoadAware))
+    tenants: TenantSettings = subsection(TenantSettings)
+    fairness: Fairness = subsection(Fairness)
+    latency: Latency = subsection(Latency)
+    load_aware: LoadAware = subsection(LoadAware)
 
     def __attrs_post_init__(self) -> None:
         if self.latency.edge < self.latency.cloud:
@@ -120,31 +108,31 @@ class Configuration:
                     raise DocumentError(f"needs latency.edge, {edge}, below latency.cloud, {cloud}")
 
     def promise(self, workload: Workload) -> Promise:
-        """The workload's QoS factor and weight; a latency target is turned into the factor."""
-        return self._asked(workload)[1]
+        """Return the workload's QoS factor and weight; a latency target becomes a factor."""
+        return self._look_up(workload)[1]
 
-    def _asked(self, workload: Workload) -> tuple[Service, Promise]:
+    def _look_up(self, workload: Workload) -> tuple[Service, Promise]:
         known = self._known.get(workload)
         if known is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             said = service_of(self.services, workload)
-            known = self._known[workload] = said, self._promised(said)
+            known = self._known[workload] = said, self._promise_of(said)
         return known
 
     @cached_property
     def _known(self) -> dict[Workload, tuple[Service, Promise]]:
-        """Of those that were asked for: it is asked again and again."""
+        """Cache of combined entries and promises by workload."""
         return {}
 
-    def _promised(self, said: Service) -> Promise:
+    def _promise_of(self, said: Service) -> Promise:
         qos = 1.0 if said.qos is None else said.qos
         if said.latency_target is not None:
             qos = self.latency.times.qos(said.latency_target)
         return Promise(qos, 1.0 if said.weight is None else said.weight)
 
-    def _said_of(self, workload: Workload) -> Service:
-        return self._asked(workload)[0]
+    def _entry_of(self, workload: Workload) -> Service:
+        return self._look_up(workload)[0]
 
     @cached_property
     def objective_function(self) -> Objective:
@@ -190,23 +178,23 @@ class Configuration:
         return LatencyGoal(self._latency_target, self.latency.times)
 
     def _latency_target(self, workload: Workload) -> float | None:
-        return self._said_of(workload).latency_target
+        return self._entry_of(workload).latency_target
 
     def rate(self, workload: Workload) -> float | None:
-        """The requests/s that the operator says it answers."""
-        return self._said_of(workload).rate
+        """Return the configured requests/s of the workload."""
+        return self._entry_of(workload).rate
 
     @property
     def packing_mode(self) -> ApplyMode:
-        """Whether pods are moved for others that no node takes."""
+        """Return the mode of capacity packing."""
         return self.optimiser.mode or self.suggester.mode
 
     def migration_mode(self, workload: Workload) -> Mode:
-        return self._said_of(workload).mode or self.migration.mode
+        return self._entry_of(workload).mode or self.migration.mode
 
 
 def load(text: str | bytes, source: str) -> Configuration:
-    """The configuration that YAML or JSON text describes; an empty document means defaults.
+    """Return the configuration of a YAML or JSON text; an empty document means defaults.
 
     Raises DocumentError, which names the source.
     """
@@ -215,7 +203,7 @@ def load(text: str | bytes, source: str) -> Configuration:
 
 
 def said_by(text: str | bytes) -> object:
-    """What is to be structured; a document that says nothing is a mapping without keys.
+    """Parse a document; an empty one is a mapping without keys.
 
     Raises DocumentError.
     """
@@ -226,14 +214,14 @@ def said_by(text: str | bytes) -> object:
 
 
 def load_file(path: str | Path) -> Configuration:
-    """The configuration in the file. Raises DocumentError, which names the file."""
+    """Load the configuration in a file. Raises DocumentError, which names the file."""
     return load(*text_at(path))
 
 
 def text_at(path: str | Path) -> tuple[str | bytes, str]:
-    """The text in the file, and what to call its source.
+    """Return the text in the file, and the name of its source.
 
-    Of a ConfigMap it is what its key holds. Raises DocumentError, which names the file.
+    For a manifest of a ConfigMap: the text of its key. Raises DocumentError.
     """
     text, source = content(path, LONGEST), source_of(path)
     if b"ConfigMap" not in text:
@@ -249,7 +237,7 @@ def text_at(path: str | Path) -> tuple[str | bytes, str]:
 
 
 def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> Configuration:
-    """The same with some values changed, given as YAML under dotted keys: `suggester.period`.
+    """Return a copy with values, in YAML, under dotted keys such as `suggester.period`.
 
     Raises DocumentError.
     """
@@ -266,7 +254,7 @@ def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> 
 
 
 def schema() -> dict[str, Any]:
-    """What `load` takes, as a JSON Schema, for editors."""
+    """Return the JSON Schema of a document, for editors."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": KIND,
@@ -275,5 +263,5 @@ def schema() -> dict[str, Any]:
 
 
 def dump(configuration: Configuration) -> str:
-    """YAML that `load` reads as this very configuration."""
+    """Return YAML that `load` reads as this configuration."""
     return msgspec.yaml.encode(document(configuration)).decode()

@@ -11,8 +11,7 @@ from typing import Any
 
 import yaml
 
-from kubedsm.config.documents import DocumentError, at
-from kubedsm.config.recognised import refuse_others
+from kubedsm.config.documents import DocumentError, at, refuse_others
 
 #: without libyaml it takes ten times as long
 FAST = bool(yaml.__with_libyaml__)
@@ -38,7 +37,7 @@ _UNREADABLE = (yaml.YAMLError, ValueError, KeyError, AttributeError)
 
 
 def parsed(text: str | bytes, wanted: str = "") -> Any:
-    """What the document says; nothing is None.
+    """Parse one document; an empty one is None.
 
     wanted: one of those that are recognised. Raises DocumentError.
     """
@@ -53,12 +52,12 @@ def parsed(text: str | bytes, wanted: str = "") -> Any:
 
 
 def parsed_all(text: str | bytes) -> list[Any]:
-    """What each of the documents in the text says. Raises DocumentError."""
+    """Parse every document in the text. Raises DocumentError."""
     return [value for value, _ in _documents(text)]
 
 
 def _documents(text: str | bytes) -> Iterator[tuple[Any, str]]:
-    """Each, and where it begins."""
+    """Yield each document and its position."""
     try:
         parser = _PARSER(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
         while not isinstance(event := parser.get_event(), yaml.StreamEndEvent):
@@ -82,7 +81,7 @@ def _where(mark: Any) -> str:
 
 
 class _Document:
-    """One that is read; a loop, so that no depth of it is too much for the stack."""
+    """Parser of one document: a loop, so that no depth exhausts the stack."""
 
     def __init__(self, parser: Any) -> None:
         self._parser = parser
@@ -121,7 +120,7 @@ class _Document:
                 if anchor is not None:
                     self._anchors[anchor] = value, count - since
             elif kind is yaml.AliasEvent:
-                value, size = self._meant(event, key, inside)
+                value, size = self._resolve_alias(event, key, inside)
                 count += size
             else:  # the document's end, without a value
                 return None
@@ -134,7 +133,7 @@ class _Document:
                 key = None
 
     def _check(self, event: Any, key: str | None, inside: Any) -> None:
-        """Whether a mapping or a list may begin here."""
+        """Refuse a mapping or a list that may not begin here."""
         if key is None and isinstance(inside, dict):
             with at(*self._place()):
                 raise DocumentError(f"a key must be text{_where(event.start_mark)}")
@@ -158,15 +157,15 @@ class _Document:
     def _scalar(self, event: Any) -> Any:
         text = event.value
         if event.tag is not None or not event.implicit[0]:
-            return text if event.tag is None else self._constructed(self._tag(event), event)
+            return text if event.tag is None else self._construct(self._tag(event), event)
         if text[:1] not in _RESOLVERS:
             return text
         if text not in self._plain:
-            self._plain[text] = self._constructed(self._tag(event), event)
+            self._plain[text] = self._construct(self._tag(event), event)
         return self._plain[text]
 
     def _tag(self, event: Any) -> str:
-        """Which it has, or is taken to have."""
+        """Return the explicit or resolved tag."""
         tag: str | None = event.tag
         if tag is not None and tag != "!":
             return tag
@@ -176,14 +175,14 @@ class _Document:
                     return str(resolved)
         return _AS_TEXT
 
-    def _constructed(self, tag: str, event: Any) -> Any:
+    def _construct(self, tag: str, event: Any) -> Any:
         if tag in _TEXT:
             return event.value
         if tag not in _CONSTRUCTED:
             self._refuse_tag(tag, event)
         return _CONSTRUCTED[tag](yaml.ScalarNode(tag, event.value))
 
-    def _meant(self, event: Any, key: str | None, inside: Any) -> tuple[Any, int]:
+    def _resolve_alias(self, event: Any, key: str | None, inside: Any) -> tuple[Any, int]:
         if event.anchor not in self._anchors:
             where = _where(event.start_mark)
             raise DocumentError(f"not YAML: found undefined alias {event.anchor!r}{where}")
@@ -204,7 +203,7 @@ class _Document:
 
 
 def lines(text: str | bytes) -> dict[tuple[str, ...], int]:
-    """The lines of the keys, counted from 1, in text that `parsed` takes."""
+    """Return the line of each key, counted from 1, in text that `parsed` accepts."""
     found: dict[tuple[str, ...], int] = {}
 
     def note(node: yaml.Node | None, place: tuple[str, ...]) -> None:

@@ -26,7 +26,7 @@ from kubedsm.explain.event_notes import (
     note_orphan,
 )
 from kubedsm.explain.listener import Listener
-from kubedsm.kube.calls import live, pod_writes, verbs
+from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
     Cluster,
     ClusterError,
@@ -35,14 +35,15 @@ from kubedsm.kube.client.port import (
     Invalid,
     NotFound,
 )
-from kubedsm.kube.wire.decoding import ConfigMap, WireError
+from kubedsm.kube.wire.decoding import ConfigMap
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.change import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Uid
+from kubedsm.process.backoff import TokenBucket
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm.process.supervisor import Supervisor
-from kubedsm.process.token_bucket import TokenBucket
 
 log = structlog.get_logger()
 
@@ -417,9 +418,9 @@ class EventRecorder:
                 return await self._event(entry, reason, topic.capitalize(), text)
             case Retiered(pod, labels, annotations):
                 await self._turn()
-                known_by = await live.owner_knows_by(self._cluster, pod, timeout=REQUEST_TIMEOUT)
+                known_by = await reads.owner_knows_by(self._cluster, pod, timeout=REQUEST_TIMEOUT)
                 kept = {k: v for k, v in labels.items() if k not in known_by}
-                await pod_writes.annotate(
+                await writes.annotate(
                     self._cluster, pod, kept, dict(annotations), timeout=REQUEST_TIMEOUT
                 )
         return True
@@ -435,7 +436,7 @@ class EventRecorder:
         await self._turn()
         now = self._clock.wall()
         try:
-            await verbs.set_pod_condition(
+            await writes.set_pod_condition(
                 self._cluster, pod, reason, text, since=now, timeout=REQUEST_TIMEOUT
             )
         except Forbidden as error:
@@ -448,7 +449,7 @@ class EventRecorder:
         counted = entry if isinstance(entry, FailedScheduling | Notice) else None
         return await self._events.write(
             Occurrence(
-                verbs.Regarding.of(subject_of(entry)),
+                writes.Regarding.of(subject_of(entry)),
                 reason,
                 action,
                 note,

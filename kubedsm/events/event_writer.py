@@ -9,12 +9,12 @@ import attrs
 import structlog
 
 from kubedsm.explain.listener import Listener
-from kubedsm.kube.calls import verbs
+from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound
 from kubedsm.kube.wire.errors import WireError
+from kubedsm.process.backoff import TokenBucket
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
-from kubedsm.process.token_bucket import TokenBucket
 
 log = structlog.get_logger()
 
@@ -82,7 +82,7 @@ class EventSeries:
 class Occurrence:
     """Content of an Event, and how often it has occurred."""
 
-    about: verbs.Regarding
+    about: writes.Regarding
     reason: str
     action: str
     note: str
@@ -136,10 +136,10 @@ class EventWriter:
             key = "pod" if kind in ("Pod", "ConfigMap") else "workload"
             self.said.log(log.warning, "event lost", error, **{key: subject}, **fields)
 
-    async def _count(self, about: verbs.Regarding, series: Series) -> bool:
+    async def _count(self, about: writes.Regarding, series: Series) -> bool:
         """Increase the count of an Event. Return whether the Event still exists."""
         try:
-            await verbs.count_event(
+            await writes.count_event(
                 self.cluster,
                 about.namespace,
                 series.name,
@@ -153,7 +153,7 @@ class EventWriter:
 
     async def _create(self, occurred: Occurrence, series: Series) -> str:
         about, reason, note = occurred.about, occurred.reason, series.prefix + occurred.note
-        name = await verbs.create_event(
+        name = await writes.create_event(
             self.cluster,
             about,
             reason=reason,

@@ -12,9 +12,9 @@ import attrs
 from kubedsm.events.event_writer import EventWriter, Occurrence
 from kubedsm.explain.event_notes import Note, note_migrations
 from kubedsm.explain.migration_outcome import MoveOutcome
-from kubedsm.kube.calls import live, verbs
+from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import ClusterError
-from kubedsm.kube.wire.decoding import WireError
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Workload
 from kubedsm.process.supervisor import Supervisor
 
@@ -38,13 +38,13 @@ class WorkloadEvents:
     def moved(self, ended: MoveOutcome) -> None:
         """Gather the end of a migration."""
         workload = ended.move.pod.workload
-        if workload.kind in live.APPS_RESOURCES:
+        if workload.kind in reads.APPS_RESOURCES:
             self._ended.setdefault(workload, []).append(ended)
             self._arrived.set()
 
     def noted(self, workload: Workload, note: Note) -> None:
         """Gather another note about the workload; it replaces an earlier one."""
-        if workload.kind in live.APPS_RESOURCES:
+        if workload.kind in reads.APPS_RESOURCES:
             self._notes[workload] = note
             self._arrived.set()
 
@@ -71,13 +71,13 @@ class WorkloadEvents:
     async def _write(self, workload: Workload, notes: Iterable[Note]) -> None:
         writer, kind = self.writer, workload.kind
         try:
-            uid = await live.uid_of(writer.cluster, workload, timeout=writer.timeout)
+            uid = await reads.uid_of(writer.cluster, workload, timeout=writer.timeout)
         except (ClusterError, WireError) as error:
             writer.lose(kind, str(workload), error)
             return
         if uid is None:
             return  # the workload is gone
-        about = verbs.Regarding("apps/v1", kind, workload.namespace, workload.name, uid)
+        about = writes.Regarding("apps/v1", kind, workload.namespace, workload.name, uid)
         for note in notes:
             occurred = Occurrence(
                 about, note.reason, note.action, note.text, gist=note.text, warning=note.warning

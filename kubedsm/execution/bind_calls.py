@@ -1,14 +1,13 @@
-"""The calls of binds: each is sent once, and what came of it is told to its plan."""
+"""Bind calls: each is sent once, with tier labels, and its outcome is reported to the plan."""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+import attrs
 import structlog
 
-from kubedsm.execution.migration_calls import Tell
-from kubedsm.execution.tier_labels import TIER_LABEL, tier_marks
-from kubedsm.kube.calls import verbs
+from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
     ApiStatusError,
     Cluster,
@@ -18,53 +17,63 @@ from kubedsm.kube.client.port import (
     ServerError,
     Unreachable,
 )
-from kubedsm.kube.wire.decoding import WireError
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.change import Change
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import NodeName, Pod, Uid, Workload
+from kubedsm.model.model import (
+    DELETION_COST_ANNOTATION,
+    Node,
+    NodeName,
+    Pod,
+    Tier,
+    Uid,
+    Workload,
+)
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm.process.supervisor import Work
-from plans.events import CallRefused, OutcomeLost, PodGone
+from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone
 from plans.steps import Step
 
 log = structlog.get_logger()
 
 
-class BindCalls:
-    """`at_once`: calls in flight at most. `timeout`: of each, in seconds."""
+#: reports an event to the plan of a call
+Report = Callable[[PlanEvent], None]
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        mirror: ClusterMirror,
-        said: SaidByCause,
-        *,
-        at_once: int,
-        timeout: float,
-    ) -> None:
-        self._cluster = cluster
-        self._mirror = mirror
-        self._said = said
-        self._timeout = timeout
-        self._at_once = at_once
-        #: how many tasks make the calls, and those that none has taken up yet
-        self._callers = 0
-        self._calls: deque[Work] = deque()
-        #: set while no bind is being asked for
-        self.none_under_way = asyncio.Event()
+#: makes controllers scale down cloud pods first
+DELETION_COST: Mapping[str, str] = {Tier.EDGE: "100", Tier.CLOUD: "-100"}
+TIER_LABEL = "kubedsm.io/tier"
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class BindCalls:
+    """Bind calls and live reads, up to `at_once` binds in flight, `timeout` seconds for each."""
+
+    _cluster: Cluster
+    _mirror: ClusterMirror
+    _said: SaidByCause
+    _at_once: int = attrs.field(kw_only=True)
+    _timeout: float = attrs.field(kw_only=True)
+    #: number of tasks that make calls, and calls that no task has begun
+    _callers: int = attrs.field(default=0, init=False)
+    _calls: deque[Work] = attrs.field(factory=deque, init=False)
+    #: set while no bind is in flight
+    none_under_way: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    #: workloads that lost pods by the tier label: their pods are bound without the label
+    _unlabelled: set[Workload] = attrs.field(factory=set, init=False)
+
+    def __attrs_post_init__(self) -> None:
         self.none_under_way.set()
-        #: workloads that lost pods by the label we set: theirs are bound without it
-        self._unlabelled: set[Workload] = set()
 
     def observe(self, change: Change) -> None:
-        """Notice owners that let go of what we label."""
-        workload = _lost_by_label(change)
+        """Notice owners that release pods because of the tier label."""
+        workload = _find_releasing_owner(change)
         if workload is not None:
-            log.warning("owner lets go of what we label", owner=str(workload), label=TIER_LABEL)
+            log.warning("owner releases labelled pods", owner=str(workload), label=TIER_LABEL)
             self._unlabelled.add(workload)
 
-    def make(self, call: Work, spawn: Callable[[Work], None]) -> None:
-        """Have the call made as soon as fewer than `at_once` are, by a task that `spawn` begins."""
+    def enqueue(self, call: Work, spawn: Callable[[Work], None]) -> None:
+        """Make the call in a task that `spawn` begins, once fewer than `at_once` are in flight."""
         if self._callers < self._at_once:
             spawn(self._make_calls)
             self._callers += 1
@@ -80,15 +89,15 @@ class BindCalls:
             if not self._callers:
                 self.none_under_way.set()
 
-    async def bind(self, step: Step, tell: Tell) -> None:
+    async def bind(self, step: Step, report: Report) -> None:
         pod = self._mirror.pod(Uid(step.pod))
         if pod is None:
-            return  # its plan has heard that
+            return  # the plan knows
         node = self._mirror.node(NodeName(step.node))
         marks = tier_marks(pod, None if node is None else node.tier)
         try:
-            # The API server copies both to the pod, at no extra call.
-            await verbs.bind(
+            # The API server copies annotations and labels to the pod, without a further call.
+            await writes.bind(
                 self._cluster,
                 pod,
                 NodeName(step.node),
@@ -97,40 +106,97 @@ class BindCalls:
                 timeout=self._timeout,
             )
         except (Conflict, OutcomeUnknown, ServerError) as error:
-            # A conflict can be a bind of ours whose answer got lost: only a read can tell.
+            # A conflict can be our own bind whose response got lost: only a live read can tell.
             self._said.log(log.warning, "bind unanswered", error, pod=str(pod), node=step.node)
-            tell(OutcomeLost(step.id, str(error)))
+            report(OutcomeLost(step.id, str(error)))
         except (ApiStatusError, Unreachable) as error:
             self._said.log(log.warning, "bind refused", error, pod=str(pod), node=step.node)
-            tell(CallRefused(step.id, str(error)))
+            report(CallRefused(step.id, str(error)))
 
-    async def read(self, step: Step, tell: Tell, take_in: Callable[[Pod], None]) -> None:
-        """Read the step's pod live; `take_in` hears of it as it is now."""
+    async def read_pod(self, step: Step, report: Report, apply_live: Callable[[Pod], None]) -> None:
+        """Read the step's pod live, and pass it to `apply_live`."""
         pod = self._mirror.pod(Uid(step.pod))
         if pod is None:
-            tell(PodGone(step.pod))
+            report(PodGone(step.pod))
             return
         try:
-            live = await verbs.get_pod(
+            live = await reads.get_pod(
                 self._cluster, pod.namespace, pod.name, timeout=self._timeout
             )
         except (ClusterError, WireError) as error:
             self._said.log(log.warning, "pod unreadable", error, pod=str(pod))
-            return  # the step stays overdue, and is verified again, unless the watch tells
+            return  # the step stays overdue and is verified again, unless the watch shows the pod
         if live.uid != step.pod or self._mirror.pod(Uid(step.pod)) is None:
-            tell(PodGone(step.pod))
+            report(PodGone(step.pod))
         else:
-            take_in(live)
+            apply_live(live)
 
 
-def _lost_by_label(change: Change) -> Workload | None:
-    """Whose pod it was, if its owner has let it go since it carries our label.
+def _find_releasing_owner(change: Change) -> Workload | None:
+    """Return the owner of a pod that the owner released after the pod got the tier label.
 
-    A selector may exclude the label, or a value of it; that shows only when it is set. A pod that
-    was detached and is given back has no owner until its ReplicaSet adopts it.
+    A selector may exclude the label, or one of its values; that shows only when the label is set. A
+    pod that was detached and is restored has no owner until its ReplicaSet adopts it.
     """
     before, after = change.pod_before, change.pod_after
     if before is None or after is None or TIER_LABEL not in after.labels or before.detached:
         return None
     lost = before.workload.kind != "Pod" and after.workload.kind == "Pod"
     return before.workload if lost else None
+
+
+@attrs.frozen(slots=True)
+class TierMarks:
+    labels: dict[str, str] = attrs.field(factory=dict)
+    annotations: dict[str, str] = attrs.field(factory=dict)
+
+
+def tier_marks(pod: Pod, tier: Tier | None) -> TierMarks:
+    """Return labels and annotations for a pod on a node of this tier.
+
+    A deletion cost that the user chose stays: any but the one for the tier in the pod's label. So
+    does a tier label that the pod was created with, because its owner may select by the label.
+    """
+    if tier is None:
+        return TierMarks()
+    made_with = pod.node_name is None and TIER_LABEL in pod.labels
+    labels = {} if made_with else {TIER_LABEL: tier.value}
+    ours = DELETION_COST.get(pod.labels.get(TIER_LABEL, ""))
+    if pod.deletion_cost not in (None, ours):
+        return TierMarks(labels)
+    return TierMarks(labels, {DELETION_COST_ANNOTATION: DELETION_COST[tier]})
+
+
+@attrs.define
+class TierKeeper:
+    """Finder of pods whose tier label differs from the tier of their node.
+
+    Only the leader corrects labels: nothing is reported before the first `mark_all`.
+    """
+
+    _mirror: ClusterMirror
+    _scheduler_name: str
+    #: takes labels and annotations
+    _on_wrong: Callable[[Pod, Mapping[str, str], Mapping[str, str]], None]
+    _active: bool = attrs.field(default=False, init=False)
+
+    def mark_all(self) -> None:
+        """Check the pods of all nodes, and from now on those of each node whose tier changes."""
+        self._active = True
+        for pod in self._mirror.pods():
+            if pod.node_name is not None:
+                self._mark(pod, self._mirror.node(pod.node_name))
+
+    def observe(self, change: Change) -> None:
+        before, after = change.node_before, change.node_after
+        if self._active and before and after and before.tier is not after.tier:
+            for pod in self._mirror.pods():
+                if pod.node_name == after.name:
+                    self._mark(pod, after)
+
+    def _mark(self, pod: Pod, node: Node | None) -> None:
+        label, tier = pod.labels.get(TIER_LABEL), None if node is None else node.tier
+        ours = pod.scheduler_name == self._scheduler_name
+        if ours and label is not None and tier is not None and label != tier:
+            marks = tier_marks(pod, tier)
+            self._on_wrong(pod, marks.labels, marks.annotations)

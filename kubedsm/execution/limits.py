@@ -1,4 +1,4 @@
-"""How much may be under way, of moves also where, and when a workload may be moved again."""
+"""Limits of binds and migrations in flight, cooldowns of workloads, and limits of a dry run."""
 
 from collections import Counter
 
@@ -6,38 +6,60 @@ import attrs
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import MigrationSettings
+from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Workload
 from kubedsm.process.backoff import Doubling
 
-#: seconds that a workload rests more after a move that failed or was taken back, twice as long
-#: each time, whatever the cooldown
+#: added to the cooldown of a workload after a migration that failed or was rolled back
 BACK_OFF = Doubling(10.0, 300.0)
-#: seconds after its rest that a workload's failures are remembered
+#: seconds after its cooldown for which failures of a workload count
 FORGOTTEN = 600.0
 
 
 @attrs.frozen(slots=True)
 class Underway:
+    """Migration under way."""
+
     workload: Workload
     source: str
     target: str
-    #: when it began, on the clock
     since: float
-    #: the pod is evicted before its replacement is there
+    #: the pod is evicted before its replacement exists
     breaks_first: bool = False
 
 
 @attrs.frozen(slots=True)
 class Limits:
-    """How much is under way at once, and how long it may take, in seconds."""
+    """Limits of API calls. Times are in seconds."""
 
     binds_in_flight: int = 64
     request_timeout: float = 10.0
-    #: from asking for a bind until it is read live, if the watch has not shown it
+    #: from the bind call to a live read, if the watch has not shown the bind
     bind_deadline: float = 15.0
 
 
+#: a dry run waits for its binds for ever: reservations stay until the pod is bound by another
+#: scheduler or deleted, so the same decision is not taken again
+DRY_RUN = Limits(bind_deadline=1e9)
+
+
+def suggest_only(configuration: Configuration) -> Configuration:
+    """Return the configuration of a dry run: migrations and evictions are only suggested."""
+    packing = "suggest" if configuration.packing_mode == "apply" else configuration.packing_mode
+    suggester = configuration.suggester
+    if suggester.mode == "apply":
+        suggester = attrs.evolve(suggester, mode="suggest")
+    return attrs.evolve(
+        configuration,
+        suggester=suggester,
+        optimiser=attrs.evolve(configuration.optimiser, mode=packing),
+        preemption="disabled",
+    )
+
+
 class MoveLimits:
+    """Limits of concurrent migrations, in all, by node and by workload, and cooldowns."""
+
     def __init__(self, configuration: CurrentConfiguration) -> None:
         self._configuration = configuration
         self._underway: dict[str, Underway] = {}
@@ -45,7 +67,7 @@ class MoveLimits:
         self._failures: Counter[Workload] = Counter()
 
     def __len__(self) -> int:
-        """Return how many moves are under way."""
+        """Return the number of migrations under way."""
         return len(self._underway)
 
     @property
@@ -54,14 +76,14 @@ class MoveLimits:
 
     @property
     def slow_after(self) -> float:
-        """Seconds after which a move is not waited for."""
+        """Return the seconds after which a migration is slow: others do not wait for it."""
         return self._limits.deadline
 
     def admit(self, move: str, underway: Underway) -> bool:
-        """Count the move in, if the limits leave room for it.
+        """Admit the migration if the limits allow one more.
 
-        A move that breaks before it makes counts on the workload's other pods: it goes alone. One
-        that takes longer than its deadline counts on those of its own namespace only.
+        A migration that evicts first relies on the workload's other pods, and so runs alone. A slow
+        migration counts only for the limits of its own namespace.
         """
         slow = underway.since - self.slow_after
         running = self._underway.values()
@@ -82,26 +104,26 @@ class MoveLimits:
             self._underway[move] = underway
         return not full
 
-    def leaving(self, move: str, until: float) -> None:
-        """Count the move as one that takes long from then on: only its old pod has yet to go."""
+    def mark_slow(self, move: str, at: float) -> None:
+        """Count the migration as slow from then on: only its old pod still terminates."""
         underway = self._underway.get(move)
         if underway is not None:
-            since = min(underway.since, until - self.slow_after)
+            since = min(underway.since, at - self.slow_after)
             self._underway[move] = attrs.evolve(underway, since=since)
 
     def moving(self) -> frozenset[Workload]:
-        """The workloads of which a move is under way."""
+        """Return the workloads with a migration under way."""
         return frozenset(self.moving_each())
 
     def moving_each(self) -> list[Workload]:
-        """Return the workload of each move under way."""
+        """Return the workload of each migration under way."""
         return [underway.workload for underway in self._underway.values()]
 
-    def leave(self, move: str) -> None:
+    def remove(self, move: str) -> None:
         self._underway.pop(move, None)
 
-    def rest(self, workload: Workload, now: float, *, failed: bool) -> None:
-        """Leave the workload alone for a while, since a plan that moved it has ended."""
+    def begin_cooldown(self, workload: Workload, now: float, *, failed: bool) -> None:
+        """Begin the cooldown of a workload whose plan has ended."""
         self._rests = {of: end for of, end in self._rests.items() if now < end + FORGOTTEN}
         self._failures = Counter({of: n for of, n in self._failures.items() if of in self._rests})
         until = now + self._limits.cooldown
@@ -113,5 +135,5 @@ class MoveLimits:
         self._rests[workload] = until
 
     def resting(self, now: float) -> frozenset[Workload]:
-        """The workloads that are left alone."""
+        """Return the workloads in their cooldown."""
         return frozenset(workload for workload, until in self._rests.items() if until > now)

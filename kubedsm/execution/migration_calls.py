@@ -1,10 +1,12 @@
-"""The calls of a migration's steps: each tries until its step is over, and tells what it learned.
+"""API calls of migration steps, and the decisions on live objects before them.
 
-Every method runs as a task of the placement manager, and looks before each call whether its step
-still waits for it: every await is a place where the world may have changed. That a pod is gone is
-only believed of the watch, or of another pod under its name: a 404 can come from a lagging server.
+Each method runs as a task of the placement manager, retries until its step is over, and reports to
+the plan. After every `await` the cluster may have changed, so each call is preceded by a check
+whether the step is still pending. Only the watch, or another pod of the same name, proves that a
+pod is gone: a 404 may come from a lagging API server.
 """
 
+import enum
 import itertools
 from collections.abc import Callable
 from typing import Literal
@@ -13,10 +15,12 @@ import attrs
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.execution.migration_checks import Fate, fate, live_reason_to_stay
-from kubedsm.kube.calls import live as lives
-from kubedsm.kube.calls import pod_writes
-from kubedsm.kube.calls.live import LiveOwner, LivePod
+from kubedsm.execution.bind_calls import TIER_LABEL, Report
+from kubedsm.kube.calls import reads, writes
+from kubedsm.kube.calls.reads import (
+    LiveOwner,
+    LivePod,
+)
 from kubedsm.kube.client.port import (
     ApiStatusError,
     Cluster,
@@ -29,89 +33,87 @@ from kubedsm.kube.client.port import (
     ServerError,
     Unreachable,
 )
-from kubedsm.kube.wire.decoding import WireError
-from kubedsm.kube.wire.move_mark import MoveMark
-from kubedsm.model.model import Pod
+from kubedsm.kube.wire.annotations import MoveMark
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.model.model import MIGRATING_LABEL, Pod
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
-from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone, PodSeen
+from plans.events import CallRefused, OutcomeLost, PodGone, PodSeen
 from plans.migration import MoveMode
 from plans.steps import Step
 
 log = structlog.get_logger()
 
-#: seconds between two tries, or two looks
+#: seconds between two attempts, and the back-off of refused ones
 RETRY = 1.0
-#: and of what is refused again and again
 REFUSED = Doubling(RETRY, most=16.0)
 
-Tell = Callable[[PlanEvent], None]
-#: whether the step still waits for its call
-Wanted = Callable[[], bool]
+#: returns whether the step still waits for its call
+IsPending = Callable[[], bool]
 
 
 @attrs.frozen(slots=True)
 class Accepted:
-    """What is known of a pod whose move may begin. Seconds."""
+    """Live state of a pod whose migration may begin. Times are in seconds."""
 
     min_ready: float
     grace: float
-    #: Ready pods that must be left when this one is evicted, if the owner still wants so many
+    #: Ready pods that must be left at the eviction, if the owner still wants as many
     ready_to_keep: int
-    #: the pod as it was read, which says whose it is
+    #: the pod with its owner
     found: LivePod
 
 
-def seen(pod: Pod, *, live: bool = False) -> PodSeen:
+def observation(pod: Pod, *, live: bool = False) -> PodSeen:
     return PodSeen(
         pod.uid, pod.node_name or "", pod.ready, pod.terminating, pod.detached, live=live
     )
 
 
 @attrs.frozen(slots=True)
-class StepCalls:
+class MigrationCalls:
     cluster: Cluster
     clock: Clock
     timeout: float
     configuration: CurrentConfiguration
     said: SaidByCause
-    #: notified of a detached pod that the garbage collector is to delete, and why
+    #: called with a detached pod that the garbage collector is to delete, and the reason
     on_collected: Callable[[Pod, str], None]
 
     @property
     def drain_delay(self) -> float:
-        """Seconds from a replacement's readiness until the old pod is evicted."""
+        """Return the seconds from a replacement's readiness to the eviction of the old pod."""
         return self.configuration.current.migration.drain_delay
 
     async def check(self, pod: Pod, mode: MoveMode) -> Accepted | str:
-        """Judge the move on the live objects: what is needed to begin it, or why it may not be."""
+        """Check the migration on live objects; return a reason if it must not begin."""
         try:
-            found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+            found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
             if found.pod.uid != pod.uid:
                 return "the pod is gone"
             if found.pod.terminating or found.pod.detached or not found.pod.ready:
                 return "the pod is not Ready, or on its way already"
-            owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
-            services = await lives.services_by_template(
+            owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
+            services = await reads.services_by_template(
                 self.cluster, pod.namespace, timeout=self.timeout
             )
-            budgets = await lives.budgets_of(self.cluster, found.pod, timeout=self.timeout)
+            budgets = await reads.budgets_of(self.cluster, found.pod, timeout=self.timeout)
         except (ClusterError, WireError) as error:
-            self._warn_of_right("move not checked", error, pod)
+            self._warn_of_denial("move not checked", error, pod)
             return f"it cannot be checked: {error}"
         reason = live_reason_to_stay(found, owner, mode, services, budgets)
         keep = 1 if mode is MoveMode.RECREATE else owner.ready_others + 1
         return reason or Accepted(owner.min_ready_seconds, found.grace, keep, found)
 
-    async def detach(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
-        """Detach the pod in the state it has now; a state that changes meanwhile refuses it."""
+    async def detach(self, step: Step, pod: Pod, is_pending: IsPending, report: Report) -> None:
+        """Detach the pod in its present state; a change in between makes the API server refuse."""
         try:
-            found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+            found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
             if found.pod.uid != pod.uid:
-                tell(PodGone(pod.uid))
+                report(PodGone(pod.uid))
                 return
-            if not wanted():
+            if not is_pending():
                 return
             mark = MoveMark(
                 plan=step.move,
@@ -120,133 +122,133 @@ class StepCalls:
                 target=step.node,
                 since=f"{self.clock.wall():.3f}",
             )
-            await pod_writes.detach(
+            await writes.detach(
                 self.cluster, found.pod, found.template_hash, mark, timeout=self.timeout
             )
         except (OutcomeUnknown, ServerError) as error:
             self.said.log(log.warning, "detach unanswered", error, pod=str(pod))
-            tell(OutcomeLost(step.id))
+            report(OutcomeLost(step.id))
         except (ApiStatusError, Unreachable, WireError) as error:
-            self._warn_of_right("detach refused", error, pod)
-            tell(CallRefused(step.id, f"detaching: {error}"))
+            self._warn_of_denial("detach refused", error, pod)
+            report(CallRefused(step.id, f"detaching: {error}"))
 
     async def await_replacement(
-        self, found: LivePod | None, step: Step, _: Pod, wanted: Wanted, tell: Tell
+        self, found: LivePod | None, step: Step, _: Pod, is_pending: IsPending, report: Report
     ) -> None:
-        """Notice at once that no replacement will come, rather than wait for the deadline.
+        """Report at once that no replacement will come, before the deadline.
 
-        `found`: the old pod when its migration began. It may be gone, but not whose it was.
+        `found`: the old pod with its owner when the migration began. The pod may be gone by now.
         """
         await self.clock.sleep(RETRY)
-        while found is not None and wanted():
+        while found is not None and is_pending():
             try:
-                owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+                owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
             except (ClusterError, WireError):
                 owner = None
-            if owner is not None and wanted():
+            if owner is not None and is_pending():
                 reason = _no_replacement(owner)
                 if reason:
-                    tell(CallRefused(step.id, reason))
+                    report(CallRefused(step.id, reason))
                     return
             await self.clock.sleep(RETRY)
 
     async def evict(
-        self, ready_to_keep: int, step: Step, pod: Pod, wanted: Wanted, tell: Tell
+        self, ready_to_keep: int, step: Step, pod: Pod, is_pending: IsPending, report: Report
     ) -> None:
-        """Evict the pod, again and again while a budget refuses and the step is not overdue.
+        """Evict the pod, and retry while a budget refuses and the step is not overdue.
 
-        What refuses an eviction with 403, a missing right or a webhook, will not allow it in time.
-        The Ready pods that stay are counted live each time: counters may be stale.
+        A refusal by 403, from RBAC or a webhook, is final. The remaining Ready pods are counted
+        live before each attempt, because counters in status may be stale.
         """
         refusals = 0
-        while wanted():
+        while is_pending():
             pause, refused = REFUSED.after(refusals), ""
             try:
-                found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
-                owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+                found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
+                owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
                 if owner.gone:
-                    tell(CallRefused(step.id, "the owner is gone"))  # a detached pod is restored
+                    report(CallRefused(step.id, "the owner is gone"))  # a detached pod is restored
                     return
                 if owner.ready_others < min(ready_to_keep, owner.wanted):
                     refused = f"only {owner.ready_others} other pods of its owner are Ready"
-                elif found.pod.uid == pod.uid and wanted():
-                    await pod_writes.evict(self.cluster, pod, timeout=self.timeout)
+                elif found.pod.uid == pod.uid and is_pending():
+                    await writes.evict(self.cluster, pod, timeout=self.timeout)
             except NotFound as error:
-                self.said.log(log.info, "pod not found, the watch will tell", error, pod=str(pod))
+                self.said.log(log.info, "pod not found, waiting for the watch", error, pod=str(pod))
             except DisruptionBudgetExceeded as error:
                 refused = error.message
             except (Conflict, Forbidden) as error:
-                self._warn_of_right("eviction refused", error, pod)
-                tell(CallRefused(step.id, f"evicting: {error}"))
+                self._warn_of_denial("eviction refused", error, pod)
+                report(CallRefused(step.id, f"evicting: {error}"))
             except (ClusterError, WireError) as error:
                 self.said.log(log.warning, "eviction unanswered", error, pod=str(pod))
             if refused and self._too_late(step, pause):
-                tell(CallRefused(step.id, f"evicting: {refused}"))
-            # A success shows in the watch, and the step is over before the next try.
+                report(CallRefused(step.id, f"evicting: {refused}"))
+            # The watch shows a success, and the step is over before the next attempt.
             await self.clock.sleep(pause)
             refusals = refusals + 1 if refused else 0
 
-    def _warn_of_right(self, event: str, error: Exception, pod: Pod) -> None:
-        """A right that is missing, nobody would look for among the reasons of single moves."""
+    def _warn_of_denial(self, event: str, error: Exception, pod: Pod) -> None:
+        """Log RBAC denials here: they are hard to notice among the reasons of migrations."""
         if isinstance(error, Forbidden) and not error.namespace_terminating:
             self.said.log(log.warning, event, error, pod=str(pod))
 
     def _too_late(self, step: Step, pause: float) -> bool:
-        """Whether the step is overdue before another try."""
+        """Return whether the step is overdue before another attempt."""
         return step.deadline is not None and self.clock.monotonic() + pause >= step.deadline
 
-    async def took(self, pod: Pod) -> MoveMark | Literal[False] | None:
-        """Return the mark of the move of ours that took the pod from its owner.
+    async def read_mark(self, pod: Pod) -> MoveMark | Literal[False] | None:
+        """Return the annotation of the migration that detached the pod.
 
-        None if the pod is not detached now. False if its owner neither knows of it nor is gone for
-        sure: then the mark is none of ours. Raises ClusterError, WireError.
+        None if the pod is not detached now. False if the annotation is forged: its owner exists and
+        has not released the pod. Raises ClusterError, WireError.
         """
-        found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+        found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
         if found.pod.uid != pod.uid or not found.pod.detached:
             return None
-        owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+        owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
         return found.mark if owner.gone or owner.lets_go else False
 
-    async def restore(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
-        """See to a detached pod until it is its owner's again, or on its way out."""
+    async def restore(self, step: Step, pod: Pod, is_pending: IsPending, report: Report) -> None:
+        """Restore a detached pod to its owner, or evict it; return once one of both is observed."""
         reason, refused = "", ""
         for pause in map(REFUSED.after, itertools.count()):
-            if not wanted():
+            if not is_pending():
                 return
             try:
-                found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+                found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
                 if found.pod.uid != pod.uid:
-                    tell(PodGone(pod.uid))
+                    report(PodGone(pod.uid))
                     return
                 if found.pod.terminating or not found.pod.detached:
-                    tell(seen(found.pod))
+                    report(observation(found.pod))
                     return
-                refused = await self._decide(found, refused)
+                refused = await self._restore_once(found, refused)
                 reason = refused or reason
             except (ClusterError, WireError) as error:
-                self._warn_of_right("detached pod not restored", error, pod)
+                self._warn_of_denial("detached pod not restored", error, pod)
                 reason, refused = f"{refused}; {error}".removeprefix("; "), ""
             if self._too_late(step, pause):
-                tell(CallRefused(step.id, reason or "it is still detached"))
+                report(CallRefused(step.id, reason or "it is still detached"))
                 return
             await self.clock.sleep(pause)
 
-    async def _decide(self, found: LivePod, refused: str) -> str:
-        """Do what is right for the pod; why its eviction was refused, if it was.
+    async def _restore_once(self, found: LivePod, refused: str) -> str:
+        """Return the reason if an eviction was refused.
 
-        `refused`: the same of the last try. By its budget or for good: then the pod is better
-        given back, or left to the garbage collector, than left for ever.
+        `refused`: that reason of the last attempt. After a refusal the pod is better reattached, or
+        left to the garbage collector, than left detached for ever.
         """
-        owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+        owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
         match fate(owner, eviction_refused=bool(refused)):
             case Fate.EVICT:
                 try:
-                    await pod_writes.evict(self.cluster, found.pod, timeout=self.timeout)
+                    await writes.evict(self.cluster, found.pod, timeout=self.timeout)
                 except (DisruptionBudgetExceeded, Forbidden) as error:
-                    self._warn_of_right("eviction refused", error, found.pod)
+                    self._warn_of_denial("eviction refused", error, found.pod)
                     return error.message
             case Fate.COLLECT:
-                await pod_writes.leave_to_collector(
+                await writes.leave_to_collector(
                     self.cluster,
                     found.pod,
                     found.owner_name,
@@ -257,7 +259,7 @@ class StepCalls:
                 self.said.log(log.info, event, refused, pod=pod)
                 self.on_collected(found.pod, refused)
             case Fate.REATTACH:
-                await pod_writes.reattach(
+                await writes.reattach(
                     self.cluster, found.pod, found.template_hash, timeout=self.timeout
                 )
             case Fate.WAIT:
@@ -273,3 +275,88 @@ def _no_replacement(owner: LiveOwner) -> str:
     if owner.ready_others >= owner.wanted:
         return "the owner has all the pods it wants"
     return ""
+
+
+def live_reason_to_stay(
+    live: LivePod,
+    owner: LiveOwner,
+    mode: MoveMode,
+    services_by_template: list[str],
+    budgets: list[tuple[str, int]],
+) -> str:
+    """Return the reason why the pod must not be migrated now; empty if there is none.
+
+    In surge mode the replacement is Ready before the eviction. So a budget that allows no
+    disruption now will allow one then.
+    """
+    if live.pod.pinned:
+        return live.pod.pinned
+    if reason := _owners_reason(owner):
+        return reason
+    if len(budgets) > 1:
+        names = ", ".join(name for name, _ in budgets)
+        return f"several budgets cover it, so that it cannot be evicted: {names}"
+    if mode is MoveMode.SURGE:
+        return _reason_in_surge(live, services_by_template)
+    if budgets and budgets[0][1] < 1:
+        return f"budget {budgets[0][0]} allows no disruption"
+    if owner.ready_others < 1:
+        return "it is the last Ready pod of its owner"
+    return ""
+
+
+def _owners_reason(owner: LiveOwner) -> str:
+    if owner.gone:
+        return "its owner is gone"
+    if owner.rolling_out:
+        return "its owner is rolling out"
+    if owner.shrinking:
+        return "its owner is about to delete pods: it has more than it wants"
+    if owner.failed_create:
+        return f"its owner cannot create pods: {owner.failed_create}"
+    if label := _label_of_ours(owner):
+        return f"its owner goes by the label {label}, which is ours to set"
+    return ""
+
+
+def _label_of_ours(owner: LiveOwner) -> str:
+    """Return the label of ours by which the owner would lose the pod, or label a new one."""
+    for label in (MIGRATING_LABEL, TIER_LABEL):
+        if label in owner.selected_labels:
+            return label
+    return MIGRATING_LABEL if MIGRATING_LABEL in owner.template_labels else ""
+
+
+def _reason_in_surge(live: LivePod, services_by_template: list[str]) -> str:
+    if live.owner_kind != "ReplicaSet" or not live.template_hash:
+        return "only the pods of a Deployment's ReplicaSet can be detached"
+    if services_by_template:
+        return f"Service {services_by_template[0]} selects by template hash, and would lose it"
+    return ""
+
+
+class Fate(enum.Enum):
+    """Action for a detached pod whose migration has ended."""
+
+    EVICT = "evict"
+    #: leave the pod to the garbage collector, which ignores budgets
+    COLLECT = "collect"
+    REATTACH = "reattach"
+    WAIT = "wait"
+
+
+def fate(owner: LiveOwner, *, eviction_refused: bool) -> Fate:
+    """Evict the pod if its owner has enough Ready pods, or is gone; otherwise reattach it.
+
+    If the owner is gone and a budget refuses the eviction, the garbage collector gets the pod:
+    without the migration it would have deleted the pod together with its owner.
+
+    A ReplicaSet that is scaled to zero would delete the pod at once: then the pod has to wait until
+    the new pods are Ready.
+    """
+    if owner.gone:
+        return Fate.COLLECT if eviction_refused else Fate.EVICT
+    enough = owner.ready_others >= owner.wanted
+    if enough and not eviction_refused:
+        return Fate.EVICT
+    return Fate.REATTACH if owner.owner_wants > 0 or enough else Fate.WAIT

@@ -1,7 +1,7 @@
-"""The moves under way: their groups, their turns, what each holds, and how each ends.
+"""Migrations under way: groups, admission, reservations and claims, and outcomes.
 
-A group of moves is one plan. Its moves start as the limits allow; a group of which no move has
-started yet gives way to a burst of new pods.
+A group of migrations is one plan. They start as the limits allow. A group of which no migration has
+started is cancelled when new pods arrive.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from kubedsm.process.clock import Clock
 from plans.migration import MoveMode, MoveOrder
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
-#: steps before which nothing is changed for a move, and those that only wait, with a way back
+#: steps before any change for a migration, and steps that only wait and can be rolled back
 STARTS = frozenset({StepKind.START})
 WAITS_FOR_REPLACEMENT = frozenset({
     StepKind.AWAIT_REPLACEMENT, StepKind.AWAIT_READY, StepKind.SETTLE,
@@ -29,24 +29,24 @@ WAITS_FOR_REPLACEMENT = frozenset({
 
 @attrs.frozen(slots=True)
 class Group:
-    """Moves that are taken together."""
+    """Migrations that are worth their disruption together."""
 
     orders: tuple[MoveOrder, ...]
-    #: the same, as they are remembered
+    #: the same, as the decision record has them
     moves: tuple[MoveOutcome, ...]
-    #: asked when the first of them starts: whether they are still worth their disruption
+    #: evaluated before the first start: returns whether the benefit still exceeds the cost
     worth: Callable[[], bool]
-    #: made for pods that wait: then that is asked when any of them starts, and while it is so they
-    #: do not give way
+    #: frees capacity for waiting pods: `worth` is evaluated before each start, and new pods do not
+    #: cancel the group
     for_others: bool = False
 
 
 @attrs.define(slots=True)
 class _Group:
     group: Group
-    #: a move of it has started
+    #: one of its migrations has started
     begun: bool = False
-    gave_way: bool = False
+    cancelled: bool = False
 
 
 @attrs.define(slots=True)
@@ -54,42 +54,36 @@ class _Move:
     order: MoveOrder
     planned: MoveOutcome
     plan_id: str
-    #: as it was when the move started
+    #: as of the start of the migration
     pod: Pod | None = None
     accepted: Accepted | None = None
     ended: bool = False
 
     @property
-    def as_it_is(self) -> MoveOutcome:
-        """What was planned, of the pod that is really moved."""
+    def present(self) -> MoveOutcome:
+        """Return the planned migration of the pod that is really migrated."""
         if self.pod is None:
             return self.planned
         return attrs.evolve(self.planned, move=attrs.evolve(self.planned.move, pod=self.pod))
 
 
+@attrs.define(eq=False, repr=False, slots=False)
 class Moves:
-    def __init__(
-        self,
-        mirror: ClusterMirror,
-        limits: MoveLimits,
-        clock: Clock,
-        on_released: Callable[[Pod], None],
-        on_begun: Callable[[MoveOutcome], None],
-        on_ended: Callable[[MoveOutcome], None],
-    ) -> None:
-        self._mirror = mirror
-        self.limits = limits
-        self._clock = clock
-        #: hears of a pod that a move claimed and has no use for any more
-        self._on_released = on_released
-        #: hears of every move when its room is held, and nothing has been done about it yet
-        self._on_begun = on_begun
-        #: hears of every move in the end, and of those that were never begun
-        self._on_ended = on_ended
-        self._groups: dict[str, _Group] = {}
-        self._moves: dict[str, _Move] = {}
-        #: the starts that wait for their turn, by move, in the order they were asked for
-        self._waiting: dict[str, Step] = {}
+    """Migrations under way."""
+
+    _mirror: ClusterMirror
+    limits: MoveLimits
+    _clock: Clock
+    #: called with a pod that a migration claimed and no longer needs
+    _on_released: Callable[[Pod], None]
+    #: called for each migration once its capacity is reserved, before any API call
+    _on_begun: Callable[[MoveOutcome], None]
+    #: called at the end of each migration, even if it never began
+    _on_ended: Callable[[MoveOutcome], None]
+    _groups: dict[str, _Group] = attrs.field(factory=dict, init=False)
+    _moves: dict[str, _Move] = attrs.field(factory=dict, init=False)
+    #: start steps that wait for the limits, by migration, in order of arrival
+    _waiting: dict[str, Step] = attrs.field(factory=dict, init=False)
 
     def add(self, plan_id: str, group: Group) -> None:
         self._groups[plan_id] = _Group(group)
@@ -101,12 +95,14 @@ class Moves:
         return None if known is None else known.plan_id
 
     def pod_of(self, step: Step) -> Pod | None:
-        """Return the pod that the step's move is about, as it was when the move started."""
+        """Return the pod of the step's migration, as of its start."""
         known = self._moves.get(step.move)
         return None if known is None else known.pod
 
-    def between(self, steps: Sequence[Step], nodes: Container[NodeName] | None) -> Sequence[Step]:
-        """Those of these steps whose moves come from one of the nodes, or go there; None: all."""
+    def select_touching(
+        self, steps: Sequence[Step], nodes: Container[NodeName] | None
+    ) -> Sequence[Step]:
+        """Return the steps whose migrations are from or to one of the nodes; None: all steps."""
         return steps if nodes is None else [step for step in steps if self._touches(step, nodes)]
 
     def _touches(self, step: Step, nodes: Container[NodeName]) -> bool:
@@ -116,29 +112,29 @@ class Moves:
         pod = known.pod or self._mirror.pod(Uid(known.order.pod))
         return known.order.target in nodes or (pod is not None and pod.node_name in nodes)
 
-    def accepted(self, move: str) -> Accepted | None:
-        """Return what was found when the migration began; None for a plan that only restores."""
+    def live_state(self, move: str) -> Accepted | None:
+        """Return the live state at the migration's start; None for a plan that only restores."""
         known = self._moves.get(move)
         return None if known is None else known.accepted
 
-    def give_way(self) -> Iterator[tuple[str, list[Step]]]:
-        """Give up the plans of which no move has started, with the starts of theirs that wait."""
+    def cancel_unstarted(self) -> Iterator[tuple[str, list[Step]]]:
+        """Yield the plans of which no migration has started, with their waiting start steps."""
         for plan_id, group in list(self._groups.items()):
             if not (group.begun or group.group.for_others):
-                group.gave_way = True
+                group.cancelled = True
                 mine = [m for m in self._waiting if self._moves[m].plan_id == plan_id]
                 yield plan_id, [self._waiting.pop(move) for move in mine]
 
     def under_way(self, plan_ids: Iterable[str]) -> bool:
-        """Whether any of these is."""
+        """Return whether any of these plans is under way."""
         return any(plan_id in self._groups for plan_id in plan_ids)
 
     def for_others(self, plan_id: str) -> bool:
-        """Whether the plan makes room for pods that wait."""
+        """Return whether the plan frees capacity for waiting pods."""
         return plan_id in self._groups and self._groups[plan_id].group.for_others
 
     def arriving(self) -> dict[NodeName, Resources]:
-        """The capacity that migrations which wait for their turn are going to use, by node."""
+        """Return the capacity that migrations without a reservation will use, by node."""
         arriving: dict[NodeName, Resources] = {}
         for move in self._moves.values():
             if not move.ended and move.accepted is None:
@@ -146,39 +142,39 @@ class Moves:
                 arriving[target] = arriving.get(target, Resources()) + pod.requests
         return arriving
 
-    def leaving(self, plan: Plan, step: Step, soon: float) -> bool:
-        """Whether the step leaves its migration nothing but the termination of its old pod.
+    def awaits_termination(self, plan: Plan, step: Step, soon: float) -> bool:
+        """Return whether only the termination of the old pod is left of the step's migration.
 
-        If that takes longer than `soon`, the migration is one that takes long for the limits.
+        If this takes longer than `soon`, the migration counts as slow for the limits.
         """
         steps = [s for s in plan.steps if s.move == step.move and s.state not in TERMINAL]
         kinds = {s.kind for s in steps} - {StepKind.RESTORE}
-        leaves = kinds == {StepKind.AWAIT_GONE} and step.move in self._moves
-        if leaves:
-            self.limits.leaving(step.move, self._clock.monotonic() + soon)
-        return leaves
+        only_termination = kinds == {StepKind.AWAIT_GONE} and step.move in self._moves
+        if only_termination:
+            self.limits.mark_slow(step.move, self._clock.monotonic() + soon)
+        return only_termination
 
     def still_to_come(self, plan_ids: Collection[str]) -> set[NodeName]:
-        """The nodes on which moves of these plans have yet to take their room."""
+        """Return the targets of migrations of these plans that have no reservation yet."""
         return {
             NodeName(move.order.target)
             for move in self._moves.values()
             if move.plan_id in plan_ids and not move.ended and move.accepted is None
         }
 
-    def wait(self, step: Step) -> None:
-        """Let the start wait for its turn."""
+    def queue_start(self, step: Step) -> None:
+        """Queue a start step until the limits admit it."""
         self._waiting[step.move] = step
 
-    def turns(self) -> Iterator[tuple[str, Step, Pod | None]]:
-        """The starts whose turn it is now, with their plans and pods; None for one that is gone.
+    def admit_starts(self) -> Iterator[tuple[str, Step, Pod | None]]:
+        """Yield the admitted start steps with their plans and pods; None for a pod that is gone.
 
-        Namespaces with fewer migrations under way come first, then those that waited longer.
+        Namespaces with fewer migrations under way come first, then steps that waited longer.
         """
         for move, step in self._in_turn():
             known = self._moves.get(move)
             if move not in self._waiting or known is None:
-                continue  # what another one's refusal led to came first
+                continue  # the refusal of another step has ended this one
             pod = self._mirror.pod(Uid(step.pod))
             if pod is None or pod.node_name is None:
                 del self._waiting[move]
@@ -200,24 +196,24 @@ class Moves:
     def mode_of(self, move: str) -> MoveMode:
         return self._moves[move].order.mode
 
-    def hold(self, step: Step, pod: Pod, accepted: Accepted) -> str:
-        """Reserve the target's room and claim the replacement, or say why that cannot be."""
+    def reserve_capacity(self, step: Step, pod: Pod, accepted: Accepted) -> str:
+        """Reserve the target's capacity and claim the replacement, or return why not."""
         move = self._moves[step.move]
         group = self._groups[move.plan_id]
-        reason = self._reserve(step, pod)
-        asks = group.group.for_others or not group.begun
-        if not reason and asks and not group.group.worth():
-            group.gave_way |= group.group.for_others
+        reason = self._reserve_target(step, pod)
+        evaluate = group.group.for_others or not group.begun
+        if not reason and evaluate and not group.group.worth():
+            group.cancelled |= group.group.for_others
             reason = "the group is not worth it any more"
         if not reason:
             group.begun = True
             move.accepted = accepted
-            self._on_begun(move.as_it_is)
+            self._on_begun(move.present)
             self._mirror.claim(step.move, ReplacementClaim.of(pod))
         return reason
 
-    def _reserve(self, step: Step, pod: Pod) -> str:
-        self._mirror.withdraw(pod.uid, silently=True)  # if its room was kept for it
+    def _reserve_target(self, step: Step, pod: Pod) -> str:
+        self._mirror.withdraw(pod.uid, silently=True)  # a nomination of the pod itself
         snapshot = self._mirror.snapshot()
         if snapshot.surroundings.namespace_terminating(pod.namespace):
             return Cause.NAMESPACE_TERMINATING
@@ -233,18 +229,18 @@ class Moves:
             return str(error)
         return ""
 
-    def settled(self, plan: Plan, step: Step) -> bool:
-        """Take note that a step is over; whether its move is, and others may have their turn."""
+    def end_step(self, plan: Plan, step: Step) -> bool:
+        """Record the end of a step; return whether its migration has ended, so others may start."""
         move = self._moves.get(step.move)
         steps = [s for s in plan.steps if s.move == step.move]
         ends = move is not None and not move.ended and all(s.state in TERMINAL for s in steps)
         if move is not None and ends:
-            self._end(move, steps)
+            self._end_migration(move, steps)
         if plan.finished and plan.id in self._groups:
-            self._rest(plan)
+            self._begin_cooldowns(plan)
         return ends
 
-    def _end(self, move: _Move, steps: Sequence[Step]) -> None:
+    def _end_migration(self, move: _Move, steps: Sequence[Step]) -> None:
         name, move.ended = move.order.id, True
         self._waiting.pop(name, None)
         self._mirror.release(name)
@@ -252,30 +248,32 @@ class Moves:
         self._mirror.unclaim(name)
         outcome = Outcome.DROPPED
         if move.pod is not None:
-            self.limits.leave(name)
-            outcome = _outcome(steps)
+            self.limits.remove(name)
+            outcome = _judge_outcome(steps)
         reason = next((step.reason for step in steps if step.state is StepState.FAILED), "")
-        self._on_ended(MoveOutcome(name, move.as_it_is.move, outcome, reason, replacement))
+        self._on_ended(MoveOutcome(name, move.present.move, outcome, reason, replacement))
         if replacement is not None:
             self._on_released(replacement)
 
-    def _rest(self, plan: Plan) -> None:
+    def _begin_cooldowns(self, plan: Plan) -> None:
         under_way = self._groups.pop(plan.id)
         group = under_way.group
         failures = (
             set()
-            if under_way.gave_way
-            else {order.pod for order in group.orders if self._failed(plan, order)}
+            if under_way.cancelled
+            else {order.pod for order in group.orders if self._has_failed(plan, order)}
         )
         for order in group.orders:
             del self._moves[order.id]
         pods = [planned.move.pod for planned in group.moves]
         unlucky = {pod.workload for pod in pods if pod.uid in failures}
         for workload in dict.fromkeys(pod.workload for pod in pods):
-            self.limits.rest(workload, self._clock.monotonic(), failed=workload in unlucky)
+            self.limits.begin_cooldown(
+                workload, self._clock.monotonic(), failed=workload in unlucky
+            )
 
-    def _failed(self, plan: Plan, order: MoveOrder) -> bool:
-        """Whether the move went wrong, and not because its pod left before it."""
+    def _has_failed(self, plan: Plan, order: MoveOrder) -> bool:
+        """Return whether the migration failed, and not because its pod was deleted before."""
         lost = [s for s in plan.steps if s.move == order.id and s.state is StepState.FAILED]
         if not lost:
             return False
@@ -284,7 +282,7 @@ class Moves:
         return not (leaving and lost[0].kind is StepKind.START)
 
 
-def _outcome(steps: Sequence[Step]) -> Outcome:
+def _judge_outcome(steps: Sequence[Step]) -> Outcome:
     of = {step.kind: step for step in steps}
     if all(of[k].state is StepState.DONE for k in (StepKind.EVICT, StepKind.AWAIT_READY)):
         return Outcome.COMPLETED

@@ -1,8 +1,8 @@
-"""Pods that carry the mark of a move which no plan knows: what they are, and whose turn it is.
+"""Orphan sweep: restores detached pods that no plan is about.
 
-A process that ended may have left one behind; but any user who may change a pod can mark it. So
-each is looked into before anything is done about it, and no namespace has more than a few of its
-pods seen to at once: what one leaves behind, or makes up, keeps no other waiting.
+A process that ended may have left an orphan. But every user who may patch a pod can forge the
+migration label. So each pod is checked before any action, and only a few pods of a namespace are
+handled at once: orphans and forged labels of one tenant delay no other.
 """
 
 from collections import Counter
@@ -10,12 +10,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+import attrs
 import structlog
 
-from kubedsm.execution.migration_calls import StepCalls
+from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.kube.client.port import ClusterError
-from kubedsm.kube.wire.decoding import WireError
-from kubedsm.kube.wire.move_mark import MoveMark
+from kubedsm.kube.wire.annotations import MoveMark
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.process.backoff import Doubling
@@ -26,87 +27,79 @@ from plans.steps import Plan, Step, StepState
 
 log = structlog.get_logger()
 
-#: seconds between two looks for pods that were left behind; for one that could not be seen to,
-#: twice as many each time
+#: seconds between two sweeps, and the back-off of an orphan that could not be restored
 SWEEP = 30.0
 DELAYS = Doubling(SWEEP, most=600.0)
-#: pods of a namespace that are looked into, or restored, at once
+#: pods of a namespace that are checked or restored at once
 MOST_AT_ONCE = 3
-#: seconds that pass from one to the next in its place
+#: seconds from the end of one to the start of the next
 PACE = 1.0
-#: pods of a namespace that are told between two sweeps that their mark is ignored
-MOST_TOLD = 10
+#: pods of a namespace whose ignored label is reported between two sweeps
+MOST_REPORTED = 10
 
 
 class Plans(Protocol):
-    """What carries plans out."""
+    """Runner of plans."""
 
     def follows(self, pod: Uid) -> bool:
-        """Whether a plan is about the pod."""
+        """Return whether a plan is about the pod."""
 
     def begin(self, plan: Plan) -> None:
-        """Carry the plan out."""
+        """Begin the plan."""
 
-    def spawn_beside(self, part: str, work: Work, **story: object) -> None:
-        """Do what belongs to no plan."""
+    def spawn_task(self, part: str, work: Work, **context: object) -> None:
+        """Run work that belongs to no plan as a task."""
 
 
-class LeftBehind:
-    def __init__(
-        self,
-        mirror: ClusterMirror,
-        step_calls: StepCalls,
-        clock: Clock,
-        on_ignored: Callable[[Pod], None],
-        on_stuck: Callable[[Pod, str], None],
-        on_ended: Callable[[Pod, str, bool], None],
-    ) -> None:
-        self._mirror = mirror
-        self._step_calls = step_calls
-        self._clock = clock
-        #: hears, once of each, of the pods whose mark is none of ours
-        self._on_ignored = on_ignored
-        #: hears of a detached pod that could neither be given back nor evicted, and why
-        self._on_stuck = on_stuck
-        #: notified of the end of a migration that another process began: the pod, its target, and
-        #: whether the migration was completed
-        self._on_ended = on_ended
-        #: the pods that are being restored, as they were found
-        self._restoring: dict[Uid, tuple[Pod, MoveMark]] = {}
-        #: how often that was so, and when it is tried again
-        self._stuck: dict[Uid, tuple[int, float]] = {}
-        #: by namespace, in the order they were found
-        self._waiting: dict[str, dict[Uid, None]] = {}
-        #: with their namespaces
-        self._seen_to: dict[Uid, str] = {}
-        self._strangers: set[Uid] = set()
-        self._told: set[Uid] = set()
-        #: by namespace, since the last sweep
-        self._tellings: Counter[str] = Counter()
+@attrs.define(eq=False, repr=False)
+class OrphanSweep:
+    _mirror: ClusterMirror
+    _calls: MigrationCalls
+    _clock: Clock
+    #: called once for each pod that carries a forged label
+    _on_ignored: Callable[[Pod], None]
+    #: called with a detached pod that could not be restored, and the reason
+    _on_stuck: Callable[[Pod, str], None]
+    #: called at the end of a migration that another process began: the pod, its target, and
+    #: whether the migration was completed
+    _on_ended: Callable[[Pod, str, bool], None]
+    #: pods being restored, as of the beginning
+    _restoring: dict[Uid, tuple[Pod, MoveMark]] = attrs.field(factory=dict, init=False)
+    #: number of failed attempts, and time of the next one
+    _stuck: dict[Uid, tuple[int, float]] = attrs.field(factory=dict, init=False)
+    #: pods to be checked by namespace, in order of discovery
+    _waiting: dict[str, dict[Uid, None]] = attrs.field(factory=dict, init=False)
+    #: namespaces of the pods being checked or restored
+    _handled: dict[Uid, str] = attrs.field(factory=dict, init=False)
+    #: pods with forged labels
+    _forged: set[Uid] = attrs.field(factory=set, init=False)
+    _reported: set[Uid] = attrs.field(factory=set, init=False)
+    #: reports by namespace since the last sweep
+    _reports: Counter[str] = attrs.field(factory=Counter, init=False)
 
     def sweep(self, plans: Plans) -> None:
-        """Look at every pod there is."""
+        """Check every pod with the migration label."""
         labelled = {p.uid: p for p in self._mirror.pods() if MIGRATING_LABEL in p.labels}
         self._stuck = {uid: tries for uid, tries in self._stuck.items() if uid in labelled}
-        self._seen_to = {uid: of for uid, of in self._seen_to.items() if uid in labelled}
-        self._strangers &= labelled.keys()
-        self._told &= labelled.keys()
-        self._tellings.clear()
+        self._handled = {uid: of for uid, of in self._handled.items() if uid in labelled}
+        self._forged &= labelled.keys()
+        self._reported &= labelled.keys()
+        self._reports.clear()
         for pod in labelled.values():
-            self.found(pod, plans)
+            self.inspect(pod, plans)
 
-    def found(self, pod: Pod, plans: Plans) -> None:
-        """See to a pod that carries our label, when its turn comes, or ignore the label."""
-        if pod.terminating or pod.uid in self._seen_to or plans.follows(pod.uid):
+    def inspect(self, pod: Pod, plans: Plans) -> None:
+        """Queue a pod with the migration label for restoring, or ignore a forged label."""
+        if pod.terminating or pod.uid in self._handled or plans.follows(pod.uid):
             return
-        if not pod.detached or pod.uid in self._strangers:
+        if not pod.detached or pod.uid in self._forged:
             self._ignore(pod)
         elif self._stuck.get(pod.uid, (0, 0.0))[1] <= self._clock.monotonic():
             self._waiting.setdefault(pod.namespace, {})[pod.uid] = None
             self._admit(pod.namespace, plans)
 
-    def restored(self, step: Step, plans: Plans) -> None:
-        """Take note of how the restoring of a pod ended."""
+    def end_restoring(self, step: Step, plans: Plans) -> None:
+        """Record the end of the restoring of a pod."""
         uid = Uid(step.pod)
         pod, found = self._mirror.pod(uid), self._restoring.pop(uid, None)
         if found is not None and step.state is StepState.DONE:
@@ -118,10 +111,10 @@ class LeftBehind:
             self._on_stuck(pod, step.reason)
         else:
             self._stuck.pop(uid, None)
-        self._over(uid, plans)
+        self._release_slot(uid, plans)
 
     def _is_replaced(self, old: Pod, mark: MoveMark) -> bool:
-        """Whether the old pod leaves, and a Ready one of its workload is on its target instead."""
+        """Return whether the old pod terminates, and a Ready replacement is on the target."""
         known = self._mirror.pod(old.uid)
         others = self._mirror.pods_on(NodeName(mark.target))
         return (known is None or known.terminating) and any(
@@ -132,64 +125,64 @@ class LeftBehind:
             for pod in others
         )
 
-    def _over(self, uid: Uid, plans: Plans) -> None:
-        """Let another pod of its namespace have its turn, in a moment."""
-        if uid in self._seen_to:
-            plans.spawn_beside("left behind", partial(self._make_way, uid, plans))
+    def _release_slot(self, uid: Uid, plans: Plans) -> None:
+        """Admit another pod of the namespace after `PACE` seconds."""
+        if uid in self._handled:
+            plans.spawn_task("orphans", partial(self._admit_later, uid, plans))
 
-    async def _make_way(self, uid: Uid, plans: Plans) -> None:
+    async def _admit_later(self, uid: Uid, plans: Plans) -> None:
         await self._clock.sleep(PACE)
-        namespace = self._seen_to.pop(uid, None)
+        namespace = self._handled.pop(uid, None)
         if namespace is not None:
             self._admit(namespace, plans)
 
     def _admit(self, namespace: str, plans: Plans) -> None:
         waiting = self._waiting.get(namespace, {})
-        free = MOST_AT_ONCE - sum(of == namespace for of in self._seen_to.values())
+        free = MOST_AT_ONCE - sum(of == namespace for of in self._handled.values())
         for uid in list(waiting)[:free]:
             del waiting[uid]
-            self._seen_to[uid] = namespace
-            plans.spawn_beside("left behind", partial(self._see_to, uid, plans), uid=uid)
+            self._handled[uid] = namespace
+            plans.spawn_task("orphans", partial(self._check_orphan, uid, plans), uid=uid)
         if not waiting:
             self._waiting.pop(namespace, None)
 
-    async def _see_to(self, uid: Uid, plans: Plans) -> None:
-        """Begin to restore the pod if a move of ours took it from its owner."""
+    async def _check_orphan(self, uid: Uid, plans: Plans) -> None:
+        """Begin to restore the pod if a migration detached it."""
         try:
-            mark = await self._mark_of(uid, plans)
+            mark = await self._read_mark(uid, plans)
         except Exception:  # not when cancelled: nothing begins any more then
-            self._over(uid, plans)
+            self._release_slot(uid, plans)
             raise
         pod = self._mirror.pod(uid)
         if mark is None or pod is None:
-            self._over(uid, plans)
+            self._release_slot(uid, plans)
             return
         log.info("detached pod found", pod=str(pod))
         self._restoring[uid] = pod, mark
         plans.begin(restore_plan(uid))
 
-    async def _mark_of(self, uid: Uid, plans: Plans) -> MoveMark | None:
-        """Return the pod's mark if it is one of ours, and the pod still to be restored."""
+    async def _read_mark(self, uid: Uid, plans: Plans) -> MoveMark | None:
+        """Return the annotation of the migration if it is genuine and the pod is still detached."""
         pod = self._mirror.pod(uid)
         if pod is None:
             return None
         try:
-            took = await self._step_calls.took(pod)
+            mark = await self._calls.read_mark(pod)
         except (ClusterError, WireError) as error:
-            self._step_calls.said.log(log.warning, "detached pod unreadable", error, pod=str(pod))
-            return None  # the next sweep looks again
+            self._calls.said.log(log.warning, "detached pod unreadable", error, pod=str(pod))
+            return None  # until the next sweep
         now = self._mirror.pod(uid)
         if now is None or now.terminating or plans.follows(uid):
             return None
-        if took is False:
-            self._strangers.add(uid)
+        if mark is False:
+            self._forged.add(uid)
             self._ignore(now)
             return None
-        return took if now.detached else None
+        return mark if now.detached else None
 
     def _ignore(self, pod: Pod) -> None:
-        if pod.uid not in self._told and self._tellings[pod.namespace] < MOST_TOLD:
-            self._tellings[pod.namespace] += 1
-            self._told.add(pod.uid)
+        if pod.uid not in self._reported and self._reports[pod.namespace] < MOST_REPORTED:
+            self._reports[pod.namespace] += 1
+            self._reported.add(pod.uid)
             log.warning("label ignored", pod=str(pod), label=MIGRATING_LABEL)
             self._on_ignored(pod)

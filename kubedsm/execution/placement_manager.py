@@ -1,28 +1,29 @@
-"""Plans carried out: effects become calls, and what is observed becomes the plans' events.
+"""Placement manager: carries out plans. Effects become API calls, observations become events.
 
-Room is reserved in the mirror from the moment of a decision, or of a move's start. It goes over to
-the pod when the pod is seen on its node, and is given back only when it is certain that nothing
-was applied. Plans are told one event after the other; a task begins only if its step still waits
-for it then.
+Capacity is reserved in the mirror from the decision of a bind, or the start of a migration. The
+reservation passes to the pod when the watch shows the pod on its node. It is released only when it
+is certain that no call was applied. A plan handles one event at a time. A task begins only if its
+step is still pending by then.
 """
 
 import asyncio
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Container, Coroutine, Sequence
+from collections.abc import Callable, Container, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import attrs
 import structlog
+from structlog import contextvars
 
-from kubedsm.execution.bind_calls import BindCalls
+from kubedsm.execution.bind_calls import BindCalls, Report
 from kubedsm.execution.limits import Limits, MoveLimits
-from kubedsm.execution.migration_calls import StepCalls, Tell, Wanted, seen
+from kubedsm.execution.migration_calls import IsPending, MigrationCalls, observation
 from kubedsm.execution.migrations import STARTS, WAITS_FOR_REPLACEMENT, Group, Moves
-from kubedsm.execution.orphan_sweep import SWEEP, LeftBehind
-from kubedsm.execution.plan_logging import plan_logged
-from kubedsm.execution.running_plan import STALLED, Running
+from kubedsm.execution.orphan_sweep import SWEEP, OrphanSweep
 from kubedsm.explain.listener import Listener
 from kubedsm.model.change import Change
 from kubedsm.model.events import PodApplied
@@ -49,65 +50,98 @@ from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
 log = structlog.get_logger()
 
-#: a call about a move's pod, made until its step is over
-MoveCall = Callable[[Step, Pod, Wanted, Tell], Coroutine[Any, Any, None]]
+#: events of a plan that its history keeps
+HISTORY = 200
+#: seconds without a finished step, and seconds in all, after which a plan is slow. Suggestions wait
+#: for plans that are not: then they see the whole cluster, and need fewer migrations.
+STALLED, LONGEST = 3.0, 20.0
+
+#: call about the pod of a migration, repeated until its step is over
+MigrationCall = Callable[[Step, Pod, IsPending, Report], Coroutine[Any, Any, None]]
 
 
+@attrs.define(slots=True)
+class Running:
+    """Plan under way, with its history."""
+
+    plan: Plan
+    begun: float
+    #: time of the last finished step
+    progressed: float
+    #: time, event, and the steps that it changed
+    history: deque[tuple[float, PlanEvent, tuple[Step, ...]]] = attrs.field(
+        factory=partial(deque, maxlen=HISTORY)
+    )
+
+    def is_slow(self, now: float) -> bool:
+        """Return whether the plan waits for something slow, so that others do not wait for it."""
+        return now - self.progressed >= STALLED or now - self.begun >= LONGEST
+
+    def __str__(self) -> str:
+        lines = [f"{self.plan.id}, begun at {self.begun:.3f}"]
+        for at, event, effects in self.history:
+            changes = ", ".join(f"{step.id} {step.kind} {step.state}" for step in effects)
+            lines.append(f"  {at:.3f} {event} -> {changes or 'nothing'}")
+        return "\n".join(lines)
+
+
+@contextmanager
+def plan_logged(plan_id: str | None) -> Iterator[None]:
+    """Add the plan to every log line, those of tasks begun inside too; None removes it."""
+    before = contextvars.bind_contextvars(plan=plan_id)
+    if plan_id is None:
+        contextvars.unbind_contextvars("plan")
+    try:
+        yield
+    finally:
+        contextvars.reset_contextvars(**before)
+
+
+@attrs.define(eq=False, repr=False, slots=False)
 class PlacementManager:
-    """The one runner of plans: binds, moves, and the restoring of what a move left behind.
+    """Runner of all plans: binds, migrations, and the restoring of detached pods.
 
-    `followed`: which plan each pod is about, for all that must know; only written here.
-    `on_bound` hears of each bind that is not a move's, and how it ended; the pod may be gone.
+    `followed`: plan of each pod, read by other parts and written here only.
+    `on_bound`: called at the end of each bind outside migrations; its pod may be deleted.
     """
 
-    def __init__(
-        self,
-        mirror: ClusterMirror,
-        followed: dict[Uid, str],
-        clock: Clock,
-        binds: BindCalls,
-        step_calls: StepCalls,
-        moves: Moves,
-        left_behind: LeftBehind,
-        on_bound: Callable[[Pod | None, Step], None],
-        supervisor: Supervisor,
-        limits: Limits,
-        listener: Listener,
-    ) -> None:
-        self._mirror = mirror
-        self._plan_of = followed
-        self._clock = clock
-        self._binds = binds
-        self._step_calls = step_calls
-        self._moves = moves
-        self._left_behind = left_behind
-        self._on_bound = on_bound
-        self._supervisor = supervisor
-        self._limits = limits
-        self._listener = listener
-        self._plans: dict[str, Running] = {}
-        self._batches = itertools.count(1)
-        #: what plans have yet to be told: one thing after the other, also what follows from one
-        self._inbox: deque[tuple[str, PlanEvent, float]] = deque()
-        self._telling = False
-        self._tasks: asyncio.TaskGroup | None = None
-        self._deadlines_changed = asyncio.Event()
-        #: the moment `run` waits for
-        self._alarm = math.inf
-        self._sweeping = False
-        #: set while no plan is under way
-        self.quiet = asyncio.Event()
+    _mirror: ClusterMirror
+    _followed: dict[Uid, str]
+    _clock: Clock
+    _binds: BindCalls
+    _calls: MigrationCalls
+    _moves: Moves
+    _orphans: OrphanSweep
+    _on_bound: Callable[[Pod | None, Step], None]
+    _supervisor: Supervisor
+    _limits: Limits
+    _listener: Listener
+    _plans: dict[str, Running] = attrs.field(factory=dict, init=False)
+    _batches: Iterator[int] = attrs.field(factory=partial(itertools.count, 1), init=False)
+    #: events not handled yet, those that follow from the present one too
+    _inbox: deque[tuple[str, PlanEvent, float]] = attrs.field(factory=deque, init=False)
+    _handling: bool = attrs.field(default=False, init=False)
+    _tasks: asyncio.TaskGroup | None = attrs.field(default=None, init=False)
+    _deadlines_changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    #: time until which `run` waits
+    _alarm: float = attrs.field(default=math.inf, init=False)
+    _sweeping: bool = attrs.field(default=False, init=False)
+    #: set while no plan is under way
+    quiet: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    _handlers: dict[StepKind, Callable[[str, Step], None]] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
         self.quiet.set()
-        self._handlers: dict[StepKind, Callable[[str, Step], None]] = {
+        self._handlers = {
             StepKind.START: self._queue_start,
             StepKind.BIND: self._bind,
-            StepKind.DETACH: partial(self._call, step_calls.detach),
+            StepKind.DETACH: partial(self._call, self._calls.detach),
             StepKind.AWAIT_REPLACEMENT: self._await_replacement,
             StepKind.EVICT: self._evict,
-            StepKind.RESTORE: partial(self._call, step_calls.restore),
-            StepKind.AWAIT_READY: self._look_again,
-            StepKind.SETTLE: self._look_again,
-            StepKind.AWAIT_GONE: self._look_again,
+            StepKind.RESTORE: partial(self._call, self._calls.restore),
+            StepKind.AWAIT_READY: self._report_known,
+            StepKind.SETTLE: self._report_known,
+            StepKind.AWAIT_GONE: self._report_known,
         }
 
     @property
@@ -128,11 +162,11 @@ class PlacementManager:
                         await self._deadlines_changed.wait()
                 except TimeoutError:
                     for plan_id in list(self._plans):
-                        self.tell(plan_id, TimePassed(), due)
+                        self.report(plan_id, TimePassed(), due)
 
     def spawn(self, plan_id: str, step: Step, work: Work) -> None:
-        """Carry out a step as one of the manager's tasks, if it still waits for that by then."""
-        self._spawn(partial(self._carried_out, plan_id, step, work))
+        """Carry out a step as a task, if the step is still in this state by then."""
+        self._spawn(partial(self._run_step, plan_id, step, work))
 
     def _spawn(self, work: Work) -> None:
         if self._tasks is None:
@@ -140,50 +174,50 @@ class PlacementManager:
         self._tasks.create_task(work())
 
     async def sweep(self, synced: asyncio.Event) -> None:
-        """See to every detached pod that no plan knows: now, when one is seen, and ever again."""
+        """Restore every detached pod without a plan: now, when one is observed, and repeatedly."""
         await synced.wait()
         self._sweeping = True
         while True:
-            self._left_behind.sweep(self)
-            self._admit()  # moves that have become slow count no more
+            self._orphans.sweep(self)
+            self._admit()  # slow migrations no longer count for the limits
             await self._clock.sleep(SWEEP)
 
-    def spawn_beside(self, part: str, work: Work, **story: object) -> None:
-        """Do what belongs to no plan as one of the manager's tasks."""
+    def spawn_task(self, part: str, work: Work, **context: object) -> None:
+        """Run work that belongs to no plan as a task."""
         with plan_logged(None):
-            self._spawn(partial(self._done_beside, part, work, story))
+            self._spawn(partial(self._run_task, part, work, context))
 
-    async def _done_beside(self, part: str, work: Work, story: dict[str, object]) -> None:
-        with self._supervisor.catching(part, **story):
+    async def _run_task(self, part: str, work: Work, context: dict[str, object]) -> None:
+        with self._supervisor.catching(part, **context):
             await work()
 
-    async def _carried_out(self, plan_id: str, step: Step, work: Work) -> None:
-        # Between the asking and this moment the plan, its pod and all it knew can have ended.
+    async def _run_step(self, plan_id: str, step: Step, work: Work) -> None:
+        # Since the task was created the plan or the step may have ended.
         running = self._plans.get(plan_id)
-        if running is None or not running.waits(step.id, step.state):
+        if running is None or running.plan.steps[step.id].state is not step.state:
             return
         with (
             plan_logged(plan_id),
-            self._supervisor.catching(f"step {step.kind}", story=running) as caught,
+            self._supervisor.catching(f"step {step.kind}", history=running) as caught,
         ):
             await work()
         if caught and step.pod:
-            # It is not known how far it got: a live read of the pod tells.
-            self.tell(plan_id, OutcomeLost(step.id))
+            # The call may have been applied: a live read of the pod shows it.
+            self.report(plan_id, OutcomeLost(step.id))
 
     def place(self, bindings: Sequence[Binding]) -> None:
-        """Reserve the room of all of them, and ask for the binds.
+        """Reserve capacity for all bindings, and begin their binds.
 
-        To be called in the same breath as the snapshot was taken that they were decided on.
-        Raises ReservationError if it was not, and then holds nothing.
+        The caller decided on a snapshot of the same event-loop turn. Otherwise this may raise
+        ReservationError, and then reserves nothing.
         """
-        held: list[Uid] = []
+        reserved: list[Uid] = []
         try:
             for pod, node, _ in bindings:
                 self._mirror.reserve(pod.uid, node, pod.requests)
-                held.append(pod.uid)
+                reserved.append(pod.uid)
         except ReservationError:
-            for uid in held:
+            for uid in reserved:
                 self._mirror.release(uid)
             raise
         if bindings:
@@ -192,54 +226,55 @@ class PlacementManager:
             self.begin(bind_plan(plan_id, targets, self._limits.bind_deadline))
 
     def migrate(self, plan_id: str, group: Group) -> None:
-        """Begin to carry out a group of moves."""
+        """Begin a group of migrations."""
         self._moves.add(plan_id, group)
         self.begin(migration_plan(plan_id, group.orders))
 
-    def give_way(self, reason: str) -> None:
-        """Drop the groups of which no move has started."""
-        for plan_id, starts in self._moves.give_way():
-            self.tell(plan_id, Cancelled(reason))
+    def cancel_unstarted(self, reason: str) -> None:
+        """Cancel the groups of which no migration has started."""
+        for plan_id, starts in self._moves.cancel_unstarted():
+            self.report(plan_id, Cancelled(reason))
             for step in starts:
-                self.tell(plan_id, CallRefused(step.id, reason))
+                self.report(plan_id, CallRefused(step.id, reason))
 
-    def give_up(
+    def abort_steps(
         self, kinds: Container[StepKind], reason: str, nodes: Container[NodeName] | None = None
     ) -> None:
-        """Let no move start any more, and take the steps of these kinds that wait for refused.
+        """Cancel migrations that have not started, and abort pending steps of these kinds.
 
-        With nodes, only of moves from there, or to there.
+        `nodes`: only migrations from or to these nodes.
         """
         for plan_id, running in list(self._plans.items()):
-            steps = self._moves.between(running.plan.steps, nodes)
+            steps = self._moves.select_touching(running.plan.steps, nodes)
             if steps:
-                self.tell(plan_id, Cancelled(reason))
+                self.report(plan_id, Cancelled(reason))
             for step in steps:
                 if step.kind in kinds and step.state is StepState.ASKED:
-                    self.tell(plan_id, CallRefused(step.id, reason))
+                    self.report(plan_id, CallRefused(step.id, reason))
 
-    def leave_alone(self, nodes: Container[NodeName]) -> None:
-        """Drop the moves that have not begun, and take back what is on its way from or to there."""
+    def abort_at(self, nodes: Container[NodeName]) -> None:
+        """Cancel migrations that have not begun, and roll back those from or to the nodes."""
         reason = "a site is cut off"
-        self.give_way(reason)
-        self.give_up(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
+        self.cancel_unstarted(reason)
+        self.abort_steps(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
 
     def begin(self, plan: Plan) -> None:
-        self._plans[plan.id] = Running(plan, self._clock.monotonic())
+        now = self._clock.monotonic()
+        self._plans[plan.id] = Running(plan, begun=now, progressed=now)
         for step in plan.steps:
             if step.pod:
-                self._plan_of[Uid(step.pod)] = plan.id
+                self._followed[Uid(step.pod)] = plan.id
         self.quiet.clear()
-        self.tell(plan.id, Begun())
+        self.report(plan.id, Begun())
 
     def at_rest(self) -> bool:
-        """Whether no plan is under way that is worth waiting for.
+        """Return whether no plan is under way but slow ones.
 
         Suggestions hold the workloads of slow plans fixed, and the capacity that these plans use.
         """
-        return not any(map(self._is_waited_for, self._plans.values()))
+        return not any(map(self._is_awaited, self._plans.values()))
 
-    def _is_waited_for(self, running: Running) -> bool:
+    def _is_awaited(self, running: Running) -> bool:
         now = self._clock.monotonic()
         if running.plan.restores_only or running.begun <= now - self.move_limits.slow_after:
             return False
@@ -247,64 +282,64 @@ class PlacementManager:
 
     @property
     def under_way(self) -> int:
-        """How many plans are."""
+        """Return the number of plans under way."""
         return len(self._plans)
 
     @property
-    def stories(self) -> list[str]:
-        """What the plans under way were told, and what came of it, for people."""
+    def histories(self) -> list[str]:
+        """Return the histories of the plans under way as text."""
         return [str(running) for running in self._plans.values()]
 
     def follows(self, pod: Uid) -> bool:
-        return pod in self._plan_of
+        return pod in self._followed
 
-    def wanted(self, plan_id: str, number: int) -> bool:
-        """Whether that step still waits for what it asked for."""
+    def is_pending(self, plan_id: str, number: int) -> bool:
+        """Return whether the step still waits for its call."""
         running = self._plans.get(plan_id)
-        return running is not None and running.waits(number, StepState.ASKED)
+        return running is not None and running.plan.steps[number].state is StepState.ASKED
 
     def observe(self, change: Change) -> None:
-        """Take in what the mirror has just been told about a pod."""
+        """Report a change of a pod to its plan."""
         pod = change.pod_after or change.pod_before
         if pod is None:
             return
         gone = change.pod_after is None
-        if pod.uid not in self._plan_of and not gone:
-            self._look_at(pod)
-        plan_id = self._plan_of.get(pod.uid)
+        if pod.uid not in self._followed and not gone:
+            self._adopt(pod)
+        plan_id = self._followed.get(pod.uid)
         if plan_id is not None:
-            self.tell(plan_id, PodGone(pod.uid) if gone else seen(pod))
+            self.report(plan_id, PodGone(pod.uid) if gone else observation(pod))
 
-    def _look_at(self, pod: Pod) -> None:
-        """Whether a pod that no plan knows is a move's replacement, or was left behind."""
+    def _adopt(self, pod: Pod) -> None:
+        """Find out whether a pod without a plan is a replacement, or an orphan."""
         move = self._mirror.claimant(pod.uid)
         plan_id = self._moves.plan_of(move) if move else None
         if move and plan_id:
-            self._plan_of[pod.uid] = plan_id
-            self.tell(plan_id, ReplacementClaimed(move, pod.uid))
+            self._followed[pod.uid] = plan_id
+            self.report(plan_id, ReplacementClaimed(move, pod.uid))
         elif self._sweeping and MIGRATING_LABEL in pod.labels:
-            self._left_behind.found(pod, self)
+            self._orphans.inspect(pod, self)
 
-    def tell(self, plan_id: str, event: PlanEvent, due: float | None = None) -> None:
-        """Take an event into a plan; by rounding, the clock may show a moment before `due`."""
+    def report(self, plan_id: str, event: PlanEvent, due: float | None = None) -> None:
+        """Have a plan handle an event; by rounding, the clock may show a moment before `due`."""
         self._inbox.append((plan_id, event, due or 0.0))
-        if self._telling:
+        if self._handling:
             return
-        self._telling = True
-        now = self._clock.monotonic()  # of all that follows at once
+        self._handling = True
+        now = self._clock.monotonic()  # the same for events that follow at once
         try:
             while self._inbox:
-                told, event, due = self._inbox.popleft()
-                self._take_in(told, event, max(due, now))
+                recipient, event, due = self._inbox.popleft()
+                self._handle(recipient, event, max(due, now))
         finally:
-            self._telling = False
+            self._handling = False
 
-    def _take_in(self, plan_id: str, event: PlanEvent, now: float) -> None:
+    def _handle(self, plan_id: str, event: PlanEvent, now: float) -> None:
         running = self._plans.get(plan_id)
         if running is None:
             return
         running.plan, effects = advance(running.plan, event, now)
-        running.story.append((now, event, effects))
+        running.history.append((now, event, effects))
         if not effects:
             return
         if any(step.state in TERMINAL for step in effects):
@@ -312,11 +347,11 @@ class PlacementManager:
         self._listener.stepped(running.plan, effects)
         with plan_logged(plan_id):
             for step in effects:
-                with self._supervisor.catching("plan", step=step, story=running) as caught:
-                    self._carry_out(running, step)
+                with self._supervisor.catching("plan", step=step, history=running) as caught:
+                    self._apply_effect(running, step)
                 if caught:
-                    alone = None if step.move else step.id  # the rest of a move hangs on it
-                    failed = Abandoned("an error of the scheduler's own", alone)
+                    only = None if step.move else step.id  # steps of a migration depend on it
+                    failed = Abandoned("internal error of the scheduler", only)
                     self._inbox.appendleft((plan_id, failed, now))
         if running.plan.finished:
             self._forget(running)
@@ -333,10 +368,10 @@ class PlacementManager:
             self.quiet.set()
 
     def _unfollow(self, plan: Plan, step: Step) -> None:
-        if self._plan_of.get(Uid(step.pod)) == plan.id:
-            del self._plan_of[Uid(step.pod)]
+        if self._followed.get(Uid(step.pod)) == plan.id:
+            del self._followed[Uid(step.pod)]
 
-    def _carry_out(self, running: Running, step: Step) -> None:
+    def _apply_effect(self, running: Running, step: Step) -> None:
         plan = running.plan
         match step.state:
             case StepState.ASKED:
@@ -344,92 +379,96 @@ class PlacementManager:
             case StepState.VERIFYING:
                 self.spawn(plan.id, step, partial(self._verify, plan.id, step))
             case _ if step.move:
-                self._move_settled(plan, step)
+                self._end_move_step(plan, step)
             case _:
-                self._bind_settled(running, step)
+                self._end_bind(running, step)
 
     async def _verify(self, plan_id: str, step: Step) -> None:
-        def take_in(live: Pod) -> None:
-            # Room must be booked for a bound pod before its reservation can go.
+        def apply_live(live: Pod) -> None:
+            # The mirror must count a bound pod before its reservation is released.
             self.observe(self._mirror.apply(PodApplied(live)))
-            self.tell(plan_id, seen(live, live=True))
+            self.report(plan_id, observation(live, live=True))
 
-        await self._binds.read(step, partial(self.tell, plan_id), take_in)
+        await self._binds.read_pod(step, partial(self.report, plan_id), apply_live)
 
     def _bind(self, plan_id: str, step: Step) -> None:
         if step.move:
             self._mirror.hand_over(step.move, step.pod)
-        call = partial(self._binds.bind, step, partial(self.tell, plan_id))
-        self._binds.make(partial(self._carried_out, plan_id, step, call), self._spawn)
+        call = partial(self._binds.bind, step, partial(self.report, plan_id))
+        self._binds.enqueue(partial(self._run_step, plan_id, step, call), self._spawn)
 
-    def _asks(self, plan_id: str, step: Step) -> tuple[Wanted, Tell]:
-        """What a call is given to look whether its step still waits, and to tell the plan."""
-        return partial(self.wanted, plan_id, step.id), partial(self.tell, plan_id)
+    def _handles(self, plan_id: str, step: Step) -> tuple[IsPending, Report]:
+        """Return the handles of a call: a check whether its step is pending, and its report."""
+        return partial(self.is_pending, plan_id, step.id), partial(self.report, plan_id)
 
-    def _call(self, call: MoveCall, plan_id: str, step: Step) -> None:
+    def _call(self, call: MigrationCall, plan_id: str, step: Step) -> None:
         pod = self._moves.pod_of(step) or self._mirror.pod(Uid(step.pod))
         if pod is None:
-            self._look_again(plan_id, step)
+            self._report_known(plan_id, step)
             return
-        self.spawn(plan_id, step, partial(call, step, pod, *self._asks(plan_id, step)))
+        self.spawn(plan_id, step, partial(call, step, pod, *self._handles(plan_id, step)))
 
     def _evict(self, plan_id: str, step: Step) -> None:
-        accepted = self._moves.accepted(step.move)
+        accepted = self._moves.live_state(step.move)
         keep = 0 if accepted is None else accepted.ready_to_keep
-        self._call(partial(self._step_calls.evict, keep), plan_id, step)
+        self._call(partial(self._calls.evict, keep), plan_id, step)
 
     def _await_replacement(self, plan_id: str, step: Step) -> None:
-        accepted = self._moves.accepted(step.move)
+        accepted = self._moves.live_state(step.move)
         found = None if accepted is None else accepted.found
-        self._call(partial(self._step_calls.await_replacement, found), plan_id, step)
+        self._call(partial(self._calls.await_replacement, found), plan_id, step)
 
-    def _look_again(self, plan_id: str, step: Step) -> None:
-        """Tell the plan what is known of the pod: it may have happened before it was asked for."""
+    def _report_known(self, plan_id: str, step: Step) -> None:
+        """Report the present pod to the plan, because the step may be done already."""
         known = self._mirror.pod(Uid(step.pod))
-        self.tell(plan_id, PodGone(step.pod) if known is None else seen(known))
+        self.report(plan_id, PodGone(step.pod) if known is None else observation(known))
 
     def _queue_start(self, plan_id: str, step: Step) -> None:  # noqa: ARG002 - the table's
-        self._moves.wait(step)
+        self._moves.queue_start(step)
         self._admit()
 
     def _admit(self) -> None:
-        for plan_id, step, pod in self._moves.turns():
+        for plan_id, step, pod in self._moves.admit_starts():
             if pod is None:
-                self.tell(plan_id, CallRefused(step.id, "the pod is gone"))
+                self.report(plan_id, CallRefused(step.id, "the pod is gone"))
             else:
                 self.spawn(plan_id, step, partial(self._start, plan_id, step, pod))
 
     async def _start(self, plan_id: str, step: Step, pod: Pod) -> None:
         mode = self._moves.mode_of(step.move)
-        checked = await self._step_calls.check(pod, mode)
-        if not self.wanted(plan_id, step.id):
+        checked = await self._calls.check(pod, mode)
+        if not self.is_pending(plan_id, step.id):
             return
-        # Nothing awaits from here on: what is checked now still holds when it is reserved.
-        reason = checked if isinstance(checked, str) else self._moves.hold(step, pod, checked)
+        # No await from here on: the check is still valid when the capacity is reserved.
+        reason = (
+            checked
+            if isinstance(checked, str)
+            else self._moves.reserve_capacity(step, pod, checked)
+        )
         if isinstance(checked, str) or reason:
-            self.tell(plan_id, CallRefused(step.id, reason))
+            self.report(plan_id, CallRefused(step.id, reason))
             return
         log.info("move", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value)
-        settle = checked.min_ready + self._step_calls.drain_delay
-        self.tell(plan_id, MoveAccepted(step.move, settle, checked.grace))
+        settle = checked.min_ready + self._calls.drain_delay
+        self.report(plan_id, MoveAccepted(step.move, settle, checked.grace))
 
-    def _move_settled(self, plan: Plan, step: Step) -> None:
+    def _end_move_step(self, plan: Plan, step: Step) -> None:
         if step.kind is StepKind.BIND and step.state is not StepState.DONE and step.pod:
             self._mirror.release(step.pod)
         if step.kind is StepKind.RESTORE:
-            self._left_behind.restored(step, self)
-        if self._moves.settled(plan, step):
+            self._orphans.end_restoring(step, self)
+        if self._moves.end_step(plan, step):
             self._admit()
-        elif self._moves.leaving(plan, step, STALLED):
-            self.spawn_beside("turns", self._admit_later)
+        elif self._moves.awaits_termination(plan, step, STALLED):
+            self.spawn_task("turns", self._admit_later)
 
     async def _admit_later(self) -> None:
-        """Give others their turn when a pod takes long to terminate."""
+        """Admit other migrations when a pod takes long to terminate."""
         await self._clock.sleep(STALLED)
         self._admit()
 
-    def _bind_settled(self, running: Running, step: Step) -> None:
-        self._unfollow(running.plan, step)  # not only when the last of the batch is over
+    def _end_bind(self, running: Running, step: Step) -> None:
+        self._unfollow(running.plan, step)  # and not only at the end of the whole batch
         self._listener.bind_ended(self._clock.monotonic() - running.begun)
         if step.state is not StepState.DONE:
             self._mirror.release(step.pod)

@@ -13,7 +13,7 @@ from kubedsm.explain.explainer import Explainer
 from kubedsm.explain.explanation import Explanation, rfc3339
 from kubedsm.explain.facts import MigrationFacts, PodFacts, QosTarget
 from kubedsm.explain.subjects import Subject
-from kubedsm.kube.calls.pod_events import PodEvent, events_about
+from kubedsm.kube.calls.reads import PodEvent, events_about
 from kubedsm.kube.client.port import Cluster
 from kubedsm.model.model import Pod, Workload
 

@@ -23,9 +23,9 @@ from kubedsm.objective.objective import promised_pods
 from kubedsm.optimizer.moving.suggestion import Cause
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.programming.in_order import unproven
-from kubedsm.planner.migration_reasons import made_for
 from kubedsm.planner.plurals import counted
-from kubedsm.planner.requests import Known
+from kubedsm.planner.requests import PlanningContext
+from kubedsm.planner.what_if import describe_purpose
 from kubedsm.plugins.fit import counted_reasons
 from kubedsm.plugins.rejection import Rejection
 
@@ -250,7 +250,7 @@ def _reason(
         move = chosen.move
         moves = [outcome.move for outcome in chosen.entry.moves]
         source = (" on ", node_link(move.source)) if move.source else ()
-        purpose = made_for(move, moves, basis.shares_before, promises)
+        purpose = describe_purpose(move, moves, basis.shares_before, promises)
         return (f"it replaces {move.pod}", *source, f", {purpose}")
     if pod is None or pod.workload not in basis.shares_after:
         return ()
@@ -295,11 +295,11 @@ class PendingPods:
     budget = 5.0
     recorded: tuple[tuple[Uid, PodFacts], ...]
 
-    def answered(self, known: Known) -> bytes:
+    def solve(self, known: PlanningContext) -> bytes:
         """Return the facts as JSON, because they may be long."""
         return msgspec.json.encode({"pending": list(self._facts(known))})
 
-    def _facts(self, known: Known) -> Iterator[PodFacts]:
+    def _facts(self, known: PlanningContext) -> Iterator[PodFacts]:
         snapshot, deadline = known.mirror.snapshot(), known.deadline(self)
         explainer = Explainer(snapshot, known.configuration().policy)
         for uid, recorded in self.recorded:

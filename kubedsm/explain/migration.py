@@ -24,8 +24,8 @@ from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.explain.migration_progress import Names, Progress
 from kubedsm.model.model import Share
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.planner.migration_reasons import made_for
-from kubedsm.planner.suggest_request import migration_of
+from kubedsm.planner.rebalancing_requests import migration_mode
+from kubedsm.planner.what_if import describe_purpose
 
 _VERBS = {
     "proposed": "would be migrated",
@@ -93,7 +93,7 @@ class MigrationExplainer:
             return self.outcome.move.purpose
         promises = self.configuration.policy.promises_in(self.basis.snapshot)
         moves = [outcome.move for outcome in self.entry.moves]
-        return made_for(self.outcome.move, moves, self.basis.shares_before, promises)
+        return describe_purpose(self.outcome.move, moves, self.basis.shares_before, promises)
 
     def _lines(self) -> Iterator[Words]:
         move, outcome = self.outcome.move, self.outcome
@@ -145,7 +145,7 @@ class MigrationExplainer:
             yield ("It is made only together with ", *join_links(group), ".")
 
     def _cost(self) -> Iterator[Words]:
-        if text := _MODES[migration_of(self.outcome.move.pod, self.configuration)]:
+        if text := _MODES[migration_mode(self.outcome.move.pod, self.configuration)]:
             yield (text,)
         began, ended = self.progress.began, self.progress.ended
         if began and ended:

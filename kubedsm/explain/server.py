@@ -14,7 +14,7 @@ from aiohttp import web
 from kubedsm.explain.decision_record import ENTRIES
 from kubedsm.explain.subjects import Explanations, Kind, Subject, SubjectError
 from kubedsm.explain.workload import qos_targets
-from kubedsm.planner.requests import NoAnswerError
+from kubedsm.planner.requests import NoResponseError
 from kubedsm.process.http_limits import DIAGNOSTICS, AddressUnavailableError, listen
 
 log = structlog.get_logger()
@@ -101,8 +101,8 @@ class Diagnostics:
     async def _pending(self, request: web.Request) -> web.Response:
         query_of(request)
         try:
-            body = await self._explanations.thinker.ask(self._decisions.pending())
-        except NoAnswerError as error:
+            body = await self._explanations.planner.solve(self._decisions.pending())
+        except NoResponseError as error:
             raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
         return web.Response(body=body + b"\n", content_type="application/json")
 

@@ -18,8 +18,8 @@ from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.model.model import NodeName, Workload
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.planner.requests import NoAnswerError, Thinker
-from kubedsm.planner.what_if import Imagined, WhatIf
+from kubedsm.planner.requests import NoResponseError, Planner
+from kubedsm.planner.what_if import WhatIfRequest, WhatIfResponse
 
 Kind: TypeAlias = Literal["pod", "node", "workload", "migration", "decision"]
 
@@ -102,11 +102,11 @@ class Explanations:
     """
 
     decisions: Decisions
-    thinker: Thinker
+    planner: Planner
     _configuration: Callable[[], Configuration]
     _away: Callable[[], Away]
     #: request for the migrations that would be suggested now; None if that is impossible
-    _suggestion: Callable[[], WhatIf | None]
+    _suggestion: Callable[[], WhatIfRequest | None]
     _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     async def explain(
@@ -126,7 +126,11 @@ class Explanations:
             return None if explain is None else await asyncio.to_thread(explain)
 
     def collect(
-        self, subject: Subject, suggested: Imagined | None = None, *, only_recorded: bool = False
+        self,
+        subject: Subject,
+        suggested: WhatIfResponse | None = None,
+        *,
+        only_recorded: bool = False,
     ) -> Callable[[], Explanation[Any]] | None:
         """Collect the facts; return a function that works out the explanation in any thread."""
         decisions, record, name = self.decisions, self.decisions.record, subject.name
@@ -177,9 +181,9 @@ class Explanations:
             return lambda: explain_pod(facts())
         return None
 
-    async def _suggest(self) -> Imagined | None:
+    async def _suggest(self) -> WhatIfResponse | None:
         request = self._suggestion()
         try:
-            return None if request is None else await self.thinker.ask(request, idle=True)
-        except NoAnswerError:
+            return None if request is None else await self.planner.solve(request, idle=True)
+        except NoResponseError:
             return None

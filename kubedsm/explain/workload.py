@@ -24,7 +24,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import promised_pods
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
-from kubedsm.planner.what_if import Imagined
+from kubedsm.planner.what_if import WhatIfResponse
 
 #: pods shown
 _SHOWN = 20
@@ -56,7 +56,7 @@ class WorkloadExplainer:
     configuration: Configuration
     workload: Workload
     #: migrations that would be suggested now, if known
-    suggested: Imagined | None = None
+    suggested: WhatIfResponse | None = None
 
     def explain(self) -> Explanation[WorkloadFacts]:
         snapshot, workload = self.snapshot, self.workload

@@ -1,55 +1,61 @@
-"""The first words with an API server: is it there, and may we see what we decide by?
+"""First contact with an API server: does it respond, and may this process list nodes and pods?
 
-An API server that is sick, or not there yet, is waited for: in a pod as long as it takes, for
-ending would only make the kubelet wait longer each time before it starts us again; from a terminal
-for `PATIENCE` seconds. Only what can never work ends it before.
+In a pod, an API server that does not respond is awaited without limit: an exit would only make the
+kubelet back off longer before each restart. From a terminal the limit is `PATIENCE` seconds. Only
+failures that no retry can mend end the wait earlier.
 """
 
 import math
 import random
 from collections.abc import Callable
 
-from kubedsm.kube.calls import verbs
+from kubedsm.kube.calls import reads
 from kubedsm.kube.calls.explained_cluster import MissingRightError, missing_right
-from kubedsm.kube.client.api_errors import body_of
-from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, Request, Unauthorized
+from kubedsm.kube.client.api_errors import send
+from kubedsm.kube.client.port import (
+    Cluster,
+    ClusterError,
+    Forbidden,
+    Request,
+    Unauthorized,
+)
 from kubedsm.kube.watching.watched import NODES, PODS
-from kubedsm.kube.wire.decoding import WireError
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import cause_of
 
-#: seconds for each answer
+#: seconds for each response
 TIMEOUT = 10.0
-#: seconds; in a pod for a missing right, which may be granted a moment later, elsewhere for all
+#: seconds; in a pod only for a missing right, which may be granted soon; elsewhere for all failures
 PATIENCE = 30.0
-#: seconds; less than the first pause: once more, with credentials that were read anew
+#: seconds, less than the first pause: one retry, with credentials that were read again
 RENEWAL = 0.5
-#: seconds between two tries at most
+#: longest back-off in seconds
 LONGEST_PAUSE = 10.0
 
 
-#: what counts from when it began, not from when we did
+#: failures whose patience counts from their own start
 LOCKED_OUT = (MissingRightError, Unauthorized)
 
 
 class NotJoinedError(ClusterError):
-    """The API server does not let us in, or did not come to answer in time."""
+    """The API server refused access, or did not respond before the deadline."""
 
 
 async def greet(cluster: Cluster, *, timeout: float) -> str:
-    """The server's version, if it says it, once it has let us see nodes and pods.
+    """Check the rights to list nodes and pods; return the server's version if it is readable.
 
-    Raises MissingRightError, ClusterError, or WireError if what answers is no API server.
+    Raises MissingRightError, ClusterError, or WireError if the server is no API server.
     """
     try:
-        version = await verbs.version(cluster, timeout=timeout)
+        version = await reads.version(cluster, timeout=timeout)
     except Forbidden:
         version = "unknown"
     for kind in (NODES, PODS):
         request = Request("GET", kind.path, {"limit": "1"})
         try:
-            body_of(await cluster.request(request, timeout=timeout))
+            await send(cluster, request, timeout)
         except Forbidden as error:
             raise missing_right(request, error) from None
     return version
@@ -63,10 +69,10 @@ async def join(
     *,
     in_pod: bool,
 ) -> str:
-    """The version of an API server that answers, and lets us in.
+    """Retry `greet` until it succeeds; return the server's version.
 
-    `report` gets a line for the log when it does not, and when the cause changes. Raises
-    NotJoinedError when patience is at its end.
+    `report` gets a log line at the first failure and when its cause changes. Raises NotJoinedError
+    at the end of the patience.
     """
     backoff = Backoff(rng, most=LONGEST_PAUSE)
     began = since = clock.monotonic()
@@ -90,7 +96,7 @@ async def join(
 
 
 def _patience(error: ClusterError | WireError, *, in_pod: bool) -> float:
-    """For how many seconds it is worth trying again."""
+    """Return the seconds for which a retry may help."""
     if isinstance(error, MissingRightError):
         return PATIENCE if in_pod else 0.0
     if in_pod:

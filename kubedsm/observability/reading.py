@@ -64,7 +64,7 @@ def read(runtime: Runtime, leadership: Leadership, now: float) -> Reading:
         snapshot=runtime.mirror.snapshot(),
         policy=configuration.current.policy,
         queue=runtime.queue.statistics,
-        rejected_by=runtime.queue.rejected_by(),
+        rejected_by=runtime.queue.count_by_plugin(),
         watches=runtime.watches,
         caught=dict.fromkeys(runtime.supervisor.parts(), 0) | runtime.supervisor.caught,
         events_lost=runtime.events_lost,

@@ -1,7 +1,7 @@
-"""What is asked, of what is known, and who may be asked.
+"""Planner interface: requests that take long to solve, and the planners that solve them.
 
-An answer is about the cluster as it was at `changes` of the mirror. In this process that is now;
-a worker process takes its time, and whoever asked it has to look whether the answer still holds.
+A response describes the cluster at `ClusterMirror.changes` of the request. In this process that is
+the present cluster. A worker process takes its time, so its client has to revalidate the response.
 """
 
 from collections.abc import Callable, Container
@@ -16,74 +16,74 @@ from kubedsm.model.model import Uid
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.process.clock import Clock, deadline_in
 
-A_co = TypeVar("A_co", covariant=True)
-T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)
+R = TypeVar("R")
 
 
-class NoAnswerError(Exception):
-    """There is none now; the reason has been logged. Asked again later, there may be one."""
+class NoResponseError(Exception):
+    """The planner cannot respond now; the reason has been logged. A later request may succeed."""
 
 
 @attrs.frozen(slots=True)
-class Known:
-    """What an answer is worked out from; only looked at."""
+class PlanningContext:
+    """Read-only inputs of a request."""
 
     mirror: ClusterMirror
-    #: the pods that a plan is about
+    #: pods of plans under way
     followed: Container[Uid]
-    #: the ones that hold now
+    #: the present values
     configuration: Callable[[], Configuration]
     policy: Callable[[], Policy]
     clock: Clock
-    #: whether a question has come that comes before the one thought about, and waits for its answer
+    #: a request of higher precedence waits for this one
     interrupted: Callable[[], bool] = lambda: False
 
-    def deadline(self, question: "Question[Any]") -> Deadline:
-        """Until when to think about it; unless it is urgent, only until one comes before it."""
-        deadline = deadline_in(question.budget, self.clock)
-        if question.urgent:
+    def deadline(self, request: "Request[Any]") -> Deadline:
+        """Return the end of the budget; a request that is not urgent also ends when interrupted."""
+        deadline = deadline_in(request.budget, self.clock)
+        if request.urgent:
             return deadline
         return Deadline(lambda: max(deadline.spent(), float(self.interrupted())), deadline.seconds)
 
 
-class Question(Protocol[A_co]):
-    """A value, so that it can be sent to where it is answered."""
+class Request(Protocol[R_co]):
+    """Value that can be sent to the process of the planner."""
 
     @property
     def name(self) -> str:
-        """What such questions are called in metrics and log lines."""
+        """Name in metrics and log lines."""
 
     @property
     def budget(self) -> float:
-        """Seconds that it may be thought about; answers are a bit late, as deadlines are."""
+        """Time limit in seconds; a response may be a little late."""
 
     @property
     def urgent(self) -> bool:
-        """Whether pods wait for the answer: what is not urgent is then answered as it is known."""
+        """Return whether pods wait for the response; other requests are cut short for it."""
 
-    def answered(self, known: Known) -> A_co:
-        """Think about it."""
+    def solve(self, context: PlanningContext) -> R_co:
+        """Compute the response."""
 
 
-class Thinker(Protocol):
-    async def ask(self, question: Question[T], *, idle: bool = False) -> T:
-        """Return the answer. Raises NoAnswerError.
+class Planner(Protocol):
+    async def solve(self, request: Request[R], *, idle: bool = False) -> R:
+        """Return the response. Raises NoResponseError.
 
-        `idle`: nothing is done about it, and whatever else is asked comes first.
+        `idle`: nothing depends on the response, and every other request takes precedence.
         """
 
     async def run(self) -> None:
-        """Be there to be asked, until cancelled."""
+        """Accept requests until cancelled."""
 
 
 @attrs.frozen
-class InProcess:
-    """Answers at once, and nothing else happens meanwhile: no time goes by that is not measured."""
+class InProcessPlanner:
+    """Planner in the event loop: it responds at once and blocks all else, for tests and replay."""
 
-    known: Known
+    context: PlanningContext
 
-    async def ask(self, question: Question[T], *, idle: bool = False) -> T:  # noqa: ARG002
-        return question.answered(self.known)
+    async def solve(self, request: Request[R], *, idle: bool = False) -> R:  # noqa: ARG002
+        return request.solve(self.context)
 
     async def run(self) -> None:
         pass

@@ -1,55 +1,53 @@
-"""The question what would be done if other things were promised, or workloads had more pods.
+"""What-if request: effects of other QoS targets, or of more replicas.
 
-It is thought about on a copy: pods that wait are placed there, those added with them, and then
-moves are suggested, as if all that were placed ran. Nothing comes of it but the answer.
+The request is solved on a copy of the cluster: waiting and added pods are placed, and then
+migrations are suggested as if the placed pods ran. Nothing is carried out.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
 
 from kubedsm.config.services import Service
 from kubedsm.config.settings import Configuration
-from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Pod, Share, Uid, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import Promises, promised_pods
-from kubedsm.optimizer.moving.suggestion import Suggestion
+from kubedsm.optimizer.moving.suggestion import Move, MoveKind, Suggestion
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.planner.migration_reasons import made_for
-from kubedsm.planner.requests import Known
-from kubedsm.planner.suggest_request import AboutMoves
+from kubedsm.planner.plurals import counted
+from kubedsm.planner.rebalancing_requests import MigrationRequest
+from kubedsm.planner.requests import PlanningContext
 from kubedsm.plugins.fit import why_unschedulable
 
-#: what the uids of pods begin with that are added
+#: prefix of the uids of added pods
 _ADDED = "what-if/"
 
 
 class NamedMove(NamedTuple):
-    """A move, told of by names: its pod may be one that is only imagined."""
+    """Migration by names, because its pod may be an added one."""
 
     pod: str
     workload: Workload
     source: str
     target: str
     purpose: str
-    #: of a pod that is added
     added: bool
 
 
 class Placed(NamedTuple):
     pod: str
     workload: Workload
-    #: empty if no node takes it
+    #: empty if no node takes the pod
     node: str
-    #: why not
+    #: reason for that
     message: str = ""
 
 
 class ShareThen(NamedTuple):
-    """Of a workload: as it is, and once all is placed and moved."""
+    """Edge share of a workload at present, and after all placements and migrations."""
 
     now: Share
     then: Share
@@ -58,72 +56,66 @@ class ShareThen(NamedTuple):
 
 
 @attrs.frozen(slots=True)
-class Imagined:
-    """What would be done, in names and numbers."""
-
+class WhatIfResponse:
     shares: Mapping[Workload, ShareThen]
-    #: pods that wait now, and those added
+    #: waiting and added pods
     placed: tuple[Placed, ...]
     moves: tuple[NamedMove, ...]
-    #: the best that was left where it is, and why
+    #: best migrations that are not suggested, with reasons
     left: tuple[Placed, ...]
     proven: bool
-    #: there was no time to think it through, as pods had to be placed
+    #: ended early, because pods had to be placed
     cut_short: bool = False
 
 
 @attrs.frozen(slots=True)
-class WhatIf(AboutMoves):
-    """By the keys of `services`; `replicas`: how many more."""
-
+class WhatIfRequest(MigrationRequest):
     name = "what-if"
+    #: QoS factors by the keys of `services`
     qos: tuple[tuple[str, float], ...] = ()
+    #: number of added pods by workload
     replicas: tuple[tuple[Workload, int], ...] = ()
 
-    def answered(self, known: Known) -> Imagined:
-        policy = promising(known.configuration(), dict(self.qos)).policy
-        seen, deadline = self.seen(known), known.deadline(self)
-        asked = _with_more(seen, self.replicas)
-        waiting = asked.schedulable(asked.pods.values())
-        # As much time is left for the moves.
-        decision = policy.decide(asked, waiting, deadline.part(0.5))
-        placed = _running(asked, decision)
-        suggestion = self._suggested(known, policy, placed, deadline)
-        return Imagined(
-            _shares(seen, suggestion, policy, placed),
-            tuple(_placed(asked, decision)),
-            tuple(_named(suggestion, policy.promises_in(placed))),
+    def solve(self, context: PlanningContext) -> WhatIfResponse:
+        policy = promising(context.configuration(), dict(self.qos)).policy
+        before, deadline = self.snapshot(context), context.deadline(self)
+        snapshot = _add_replicas(before, self.replicas)
+        waiting = snapshot.schedulable(snapshot.pods.values())
+        # The other half of the time is for the migrations.
+        decision = policy.decide(snapshot, waiting, deadline.part(0.5))
+        placed = _run_placed(snapshot, decision)
+        movable = self.movable(context, set())
+        suggestion = policy.suggest(placed, movable, deadline, self.quiet.lasting)
+        return WhatIfResponse(
+            _compare_shares(before, suggestion, policy, placed),
+            tuple(_list_placed(snapshot, decision)),
+            tuple(_list_moves(suggestion, policy.promises_in(placed))),
             tuple(Placed(str(p), p.workload, "", str(why)) for p, why in suggestion.rejected),
             suggestion.proven,
-            known.interrupted(),
+            context.interrupted(),
         )
-
-    def _suggested(
-        self, known: Known, policy: KubeDSM, snapshot: Snapshot, deadline: Deadline
-    ) -> Suggestion:
-        return policy.suggest(snapshot, self.movable(known, set()), deadline, self.quiet.lasting)
 
 
 def promising(configuration: Configuration, qos: Mapping[str, float]) -> Configuration:
-    """The same with other QoS factors for these keys of `services`; the rest of them stays."""
+    """Return the configuration with these QoS factors by keys of `services`."""
     services = dict(configuration.services)
     for key, factor in qos.items():
-        said = services.get(key, Service())
-        services[key] = attrs.evolve(said, qos=factor, latency_target=None)
+        service = services.get(key, Service())
+        services[key] = attrs.evolve(service, qos=factor, latency_target=None)
     return attrs.evolve(configuration, services=services)
 
 
-def _with_more(snapshot: Snapshot, replicas: Iterable[tuple[Workload, int]]) -> Snapshot:
-    """The same with so many more pods of each, which are as the newest of it is, and wait."""
+def _add_replicas(snapshot: Snapshot, replicas: Iterable[tuple[Workload, int]]) -> Snapshot:
+    """Add waiting pods that equal the newest pod of their workload."""
     added: dict[Uid, Pod] = {}
     for workload, number in replicas:
-        like = _newest(snapshot, workload)
-        if like is not None:
-            added |= {pod.uid: pod for pod in _added(like, number, snapshot.at)}
+        newest = _find_newest(snapshot, workload)
+        if newest is not None:
+            added |= {pod.uid: pod for pod in _copies(newest, number, snapshot.at)}
     return attrs.evolve(snapshot, pods={**snapshot.pods, **added}) if added else snapshot
 
 
-def _newest(snapshot: Snapshot, workload: Workload) -> Pod | None:
+def _find_newest(snapshot: Snapshot, workload: Workload) -> Pod | None:
     ours = (
         pod
         for pod in snapshot.pods.values()
@@ -134,28 +126,28 @@ def _newest(snapshot: Snapshot, workload: Workload) -> Pod | None:
     return max(ours, key=lambda pod: (pod.created, pod.name), default=None)
 
 
-def _added(like: Pod, number: int, at: float) -> Iterator[Pod]:
-    pod_class = like.pod_class
-    if like.workload.kind == "StatefulSet":
-        # Each has claims of its own, and where their volumes will be is not known.
+def _copies(newest: Pod, number: int, at: float) -> Iterator[Pod]:
+    pod_class = newest.pod_class
+    if newest.workload.kind == "StatefulSet":
+        # Each pod has claims of its own, and the place of their volumes is unknown.
         rules = attrs.evolve(pod_class.rules, claims=())
         pod_class = attrs.evolve(pod_class, rules=rules)
     for count in range(1, number + 1):
         yield attrs.evolve(
-            like,
-            uid=Uid(f"{_ADDED}{like.workload}/{count}"),
-            name=f"{like.workload.name}-added-{count}",
+            newest,
+            uid=Uid(f"{_ADDED}{newest.workload}/{count}"),
+            name=f"{newest.workload.name}-added-{count}",
             pod_class=pod_class,
             node_name=None,
             phase="Pending",
             ready=False,
             gated=False,
-            created=max(at, like.created),
+            created=max(at, newest.created),
         )
 
 
-def _running(snapshot: Snapshot, decision: Decision) -> Snapshot:
-    """The same once the pods have started where the decision puts them."""
+def _run_placed(snapshot: Snapshot, decision: Decision) -> Snapshot:
+    """Return the snapshot in which the placed pods run."""
     after = snapshot.with_placed({pod.uid: node for pod, node, _ in decision.bindings})
     started = {
         pod.uid: attrs.evolve(after.pods[pod.uid], phase="Running", ready=True)
@@ -164,7 +156,7 @@ def _running(snapshot: Snapshot, decision: Decision) -> Snapshot:
     return attrs.evolve(after, pods={**after.pods, **started})
 
 
-def _placed(snapshot: Snapshot, decision: Decision) -> Iterator[Placed]:
+def _list_placed(snapshot: Snapshot, decision: Decision) -> Iterator[Placed]:
     for pod, node, _ in decision.bindings:
         yield Placed(str(pod), pod.workload, node)
     for uid, rejections in decision.unplaced.items():
@@ -175,19 +167,19 @@ def _placed(snapshot: Snapshot, decision: Decision) -> Iterator[Placed]:
         yield Placed(str(pod), pod.workload, "", "waits for the next batch")
 
 
-def _named(suggestion: Suggestion, promises: Promises) -> Iterator[NamedMove]:
+def _list_moves(suggestion: Suggestion, promises: Promises) -> Iterator[NamedMove]:
     for move in suggestion.moves:
         yield NamedMove(
             str(move.pod),
             move.pod.workload,
             move.source or "",
             move.target,
-            made_for(move, suggestion.moves, suggestion.before.shares, promises),
+            describe_purpose(move, suggestion.moves, suggestion.before.shares, promises),
             added=move.pod.uid.startswith(_ADDED),
         )
 
 
-def _shares(
+def _compare_shares(
     now: Snapshot, suggestion: Suggestion, policy: KubeDSM, placed: Snapshot
 ) -> dict[Workload, ShareThen]:
     before, promises = now.shares(), policy.promises_in(placed)
@@ -197,3 +189,41 @@ def _shares(
         wanted = promised_pods(qos, share.total)
         shares[workload] = ShareThen(before.get(workload, Share()), share, qos, wanted)
     return shares
+
+
+def describe_purpose(
+    move: Move, suggested: Sequence[Move], shares: Mapping[Workload, Share], promises: Promises
+) -> str:
+    """Return the purpose of a migration in words.
+
+    `suggested`: all migrations of the suggestion; `shares`: as before it.
+    """
+    if move.evens or move.room_for:
+        return move.purpose
+    if move.kind is MoveKind.CLOUD_TO_EDGE:
+        return _describe_shortfall("its promise", move, shares, promises)
+    to_edge = [
+        other
+        for other in suggested
+        if other.group == move.group and other.kind is MoveKind.CLOUD_TO_EDGE
+    ]
+    if to_edge:
+        names = sorted({other.pod.workload.name for other in to_edge})
+        shortfall = _describe_shortfall("whose promise", to_edge[0], shares, promises)
+        more = f", {shortfall}" if len(names) == 1 and shortfall.startswith("whose") else ""
+        return f"to make room at the edge for {' and '.join(names)}{more}"
+    if move.kind is MoveKind.EDGE_TO_EDGE:
+        return "to join what is left of the edge's room"
+    return move.purpose
+
+
+def _describe_shortfall(
+    whose: str, move: Move, shares: Mapping[Workload, Share], promises: Promises
+) -> str:
+    workload = move.pod.workload
+    share = shares.get(workload, Share())
+    wanted = promised_pods(promises(workload).qos, share.total)
+    missing = wanted - share.edge
+    if missing > 0:
+        return f"{whose} lacks {counted(missing, 'pod')} of {wanted}"
+    return "the edge has room for more than its promise"

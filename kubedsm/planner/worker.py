@@ -1,10 +1,9 @@
-"""The scheduler's end of its worker process: it is started, told, asked, and started again.
+"""Planner client: starts the planner process, replicates the mirror to it, and sends requests.
 
-It is told what the mirror is told, in the same order, gathered for a moment; a new one first the
-calls that make its mirror, a few in each turn of the event loop. A question comes after all that
-the mirror has been told by then, so that both are about the same cluster. It is answered when those
-before it are; an urgent one has these answered with what is known by then, as any has those that
-are idle.
+A new process first gets the calls that make its replica, a few in each turn of the event loop, and
+then all further calls, gathered for a moment. A request follows the calls made before it, so both
+mirrors are equal. Requests are solved in order. An urgent one cuts the present one short; any one
+cuts idle ones short.
 """
 
 import asyncio
@@ -16,158 +15,164 @@ from contextlib import nullcontext, suppress
 from itertools import chain, islice
 from typing import Protocol, TypeVar
 
+import attrs
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.fields import document
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Uid
-from kubedsm.planner.child_process import ANNOUNCED, Answered, Asked, Configured, Said
-from kubedsm.planner.frames import LENGTH, framed, pickled, unpickled, unpickled_answer
-from kubedsm.planner.mirror_replication import ToldMirror
-from kubedsm.planner.requests import NoAnswerError, Question
+from kubedsm.planner.protocol import (
+    ANNOUNCED,
+    LENGTH,
+    Configured,
+    Message,
+    NumberedRequest,
+    NumberedResponse,
+    ReplicatedMirror,
+    dump_message,
+    load_message,
+    load_response,
+    pack_frame,
+)
+from kubedsm.planner.requests import NoResponseError, Request
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
 
 log = structlog.get_logger()
 
-T = TypeVar("T")
+R = TypeVar("R")
 
-#: things said in one turn of the event loop: 4 ms of it
-AT_ONCE = 500
-#: seconds that what is to be said is gathered
+#: messages sent in one turn of the event loop: 4 ms of it
+CHUNK = 500
+#: seconds for which messages are gathered
 GATHER = 0.5
-#: seconds beyond its budget that an answer is waited for, before the worker is taken for stuck
+#: seconds after the end of its budget until a request counts as stuck
 PATIENCE = 30.0
-#: seconds that it has to end by itself
+#: seconds for the process to end by itself
 GRACE = 1.0
-#: seconds that it may take to be up to date at first: what is asked before is no news
-STARTS = 10.0
-#: seconds after which one that ended had worked
+#: seconds for the first synchronisation, during which missing responses are no warning
+STARTUP = 10.0
+#: seconds of run time after which the back-off of restarts begins again
 WORKED_AFTER = 60.0
 
 
 class WorkerEndedError(Exception):
-    """The process is gone, and nobody had told it to go."""
+    """The process ended unexpectedly."""
 
 
-class WrongAnswerError(Exception):
-    """A mistake of our own while an answer was worked out, with its traceback."""
+class RequestFailedError(Exception):
+    """A bug in the solution of a request, with its traceback."""
 
 
 class WorkerListener(Protocol):
     def worker_started(self) -> None:
-        """A worker process was started, and is up to date."""
+        """A planner process has started, and its replica is synced."""
 
     def unanswered(self, question: str) -> None:
-        """A question of that name has no answer: the process ended, or took too long."""
+        """A request of that name got no response: the process ended, or took too long."""
 
 
+@attrs.define(eq=False, repr=False)
 class Worker:
-    """Whoever listens hears of each process, and of each question that it does not answer."""
+    """Planner in a process of its own, restarted with back-off."""
 
-    def __init__(
-        self,
-        mirror: ToldMirror,
-        followed: Collection[Uid],
-        configuration: CurrentConfiguration,
-        clock: Clock,
-        rng: random.Random,
-        said: SaidByCause,
-        listener: WorkerListener,
-    ) -> None:
-        self._mirror = mirror
-        self._followed = followed
-        self._configuration = configuration
-        self._clock = clock
-        self._rng = rng
-        self._said = said
-        self._listener = listener
-        #: what it has yet to be told, and whether there is anything
-        self._to_tell: deque[Said] = deque()
-        self._news = asyncio.Event()
-        #: set when there is a question among it
-        self._asked = asyncio.Event()
-        self._process: asyncio.subprocess.Process | None = None
-        #: until when it is no news that none is up to date
-        self._starts_until = clock.monotonic() + STARTS
-        #: of a process that is up to date, but for what it has yet to be told
-        self._stdin: asyncio.StreamWriter | None = None
-        #: one question at a time that is neither urgent nor idle
-        self._asking = asyncio.Lock()
-        #: how many idle ones have no answer yet
-        self._idle = 0
-        self._number = 0
-        self._answers: dict[int, asyncio.Future[Answered]] = {}
-        configuration.observe(self._reconfigured)
+    _mirror: ReplicatedMirror
+    _followed: Collection[Uid]
+    _configuration: CurrentConfiguration
+    _clock: Clock
+    _rng: random.Random
+    _said: SaidByCause
+    _listener: WorkerListener
+    _outbox: deque[Message] = attrs.field(factory=deque, init=False)
+    _outbox_filled: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    #: set when the outbox has a request
+    _requested: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    _process: asyncio.subprocess.Process | None = attrs.field(default=None, init=False)
+    #: end of the time in which no synced process is expected
+    _startup_until: float = attrs.field(default=0.0, init=False)
+    #: of a process that is synced, but for the outbox
+    _stdin: asyncio.StreamWriter | None = attrs.field(default=None, init=False)
+    #: one request at a time that is neither urgent nor idle
+    _requesting: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    #: number of idle requests in flight
+    _idle: int = attrs.field(default=0, init=False)
+    _number: int = attrs.field(default=0, init=False)
+    _responses: dict[int, asyncio.Future[NumberedResponse]] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._startup_until = self._clock.monotonic() + STARTUP
+        self._configuration.observe(self._send_configuration)
 
     async def run(self) -> None:
-        """Keep a worker process, until cancelled."""
+        """Keep a planner process running until cancelled."""
         backoff = Backoff(self._rng)
         while True:
             began = self._clock.monotonic()
             try:
-                await self._one_life()
+                await self._run_process()
             except* (WorkerEndedError, OSError) as ended:
                 self._said.log(log.warning, "worker ended", str(ended.exceptions[0]))
             if self._clock.monotonic() - began >= WORKED_AFTER:
                 backoff.succeeded()
             await self._clock.sleep(backoff.failed())
 
-    async def ask(self, question: Question[T], *, idle: bool = False) -> T:
-        """Return the answer, with pods as they were. Raises NoAnswerError, and WrongAnswerError."""
-        async with nullcontext() if question.urgent or idle else self._asking:
-            announced = question.urgent or (self._idle > 0 and not idle)
+    async def solve(self, request: Request[R], *, idle: bool = False) -> R:
+        """Return the response, with pods as they were at the time of the request.
+
+        Raises NoResponseError and RequestFailedError.
+        """
+        async with nullcontext() if request.urgent or idle else self._requesting:
+            announced = request.urgent or (self._idle > 0 and not idle)
             self._idle += idle
             try:
-                return await self._answered(question, announced=announced)
-            except NoAnswerError as error:
-                starts = self._clock.monotonic() < self._starts_until
-                write = log.debug if starts else log.warning
-                self._said.log(write, "no answer", str(error), question=question.name)
-                self._listener.unanswered(question.name)
+                return await self._send(request, announced=announced)
+            except NoResponseError as error:
+                starting = self._clock.monotonic() < self._startup_until
+                write = log.debug if starting else log.warning
+                self._said.log(write, "no response", str(error), request=request.name)
+                self._listener.unanswered(request.name)
                 raise
             finally:
                 self._idle -= idle
 
-    async def _answered(self, question: Question[T], *, announced: bool) -> T:
+    async def _send(self, request: Request[R], *, announced: bool) -> R:
         if self._stdin is None:
-            raise NoAnswerError("the worker is not up to date yet")
+            raise NoResponseError("the planner is not synced yet")
         self._number += 1
         number, pods = self._number, self._mirror.snapshot().pods
         followed, changes = frozenset(self._followed), self._mirror.changes
-        asked = Asked(number, question, followed, changes, announced)
-        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        waiting = self._responses[number] = asyncio.get_running_loop().create_future()
         if announced:
-            self._stdin.write(framed(ANNOUNCED))
-        self._tell(asked)
-        self._asked.set()
-        seconds = question.budget + PATIENCE
+            self._stdin.write(pack_frame(ANNOUNCED))
+        self._post(NumberedRequest(number, request, followed, changes, announced))
+        self._requested.set()
+        seconds = request.budget + PATIENCE
         try:
             async with asyncio.timeout(seconds):
-                answered = await answer
+                numbered = await waiting
         except TimeoutError:
             if self._process is not None:
                 self._process.kill()
-            raise NoAnswerError(f"the worker took more than {seconds:g} s") from None
+            raise NoResponseError(f"the planner took more than {seconds:g} s") from None
         finally:
-            del self._answers[number]
-        if answered.error:
-            raise WrongAnswerError(answered.error)
-        # About the cluster as it was: some may be gone by now.
-        found: T = unpickled_answer(answered.answer, pods.__getitem__)
-        return found
+            del self._responses[number]
+        if numbered.error:
+            raise RequestFailedError(numbered.error)
+        # By the pods of the request, because some may be deleted by now.
+        response: R = load_response(numbered.response, pods.__getitem__)
+        return response
 
-    async def _one_life(self) -> None:
-        """Start a process, and go on until it is gone. Raises WorkerEndedError and OSError."""
+    async def _run_process(self) -> None:
+        """Start a process, and return when it has ended. Raises WorkerEndedError and OSError."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "kubedsm.planner"),
             stdin=pipe,
             stdout=pipe,
-            # What a terminal or an init system sends to all of us is for the scheduler alone.
+            # Signals of a terminal or an init system are for the scheduler alone.
             start_new_session=True,
         )
         if process.stdin is None or process.stdout is None:
@@ -175,75 +180,69 @@ class Worker:
         self._process = process
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._keep_told(process.stdin))
-                tasks.create_task(self._listen(process, process.stdout))
+                tasks.create_task(self._replicate(process.stdin))
+                tasks.create_task(self._read_responses(process, process.stdout))
         finally:
-            self._mirror.tell = self._stdin = self._process = None
-            self._to_tell.clear()
-            for answer in self._answers.values():
-                if not answer.done():
-                    answer.set_exception(NoAnswerError("the worker ended"))
-            await _ended(process, process.stdin)
+            self._mirror.publish = self._stdin = self._process = None
+            self._outbox.clear()
+            for waiting in self._responses.values():
+                if not waiting.done():
+                    waiting.set_exception(NoResponseError("the worker ended"))
+            await _end(process, process.stdin)
 
-    async def _keep_told(self, stdin: asyncio.StreamWriter) -> None:
-        beginning: Iterator[Said] = chain((self._configured(),), self._mirror.retold())
-        self._mirror.tell = self._tell
-        while chunk := list(islice(beginning, AT_ONCE)):
-            await self._said_to(stdin, chunk)
-        self._stdin, self._starts_until = stdin, 0.0
+    async def _replicate(self, stdin: asyncio.StreamWriter) -> None:
+        first: Iterator[Message] = chain((self._make_configuration(),), self._mirror.replay())
+        self._mirror.publish = self._post
+        while chunk := list(islice(first, CHUNK)):
+            await self._write(stdin, chunk)
+        self._stdin, self._startup_until = stdin, 0.0
         self._listener.worker_started()
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._outbox_filled.wait()
+            self._outbox_filled.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(GATHER):
-                    await self._asked.wait()
-            self._asked.clear()
-            while chunk := self._taken(AT_ONCE):
-                await self._said_to(stdin, chunk)
+                    await self._requested.wait()
+            self._requested.clear()
+            while self._outbox:
+                count = min(CHUNK, len(self._outbox))
+                await self._write(stdin, [self._outbox.popleft() for _ in range(count)])
 
-    async def _said_to(self, stdin: asyncio.StreamWriter, said: Sequence[Said]) -> None:
-        _say(stdin, said)
-        with suppress(ConnectionError):  # that it is gone is heard of at the other pipe
+    async def _write(self, stdin: asyncio.StreamWriter, messages: Sequence[Message]) -> None:
+        stdin.write(pack_frame(dump_message(messages)))
+        with suppress(ConnectionError):  # the reader of the other pipe notices the end
             await stdin.drain()
         await self._clock.sleep(0)
 
-    async def _listen(
+    async def _read_responses(
         self, process: asyncio.subprocess.Process, stdout: asyncio.StreamReader
     ) -> None:
         with suppress(asyncio.IncompleteReadError):
             while True:
                 (length,) = LENGTH.unpack(await stdout.readexactly(LENGTH.size))
-                answered: Answered = unpickled(await stdout.readexactly(length))
-                waiting = self._answers.get(answered.number)
+                numbered: NumberedResponse = load_message(await stdout.readexactly(length))
+                waiting = self._responses.get(numbered.number)
                 if waiting is not None and not waiting.done():
-                    waiting.set_result(answered)
+                    waiting.set_result(numbered)
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
                 await process.wait()
         raise WorkerEndedError(f"status {process.returncode}")
 
-    def _configured(self) -> Configured:
+    def _make_configuration(self) -> Configured:
         return Configured(document(self._configuration.current))
 
-    def _reconfigured(self, _: Configuration) -> None:
-        if self._mirror.tell is not None:
-            self._tell(self._configured())
+    def _send_configuration(self, _: Configuration) -> None:
+        if self._mirror.publish is not None:
+            self._post(self._make_configuration())
 
-    def _tell(self, said: Said) -> None:
-        self._to_tell.append(said)
-        self._news.set()
-
-    def _taken(self, most: int) -> list[Said]:
-        return [self._to_tell.popleft() for _ in range(min(most, len(self._to_tell)))]
+    def _post(self, message: Message) -> None:
+        self._outbox.append(message)
+        self._outbox_filled.set()
 
 
-def _say(stdin: asyncio.StreamWriter, said: Sequence[Said]) -> None:
-    stdin.write(framed(pickled(said)))
-
-
-async def _ended(process: asyncio.subprocess.Process, stdin: asyncio.StreamWriter) -> None:
-    """Have it ended: the end of its input tells it to; then it is killed."""
+async def _end(process: asyncio.subprocess.Process, stdin: asyncio.StreamWriter) -> None:
+    """End the process by the end of its input, and kill it after `GRACE` seconds."""
     stdin.close()
     with suppress(TimeoutError):
         async with asyncio.timeout(GRACE):

@@ -1,4 +1,4 @@
-"""How long to wait before trying again."""
+"""Back-off delays, and token buckets."""
 
 import random
 
@@ -13,15 +13,15 @@ class Doubling:
     most: float
 
     def after(self, failures: int) -> float:
-        """The delay when it failed once more, after so many failures in a row."""
-        # The power would grow without bound, and the delay is long capped.
+        """Return the delay after one more failure than this number of failures in a row."""
+        # The power would grow without bound, and the delay reaches its maximum long before.
         return min(self.most, self.first * 2.0 ** min(failures, 16))
 
 
 class Backoff:
-    """Delays that double from `first` to `most` seconds, each up to half longer by chance.
+    """Doubling delays with up to 50% jitter.
 
-    The chance keeps clients that failed together from coming back together.
+    The jitter keeps clients that failed together from retrying together.
     """
 
     def __init__(self, rng: random.Random, *, first: float = 0.8, most: float = 30.0) -> None:
@@ -31,14 +31,36 @@ class Backoff:
 
     @property
     def failures(self) -> int:
-        """In a row."""
+        """Return the number of failures in a row."""
         return self._failures
 
     def failed(self) -> float:
-        """Count a failure; the seconds to wait after it."""
+        """Count a failure; return the delay after it."""
         delay = self._delays.after(self._failures)
         self._failures += 1
         return delay * self._rng.uniform(1.0, 1.5)
 
     def succeeded(self) -> None:
         self._failures = 0
+
+
+@attrs.define
+class TokenBucket:
+    """Token bucket: burst size and sustained rate, one token every `every` seconds."""
+
+    burst: int
+    every: float
+    #: time at which the bucket is full
+    _full: float = attrs.field(default=float("-inf"), init=False)
+
+    def take(self, now: float) -> float:
+        """Take a token, of the future if need be; return the seconds until it exists."""
+        self._full = max(self._full, now) + self.every
+        return max(0.0, self._full - now - self.burst * self.every)
+
+    def take_now(self, now: float) -> bool:
+        """Take a token if one exists."""
+        exists = max(self._full, now) + self.every <= now + self.burst * self.every
+        if exists:
+            self.take(now)
+        return exists

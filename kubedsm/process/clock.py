@@ -1,6 +1,6 @@
-"""Time, as the one object through which it comes in.
+"""Clocks of the process, and deadlines on them.
 
-Under looptime the loop's own clock is virtual, and both clocks here follow it.
+On an event loop with virtual time, both clocks follow the loop.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from kubedsm.model.deadline import Deadline
 
 class Clock(Protocol):
     def monotonic(self) -> float:
-        """Seconds since some moment; never goes back."""
+        """Return seconds since some moment; never goes back."""
 
     def wall(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
 
     def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
-        """Let others run for that long."""
+        """Suspend the task."""
 
 
 class SystemClock:
@@ -36,22 +36,16 @@ class SystemClock:
 
 
 @attrs.frozen
-class VirtualClock:
-    """Wall time that starts at a fixed moment and advances with the loop's (virtual) clock."""
+class VirtualClock(SystemClock):
+    """Clock whose wall time starts at a fixed moment and follows the event loop."""
 
     epoch: float = 1_767_225_600.0  # 2026-01-01T00:00:00Z
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
 
     def wall(self) -> float:
         return self.epoch + asyncio.get_running_loop().time()
 
-    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
-        return asyncio.sleep(seconds)
-
 
 def deadline_in(seconds: float, clock: Clock) -> Deadline:
-    """Until when to think about a decision that is begun now."""
+    """Return the deadline of a decision that begins now."""
     started = clock.monotonic()
     return Deadline(lambda: (clock.monotonic() - started) / seconds, seconds)

@@ -1,4 +1,4 @@
-"""Log lines by cause: what fails for many, or again and again, is said once, then with a count."""
+"""Log throttle: one line per cause and period, then with the number of suppressed lines."""
 
 import re
 from collections.abc import Callable
@@ -7,24 +7,24 @@ import attrs
 
 from kubedsm.process.clock import Clock
 
-#: seconds between two lines of one cause
+#: seconds between two lines for one cause
 PERIOD = 60.0
-#: causes told apart; whatever comes beyond them shares one line
+#: distinct causes; further causes share one line
 MOST_CAUSES = 100
-#: of a message, as much as tells its cause
-_TELLING = 300
-#: times, amounts, and names that were made up
+#: leading characters of a message that tell its cause
+_PREFIX = 300
+#: times, amounts, and generated names
 _VARIES = re.compile(r"(?<!\S)[^\s\d]*\d\S*")
-#: an API server names what it is about before it says that a right is missing
+#: API servers quote the object before "is forbidden"
 _FORBIDDEN_NAME = re.compile(r'"[^"]*"(?= is forbidden\b)')
 
 
 def cause_of(message: str, *names: str) -> str:
-    """What such messages have in common, whatever they are about: `names`, numbers, times.
+    """Return the message without `names`, numbers and times, to compare causes.
 
-    Its first word stays: the status of an answer.
+    The first word stays: it is the status of a response.
     """
-    text = _FORBIDDEN_NAME.sub("…", message[:_TELLING])
+    text = _FORBIDDEN_NAME.sub("…", message[:_PREFIX])
     for name in filter(None, names):
         text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", "…", text)
     first, space, rest = text.partition(" ")
@@ -32,41 +32,43 @@ def cause_of(message: str, *names: str) -> str:
 
 
 @attrs.define
-class _Said:
+class _Line:
     until: float
-    #: so many more since
+    #: lines suppressed since
     more: int = 0
 
 
 class SaidByCause:
+    """Suppressor of log lines whose cause was logged within `PERIOD`."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._said: dict[tuple[str, str], _Said] = {}
+        self._lines: dict[tuple[str, str], _Line] = {}
 
     def log(
-        self, say: Callable[..., object], event: str, error: Exception | str, **about: str
+        self, write: Callable[..., object], event: str, error: Exception | str, **about: str
     ) -> None:
-        """Have a logger's method say it, unless that cause was heard of a moment ago."""
+        """Log by a logger's method, unless the cause was logged a moment ago."""
         names = [name for value in about.values() for name in value.split("/")]
         more = self.more(event, cause_of(str(error), *names))
         if more is not None:
             counted = {"more": more} if more else {}
-            say(event, **about, error=str(error), **counted)
+            write(event, **about, error=str(error), **counted)
 
     def more(self, event: str, cause: str) -> int | None:
-        """How many like it were passed over since it was last said; None: pass over this one."""
+        """Return the number of lines suppressed since the last one; None: suppress this one."""
         now = self._clock.monotonic()
-        said = self._said.get((event, cause)) or self._begun((event, cause), now)
-        if now < said.until:
-            said.more += 1
+        line = self._lines.get((event, cause)) or self._begin((event, cause), now)
+        if now < line.until:
+            line.more += 1
             return None
-        passed_over, said.more = said.more, 0
-        said.until = now + PERIOD
-        return passed_over
+        suppressed, line.more = line.more, 0
+        line.until = now + PERIOD
+        return suppressed
 
-    def _begun(self, cause: tuple[str, str], now: float) -> _Said:
-        if len(self._said) >= MOST_CAUSES:
-            self._said = {c: said for c, said in self._said.items() if now < said.until}
-        if len(self._said) >= MOST_CAUSES:
+    def _begin(self, cause: tuple[str, str], now: float) -> _Line:
+        if len(self._lines) >= MOST_CAUSES:
+            self._lines = {c: line for c, line in self._lines.items() if now < line.until}
+        if len(self._lines) >= MOST_CAUSES:
             cause = (cause[0], "any other")
-        return self._said.setdefault(cause, _Said(until=now))
+        return self._lines.setdefault(cause, _Line(until=now))

@@ -1,8 +1,7 @@
-"""What fails is its own affair: caught, told once with its story, counted; the rest goes on.
+"""Supervisor: catches exceptions, logs them with context, counts them, and restarts loops.
 
-A bug of ours, or an object that was not thought of, costs the pod, plan or decision that it
-concerns, never the process. Nothing is hidden: each catch is an error in the log and in the
-counter, and in the tests it fails the test.
+A bug, or an unforeseen object, costs one pod, plan or decision, never the process. Nothing is
+hidden: each caught exception is an error in the log and in a counter, and fails a test.
 """
 
 import random
@@ -21,57 +20,57 @@ from kubedsm.process.log_throttle import SaidByCause
 log = structlog.get_logger()
 
 T = TypeVar("T")
-#: what is awaited
+#: coroutine function of a task
 Work = Callable[[], Coroutine[Any, Any, None]]
 
-#: a loop that ran for so many seconds has worked, and begins anew at once
+#: seconds after which a loop counts as working, so that its back-off begins again
 WORKED_AFTER = 60.0
 
 
 @attrs.define(eq=False)
-class Kept:
-    """A loop that is kept running. Moments on the clock."""
+class _Loop:
+    """Supervised loop."""
 
     part: str
-    #: when it failed first, of the times that it did without having worked in between
+    #: time of the first failure since the loop worked
     failing_since: float | None = None
-    #: when it was begun anew, if it runs since it failed
-    began: float | None = None
+    #: time of the last restart, if the loop runs since
+    restarted: float | None = None
 
 
 class Supervisor:
-    """Catches what must not end the process; cancellation still does."""
+    """Catcher of exceptions; cancellation passes through."""
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
         self._rng = rng
-        self._said = SaidByCause(clock)
-        #: how many exceptions were caught, by part
+        self._throttle = SaidByCause(clock)
+        #: number of caught exceptions by part
         self.caught: Counter[str] = Counter()
-        self._kept: list[Kept] = []
+        self._loops: list[_Loop] = []
 
     @contextmanager
-    def catching(self, part: str, **story: object) -> Iterator[list[Exception]]:
-        """Catch what is raised inside, into the list; `story` is told if anything is."""
+    def catching(self, part: str, **context: object) -> Iterator[list[Exception]]:
+        """Catch an exception into the yielded list, and log it with the context."""
         caught: list[Exception] = []
         try:
             yield caught
-        except Exception as error:  # noqa: BLE001 - this is where everything is caught
+        except Exception as error:  # noqa: BLE001 - the purpose of this class
             caught.append(error)
-            self._catch(part, error, story)
+            self._catch(part, error, context)
 
-    def tell(
-        self, part: str, observers: Iterable[Callable[[T], object]], news: T, **story: object
+    def notify(
+        self, part: str, observers: Iterable[Callable[[T], object]], change: T, **context: object
     ) -> None:
-        """Tell them all, whatever becomes of one."""
+        """Call all observers, even if some fail."""
         for observer in observers:
             try:
-                observer(news)
+                observer(change)
             except Exception as error:  # noqa: BLE001 - as above
-                self._catch(part, error, story)
+                self._catch(part, error, context)
 
     def isolate(self, part: str, action: Callable[[list[T]], object], items: list[T]) -> list[T]:
-        """Do it for all of them, or if that fails for each half; return those it fails for."""
+        """Apply the action to all items, or after an error to halves; return the failing items."""
         try:
             action(items)
         except Exception as error:  # noqa: BLE001 - as above
@@ -86,9 +85,9 @@ class Supervisor:
         return failed if middle else items
 
     async def keep(self, part: str, loop: Work) -> None:
-        """Run a loop, and again after a back-off as often as an exception ends it."""
-        backoff, kept = Backoff(self._rng), Kept(part)
-        self._kept.append(kept)
+        """Run a loop, and restart it with back-off whenever an exception ends it."""
+        backoff, state = Backoff(self._rng), _Loop(part)
+        self._loops.append(state)
         try:
             while True:
                 began = self._clock.monotonic()
@@ -99,30 +98,31 @@ class Supervisor:
                 now = self._clock.monotonic()
                 if now - began >= WORKED_AFTER:
                     backoff.succeeded()
-                    kept.failing_since = None
-                kept.failing_since = now if kept.failing_since is None else kept.failing_since
-                kept.began = None
+                    state.failing_since = None
+                if state.failing_since is None:
+                    state.failing_since = now
+                state.restarted = None
                 await self._clock.sleep(backoff.failed())
-                kept.began = self._clock.monotonic()
+                state.restarted = self._clock.monotonic()
         finally:
-            self._kept.remove(kept)
+            self._loops.remove(state)
 
     def parts(self) -> set[str]:
-        """The loops that are kept running, by their parts."""
-        return {kept.part for kept in self._kept}
+        """Return the names of the supervised loops."""
+        return {loop.part for loop in self._loops}
 
     def failing(self) -> dict[str, float]:
-        """The loops that end again and again, and for how many seconds that has been so."""
+        """Return the loops that fail repeatedly, with the seconds since their first failure."""
         now, failing = self._clock.monotonic(), dict[str, float]()
-        for kept in self._kept:
-            works = kept.began is not None and now - kept.began >= WORKED_AFTER
-            if kept.failing_since is not None and not works:
-                failing[kept.part] = max(now - kept.failing_since, failing.get(kept.part, 0.0))
+        for loop in self._loops:
+            works = loop.restarted is not None and now - loop.restarted >= WORKED_AFTER
+            if loop.failing_since is not None and not works:
+                failing[loop.part] = max(now - loop.failing_since, failing.get(loop.part, 0.0))
         return failing
 
-    def _catch(self, part: str, error: Exception, story: dict[str, object]) -> None:
+    def _catch(self, part: str, error: Exception, context: dict[str, object]) -> None:
         self.caught[part] += 1
-        more = self._said.more(part, repr(error))
+        more = self._throttle.more(part, repr(error))
         if more is not None:
-            told = {name: str(value) for name, value in story.items()}
-            log.error("caught", part=part, error=repr(error), more=more, exc_info=error, **told)
+            about = {name: str(value) for name, value in context.items()}
+            log.error("caught", part=part, error=repr(error), more=more, exc_info=error, **about)

@@ -1,9 +1,9 @@
-"""Did it help? What each move was to bring its service, and what it brought, as it is measured.
+"""Expected and measured effect of migrations on response times.
 
-Compared are the sample before the move began and the first one that lies wholly after its end.
-That tells of the move only if nothing else happened to the service meanwhile: as many pods, and no
-other move of any. Moves of a service that are under way at one time are judged together. Otherwise
-it is said why nothing can be told.
+The sample before a migration is compared with the first sample that lies wholly after its end. The
+comparison is valid if nothing else happened to the service: the same number of pods, and no other
+migration. Simultaneous migrations of a service are judged together. Otherwise the record says why
+the effect is unknown.
 """
 
 import attrs
@@ -36,7 +36,7 @@ AWAITED = "the sample after it is awaited"
 
 @attrs.define(slots=True)
 class _Watched:
-    """A move that has begun; with others of its workload if they are under way at one time."""
+    """Migrations of a workload that are judged together, since they overlap."""
 
     workload: Workload
     #: when the first of them began
@@ -58,7 +58,7 @@ class _Watched:
 
 @attrs.define
 class MoveEffects:
-    """The one owner of what is not told yet; of what is, the record."""
+    """Migrations whose effect is not known yet; known effects are in the record."""
 
     _decisions: Decisions
     _clock: Clock
@@ -69,12 +69,12 @@ class MoveEffects:
     _ended: dict[Workload, float] = attrs.field(factory=dict, init=False)
 
     def begun(self, move: MoveOutcome) -> None:
-        """A move begins, its pod still where it was."""
+        """Start to watch a migration, before its pod leaves."""
         snapshot, workload = self._decisions.mirror.snapshot(), move.move.pod.workload
         watched = self._watched.get(workload)
         if watched is None or not watched.under_way:
             if watched is not None:
-                self._told(watched, watched.untold or OTHER_MOVES)
+                self._record_effect(watched, watched.untold or OTHER_MOVES)
             watched = self._watched[workload] = self._first(snapshot, workload)
         watched.more[move.id] = _change_of_share(snapshot, move)
         watched.kinds[move.id] = move.move.kind
@@ -83,7 +83,7 @@ class MoveEffects:
     def _first(self, snapshot: Snapshot, workload: Workload) -> _Watched:
         self._forget_long_ended()
         sample, share = snapshot.measured, snapshot.shares().get(workload, Share())
-        untold = _not_told(sample, workload)
+        untold = _why_unknown(sample, workload)
         if self._ended.get(workload, 0.0) > sample.answered - sample.window:
             untold = untold or OTHER_MOVES
         believed = sample.believed(sample.answers.get(workload, {}))
@@ -91,7 +91,7 @@ class MoveEffects:
         return _Watched(workload, sample, share, times, untold)
 
     def ended(self, move: MoveOutcome) -> MoveOutcome:
-        """A move is over: the same with its effect, as far as it is known."""
+        """Return the outcome of a migration with its effect, as far as it is known."""
         watched = self._watched.get(move.move.pod.workload)
         if watched is None or move.id not in watched.under_way:
             return move
@@ -101,32 +101,34 @@ class MoveEffects:
         if not completed:
             del watched.more[move.id]
         if not watched.under_way:
-            self._tell_if_known(watched, None)
+            self._judge_if_known(watched, None)
         effect = msgspec.structs.replace(watched.effect(), untold=watched.untold or AWAITED)
         return attrs.evolve(move, effect=effect) if completed else move
 
     def observe(self, change: Change) -> None:
-        """Tell what a new sample tells."""
+        """Judge finished migrations by a new sample."""
         sample = change.measured_after
         if sample is not None:
             for watched in [each for each in self._watched.values() if not each.under_way]:
-                self._tell_if_known(watched, sample)
+                self._judge_if_known(watched, sample)
 
-    def _tell_if_known(self, watched: _Watched, sample: Measured | None) -> None:
-        """Of moves that are over; sample: a new one."""
+    def _judge_if_known(self, watched: _Watched, sample: Measured | None) -> None:
+        """Judge finished migrations if a new sample, or a change, allows it."""
         pods = self._decisions.mirror.snapshot().shares().get(watched.workload, Share()).total
         why = watched.untold
         if not watched.more:
             del self._watched[watched.workload]
         elif why or pods != watched.share.total:
-            self._told(watched, why or SCALED.format(watched.share.total, pods))
+            self._record_effect(watched, why or SCALED.format(watched.share.total, pods))
         elif sample is not None and not sample.at:
-            self._told(watched, NOT_MEASURED)
+            self._record_effect(watched, NOT_MEASURED)
         elif sample is not None and sample.answered - sample.window >= watched.ended_at:
-            self._told(watched, _not_told(sample, watched.workload), sample)
+            self._record_effect(watched, _why_unknown(sample, watched.workload), sample)
 
-    def _told(self, watched: _Watched, untold: str, sample: Measured | None = None) -> None:
-        """What they brought, or why that is not told; for good."""
+    def _record_effect(
+        self, watched: _Watched, untold: str, sample: Measured | None = None
+    ) -> None:
+        """Record the effect, or why it is unknown, finally."""
         del self._watched[watched.workload]
         watched.untold = untold
         measured = None
@@ -147,8 +149,8 @@ class MoveEffects:
         self._ended = {w: at for w, at in self._ended.items() if at > oldest}
 
 
-def _not_told(sample: Measured, workload: Workload) -> str:
-    """Why the sample does not tell what the workload answers in; empty if it does."""
+def _why_unknown(sample: Measured, workload: Workload) -> str:
+    """Return why the sample has no response time of the workload; empty if it has."""
     answers = sample.answers.get(workload)
     if not answers:
         return NOT_MEASURED
@@ -156,7 +158,7 @@ def _not_told(sample: Measured, workload: Workload) -> str:
 
 
 def _change_of_share(snapshot: Snapshot, move: MoveOutcome) -> int:
-    """How many more pods the edge has by it."""
+    """Return by how many pods the migration changes the edge share."""
 
     def on_edge(name: NodeName | None) -> bool:
         node = None if name is None else snapshot.nodes.get(name)

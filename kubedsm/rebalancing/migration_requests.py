@@ -1,33 +1,31 @@
-"""Requests to migrate pods: taken once, carried out as the scheduler's own moves, and answered.
+"""Requested migrations: accepted once, executed as the scheduler's own, and answered by Events.
 
-A request is an annotation (`cluster.wire.move_request`), and the leader takes it. The ConfigMap for
-approvals takes the id of a proposal. A request that names its moves goes on the ConfigMap with the
-configuration, whose writers may do that and more.
+A request is an annotation (`kube.wire.annotations.MoveRequest`) on one of two ConfigMaps. The
+ConfigMap for approvals takes the id of a proposal. A request with moves goes on the ConfigMap with
+the configuration, whose writers have at least these rights.
 
 Rules.
-1. That it is taken is written down, as an Event, before anything is done: so whoever leads next
-   neither does it again, nor lets it be forgotten.
-2. A request gives no rights: what must not be moved is not, and what does not hold any more is left
-   out, with all that belongs together with it.
-3. One at a time; and none that is older than `OLDEST`, for nobody waits for its answer any more.
+1. An Event records the acceptance before anything is done. So the next leader neither repeats the
+   request nor leaves it unanswered.
+2. A request gives no rights: pods that must not migrate do not. An outdated migration is dropped
+   with its whole group.
+3. One request at a time, and none older than `OLDEST`: its client does not wait any more.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import NoReturn, Self
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 import attrs
 import structlog
 
-from kubedsm.execution.migrations import Moves
+from kubedsm.config.settings import Configuration
 from kubedsm.explain.migration_outcome import Outcome
-from kubedsm.kube.calls import verbs
-from kubedsm.kube.calls.move_requests import answers_to
+from kubedsm.kube.calls.reads import answers_to
+from kubedsm.kube.calls.writes import Regarding, create_event
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, Invalid, NotFound
 from kubedsm.kube.watching.config_map import ConfigMapName, FollowedConfigMap
-from kubedsm.kube.wire.decoding import ConfigMap
-from kubedsm.kube.wire.errors import WireError
-from kubedsm.kube.wire.move_request import (
+from kubedsm.kube.wire.annotations import (
     ANSWER_ANNOTATION,
     Cause,
     MoveAnswer,
@@ -38,21 +36,30 @@ from kubedsm.kube.wire.move_request import (
     UnreadableRequestError,
     request_in,
 )
-from kubedsm.optimizer.moving.suggestion import Suggestion
+from kubedsm.kube.wire.decoding import ConfigMap
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.model.model import NodeName, Uid
+from kubedsm.model.sites import Away
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.optimizer.moving.movable import Movable, default_movable
+from kubedsm.optimizer.moving.move_groups import halves, in_order
+from kubedsm.optimizer.moving.suggestion import Cause as MoveCause
+from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion
+from kubedsm.optimizer.placing.alone import rejection_elsewhere
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
+from kubedsm.planner.rebalancing_requests import reason_by_site, reason_to_stay, score_of
 from kubedsm.process.backoff import Doubling
-from kubedsm.process.clock import Clock
-from kubedsm.rebalancing.requested_migrations import asked_by, holding
-from kubedsm.rebalancing.suggester import Suggester
+from kubedsm.rebalancing.suggester import Migrator
 
 log = structlog.get_logger()
 
-#: seconds since a request was made, or until then, by clocks that may differ
+#: largest difference between a request's time and ours in seconds, by clocks that may differ
 OLDEST = 120.0
-#: seconds that a request waits for other plans to end, and between two looks
+#: seconds that a request waits for other plans, and between two checks
 PATIENCE, LOOK = 30.0, 0.2
 TIMEOUT = 10.0
-#: an answer is tried so often, after such pauses
+#: attempts to write an answer, and their back-off
 TRIES, RETRY = 5, Doubling(0.5, 5.0)
 FINAL = (Forbidden, Invalid, NotFound)
 _REASONS: dict[State, str] = {
@@ -68,35 +75,20 @@ LOST = (
 
 
 @attrs.define
-class MoveRequests:
+class MigrationRequests:
     cluster: Cluster
     #: with the configuration, and with approvals
     config_map: FollowedConfigMap
     approvals: FollowedConfigMap
-    suggester: Suggester
-    moves: Moves
-    clock: Clock
-    #: names this process in Events
+    migrator: Migrator
+    #: name of this process in Events
     instance: str
-    #: the annotation of each ConfigMap as it was read last
+    #: last annotation of each ConfigMap
     _seen: dict[ConfigMapName, str] = attrs.field(factory=dict, init=False)
     _changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    #: the request that is carried out; empty if none is
+    #: id of the request in progress; empty without one
     _under_way: str = attrs.field(default="", init=False)
     _answered: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-
-    @classmethod
-    def beside(
-        cls,
-        suggester: Suggester,
-        moves: Moves,
-        cluster: Cluster,
-        config_map: FollowedConfigMap,
-        approvals: FollowedConfigMap,
-        instance: str,
-    ) -> Self:
-        """One whose moves are made as the suggester's are."""
-        return cls(cluster, config_map, approvals, suggester, moves, suggester.clock, instance)
 
     def __attrs_post_init__(self) -> None:
         self._answered.set()
@@ -104,8 +96,8 @@ class MoveRequests:
             followed.observe(lambda _: self._changed.set())
 
     async def run(self) -> NoReturn:
-        """Take what is asked for, while this process leads."""
-        await self.suggester.synced.wait()
+        """Accept requests while this process leads."""
+        await self.migrator.synced.wait()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.approvals.run())
             while True:
@@ -115,14 +107,14 @@ class MoveRequests:
                     seen = self._seen.get(followed.name, "")
                     if found is not None and found.requested_moves != seen:
                         self._seen[followed.name] = found.requested_moves
-                        await self._look_at(found)
+                        await self._read(found)
                 await self._changed.wait()
 
     async def answered(self) -> None:
-        """Return when what is under way is over, and answered."""
+        """Return when no request is in progress."""
         await self._answered.wait()
 
-    async def _look_at(self, found: ConfigMap) -> None:
+    async def _read(self, found: ConfigMap) -> None:
         if not found.requested_moves:
             return
         try:
@@ -130,7 +122,7 @@ class MoveRequests:
         except UnreadableRequestError as error:
             log.warning("request to move pods unreadable", configmap=str(found), error=str(error))
             return
-        age = self.clock.wall() - request.at
+        age = self.migrator.clock.wall() - request.at
         if abs(age) > OLDEST:
             log.info("request to move pods too old", request=request.id, seconds=round(age))
             return
@@ -141,11 +133,11 @@ class MoveRequests:
             await self._refuse(found, request, "busy", why)
             return
         if not known:
-            await self._take(found, request)
+            await self._accept(found, request)
         elif all(answer.state == "taken" for answer in known):
             await self._answer(found, RequestAnswer(request.id, "lost", LOST))
 
-    async def _take(self, found: ConfigMap, request: MoveRequest) -> None:
+    async def _accept(self, found: ConfigMap, request: MoveRequest) -> None:
         if request.moves and str(found) == str(self.approvals.name):
             why = (
                 f"an approval names a proposal; moves are named on ConfigMap {self.config_map.name}"
@@ -156,12 +148,12 @@ class MoveRequests:
             why = f"request {self._under_way} is being carried out"
             await self._refuse(found, request, "busy", why)
             return
-        if self.suggester.paused():
+        if self.migrator.paused():
             await self._refuse(found, request, "paused", "moving is paused")
             return
-        asked = self._asked(request)
+        asked = self._requested(request)
         if not asked:
-            now = self.suggester.proposed
+            now = self.migrator.proposed
             instead = f"what is proposed now is {now.id}" if now else "nothing is proposed now"
             await self._refuse(found, request, "stale", f"it does not hold any more; {instead}")
             return
@@ -171,91 +163,86 @@ class MoveRequests:
         log.info("moves requested", request=request.id, proposal=request.proposal, moves=len(asked))
         self._under_way = request.id
         self._answered.clear()
-        self.suggester.manager.spawn_beside(
+        self.migrator.manager.spawn_task(
             "move request", lambda: self._carry_out(found, request, asked), request=request.id
         )
 
-    def _asked(self, request: MoveRequest) -> Sequence[RequestedMove]:
-        """The moves that are asked for; none if they are not said, and not proposed any more."""
-        proposed = self.suggester.proposed
+    def _requested(self, request: MoveRequest) -> Sequence[RequestedMove]:
+        """Return the requested migrations; none for a proposal that is not current any more."""
+        proposed = self.migrator.proposed
         if request.moves or proposed is None or proposed.id != request.proposal:
             return request.moves
-        return asked_by(proposed)
+        return requested_moves(proposed)
 
     async def _carry_out(
         self, found: ConfigMap, request: MoveRequest, asked: Sequence[RequestedMove]
     ) -> None:
         try:
-            answer = await self._moved(request, asked)
+            answer = await self._execute(request, asked)
             log.info("requested moves ended", request=request.id, outcome=answer.text)
             await self._answer(found, answer)
         finally:
             self._under_way = ""
             self._answered.set()
 
-    async def _moved(self, request: MoveRequest, asked: Sequence[RequestedMove]) -> RequestAnswer:
-        """Have them made, and wait for the end of it."""
-        until = self.clock.monotonic() + PATIENCE
-        while not self.suggester.calm():
-            if self.suggester.paused():
+    async def _execute(self, request: MoveRequest, asked: Sequence[RequestedMove]) -> RequestAnswer:
+        """Validate and execute the migrations, and wait for their end."""
+        migrator = self.migrator
+        until = migrator.clock.monotonic() + PATIENCE
+        while not migrator.is_calm():
+            if migrator.paused():
                 return RequestAnswer(request.id, "refused", "moving is paused", "paused")
-            if self.clock.monotonic() >= until:
+            if migrator.clock.monotonic() >= until:
                 why = "other plans are under way"
                 return RequestAnswer(request.id, "refused", why, "busy")
-            await self.clock.sleep(LOOK)
-        # Nothing awaits from here on: what is looked at is what is begun.
-        snapshot, configuration = self.suggester.mirror.snapshot(), self.suggester.configuration
-        held = holding(asked, snapshot, configuration.current, self.suggester.sites.away())
-        suggestion = held.suggestion(snapshot, configuration.current.policy)
+            await migrator.clock.sleep(LOOK)
+        # No await until the execution: the snapshot that is validated is current.
+        snapshot, configuration = migrator.mirror.snapshot(), migrator.configuration.current
+        valid = validate(asked, snapshot, configuration, migrator.sites.away())
+        suggestion = valid.suggestion(snapshot, configuration.policy)
         if not suggestion.moves:
-            answers = tuple(self._dropped(move, held.refused[move.uid]) for move in asked)
-            return RequestAnswer(request.id, "refused", _told(answers), "stale", answers)
-        plans = set(self.suggester.begin(snapshot, suggestion).values())
-        while self.moves.under_way(plans):
-            await self.clock.sleep(LOOK)
+            answers = tuple(_dropped(move, valid.refused[move.uid]) for move in asked)
+            return RequestAnswer(request.id, "refused", _summary(answers), "stale", answers)
+        plans = set(migrator.execute(snapshot, suggestion).values())
+        while migrator.moves.under_way(plans):
+            await migrator.clock.sleep(LOOK)
         outcomes = self._outcomes(suggestion, plans)
         answers = tuple(
-            outcomes.get(move.uid) or self._dropped(move, held.refused.get(move.uid, ""))
+            outcomes.get(move.uid) or _dropped(move, valid.refused.get(move.uid, ""))
             for move in asked
         )
-        return RequestAnswer(request.id, "ended", _told(answers), moves=answers)
+        return RequestAnswer(request.id, "ended", _summary(answers), moves=answers)
 
     def _outcomes(self, suggestion: Suggestion, plans: set[str]) -> dict[str, MoveAnswer]:
-        """What became of each move: of two legs, of the one that did not come to its end."""
-        ended = self.suggester.record.moves_of(plans)
+        """Return the outcome of each migration; of two legs, the outcome of an incomplete one."""
+        ended = self.migrator.record.moves_of(plans)
         found: dict[str, MoveAnswer] = {}
         for move in suggestion.moves:
             legs = [each for each in ended if each.move.pod.uid == move.pod.uid]
             worst = [each for each in legs if each.outcome is not Outcome.COMPLETED] or legs
             if worst:
-                told = worst[0]
-                found[move.pod.uid] = MoveAnswer(
-                    str(move.pod), move.target, told.outcome.value, told.reason
-                )
+                outcome, reason = worst[0].outcome.value, worst[0].reason
+                answer = MoveAnswer(str(move.pod), move.target, outcome, reason)
+                found[move.pod.uid] = answer
         return found
-
-    @staticmethod
-    def _dropped(move: RequestedMove, reason: str) -> MoveAnswer:
-        return MoveAnswer(move.pod, move.target, Outcome.DROPPED.value, reason)
 
     async def _refuse(self, found: ConfigMap, request: MoveRequest, cause: Cause, why: str) -> None:
         log.warning("request to move pods refused", request=request.id, error=why)
         await self._answer(found, RequestAnswer(request.id, "refused", why, cause))
 
     async def _answer(self, about: ConfigMap, answer: RequestAnswer) -> bool:
-        """Whether it is written down."""
-        note = f"Request {answer.request} {answer.state}: {answer.text}"
+        """Write the answer as an Event; return True if it was written."""
         done = all(move.outcome == Outcome.COMPLETED for move in answer.moves)
         for failures in range(TRIES):
             try:
-                await verbs.create_event(
+                await create_event(
                     self.cluster,
-                    verbs.Regarding.of(about),
+                    Regarding.of(about),
                     reason=_REASONS[answer.state],
                     action="Moving",
-                    note=note,
+                    note=f"Request {answer.request} {answer.state}: {answer.text}",
                     instance=self.instance,
-                    at=self.clock.wall(),
+                    at=self.migrator.clock.wall(),
                     warning=answer.state in ("refused", "lost") or not done,
                     annotations={ANSWER_ANNOTATION: str(answer)},
                     timeout=TIMEOUT,
@@ -264,12 +251,127 @@ class MoveRequests:
                 log.warning("request not answered", request=answer.request, error=str(error))
                 if isinstance(error, FINAL):
                     return False
-                await self.clock.sleep(RETRY.after(failures))
+                await self.migrator.clock.sleep(RETRY.after(failures))
             else:
                 return True
         return False
 
 
-def _told(answers: Sequence[MoveAnswer]) -> str:
+def _dropped(move: RequestedMove, reason: str) -> MoveAnswer:
+    return MoveAnswer(move.pod, move.target, Outcome.DROPPED.value, reason)
+
+
+def _summary(answers: Sequence[MoveAnswer]) -> str:
     done = sum(answer.outcome == Outcome.COMPLETED for answer in answers)
     return f"{done} of {counted(len(answers), 'move')} done: {'; '.join(map(str, answers))}"
+
+
+def requested_moves(suggestion: Suggestion) -> tuple[RequestedMove, ...]:
+    """Return the request that asks for the migrations of a suggestion."""
+    last = {leg.move.pod.uid: leg for leg in suggestion.legs if leg.target == leg.move.target}
+    return tuple(
+        RequestedMove(
+            pod=str(move.pod),
+            uid=move.pod.uid,
+            source=move.source or "",
+            target=move.target,
+            stopover=move.stopover or "",
+            needs=tuple(sorted(last[move.pod.uid].needs)),
+            group=move.group,
+            gain=move.gain,
+            rebalances=move.rebalances,
+            load_scores=move.load_scores,
+        )
+        for move in suggestion.moves
+    )
+
+
+@attrs.frozen(slots=True)
+class Validated:
+    """Legs that may begin, and reasons why the others may not, by pod uid."""
+
+    legs: tuple[Leg, ...]
+    refused: Mapping[str, str]
+
+    def suggestion(self, snapshot: Snapshot, policy: KubeDSM) -> Suggestion:
+        moves = tuple({leg.move.pod.uid: leg.move for leg in self.legs}.values())
+        after = snapshot.with_placed({move.pod.uid: move.target for move in moves})
+        return Suggestion(
+            before=score_of(snapshot, policy),
+            after=score_of(after, policy),
+            moves=moves,
+            legs=self.legs,
+            proven=False,
+        )
+
+
+def validate(
+    asked: Sequence[RequestedMove], snapshot: Snapshot, configuration: Configuration, away: Away
+) -> Validated:
+    """Check requested migrations against the current cluster; a group is valid as a whole.
+
+    Free capacity and benefit are checked as each migration begins.
+    """
+    forbidden, kept = default_movable(snapshot), reason_by_site(away)
+    refused: dict[str, str] = {}
+    moves: dict[str, Move] = {}
+    for each in asked:
+        found = _move(
+            each,
+            snapshot,
+            away,
+            lambda pod: forbidden(pod) or kept(pod) or reason_to_stay(pod, configuration),
+        )
+        if isinstance(found, str) or each.uid in moves:
+            refused[each.uid] = found if isinstance(found, str) else "it is asked for twice"
+        else:
+            moves[each.uid] = found
+    broken = {each.group: each for each in asked if each.uid in refused}
+    for each in asked:
+        if each.group in broken and each.uid not in refused:
+            refused[each.uid] = f"it goes with {broken[each.group].pod}, which is not moved"
+    legs: list[Leg] = []
+    for group in {each.group: None for each in asked if each.uid not in refused}:
+        mine = [each for each in asked if each.group == group]
+        try:
+            legs += in_order(
+                leg for each in mine for leg in halves(moves[each.uid], frozenset(each.needs))
+            )
+        except ValueError as error:
+            refused |= {each.uid: str(error) for each in mine}
+    return Validated(tuple(legs), refused)
+
+
+def _move(each: RequestedMove, snapshot: Snapshot, away: Away, movable: Movable) -> Move | str:
+    """Return the migration as a suggestion would have it now, or why it is not valid."""
+    pod = snapshot.pods.get(Uid(each.uid))
+    if pod is None or str(pod) != each.pod:
+        return "the pod is gone"
+    if pod.node_name != each.source:
+        return f"it is on {pod.node_name or 'no node'} now, not on {each.source}"
+    if why := movable(pod):
+        return str(why)
+    stops = [NodeName(name) for name in (each.stopover, each.target) if name]
+    for name in stops:
+        if name not in snapshot.nodes:
+            return f"node {name} is gone"
+        if name in away.nodes:
+            return str(MoveCause.SITE_AWAY.of())
+    if not each.needs:
+        rejected = rejection_elsewhere(snapshot, pod, snapshot.nodes[stops[0]])
+        if rejected is not None:
+            return f"{stops[0]}: {', '.join(rejected.reasons)}"
+    source, target = snapshot.nodes[NodeName(each.source)], snapshot.nodes[stops[-1]]
+    if source.tier is None or target.tier is None:
+        return str(MoveCause.ON_NO_TIER.of())
+    return Move(
+        pod,
+        source.name,
+        target.name,
+        MoveKind.between(source.tier, target.tier),
+        stopover=stops[0] if len(stops) > 1 else None,
+        group=each.group,
+        gain=each.gain,
+        rebalances=each.rebalances,
+        load_scores=each.load_scores,
+    )

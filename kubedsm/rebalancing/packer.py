@@ -1,193 +1,152 @@
-"""The packer: when pods are stuck that moving others would make room for, have that done.
+"""Capacity packing: migrate, and if allowed evict, pods so that pending pods fit.
 
-Of a cluster that does not change it is asked once, and no more than a tenth of all time is spent on
-thinking; what comes to nothing again and again, for the same pods, is looked at ever less often.
+The same four stages as the suggester's: the candidates are the pods that no node takes, the
+proposal is a packing, which is validated and executed. An execution is not persisted: a migration
+that began is finished or rolled back after a crash, and the pending pods wait as before.
 """
 
-import asyncio
 import math
-from typing import Self
+from collections.abc import Container, Mapping, Sequence
 
 import attrs
 import structlog
 
-from kubedsm.config.current import CurrentConfiguration
-from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.execution.migrations import Moves
-from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.listener import Listener
-from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
-from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Uid
-from kubedsm.model.sites import Away
+from kubedsm.explain.migration_outcome import Outcome
+from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.optimizer.moving.suggestion import Suggestion
-from kubedsm.planner.pack_request import Packing, RoomByPacking
+from kubedsm.optimizer.moving.suggestion import Move, Suggestion
 from kubedsm.planner.plurals import counted
-from kubedsm.planner.requests import NoAnswerError, Thinker
+from kubedsm.planner.rebalancing_requests import PackRequest, PackResponse
+from kubedsm.planner.requests import NoResponseError
 from kubedsm.plugins.fit import shortages
 from kubedsm.process.backoff import Doubling
-from kubedsm.process.clock import Clock
-from kubedsm.rebalancing.room_maker import RoomMaking
-from kubedsm.rebalancing.suggester import LOOK, PATIENCE, REST, Suggester
-from kubedsm.scheduling.preemptor import Preemptor
-from kubedsm.scheduling.scheduling_queue import SchedulingQueue
-from kubedsm.scheduling.site_monitor import Sites
-from kubedsm.scheduling.workload_changes import WorkloadChanges
+from kubedsm.rebalancing.suggester import LOOK, PATIENCE, REST, Migrator, State
+from kubedsm.scheduling.preemptor import EvictionRefusedError
 
 log = structlog.get_logger()
 
-#: seconds until the same pods are thought about again, after that came to nothing
+#: back-off in seconds for the same pods, after packings without result
 IN_VAIN = Doubling(2.0, 60.0)
+#: seconds between two checks of an execution
+CHECK = 0.5
+#: limit of an execution, as a multiple of the deadline of a migration step
+LONGEST = 10
+#: outcomes of a migration that leave the pod on its node
+_LOST = frozenset({Outcome.DROPPED, Outcome.FAILED, Outcome.TAKEN_BACK})
 
 
 @attrs.define
 class Packer:
-    """Thinks when pods have waited unchanged for a while, and moves might begin."""
+    """Pack when the same pods were pending for a while, and migrations may begin.
 
-    mirror: ClusterMirror
-    queue: SchedulingQueue
-    suggester: Suggester
-    making: RoomMaking
-    recorder: EventRecorder
-    record: DecisionRecord
-    thinker: Thinker
-    configuration: CurrentConfiguration
-    clock: Clock
-    synced: asyncio.Event
-    listener: Listener
-    changes: WorkloadChanges
-    sites: Sites
-    #: the pods that were thought about last, how often in vain, and until when that is enough
-    _thought_of: frozenset[Uid] = attrs.field(default=frozenset(), init=False)
+    An unchanged cluster is packed once. Solving takes at most a tenth of the time, and packings
+    without result for the same pods back off.
+    """
+
+    migrator: Migrator
+    #: pods of the last packing, count of packings without result, and end of their back-off
+    _packed_for: frozenset[Uid] = attrs.field(default=frozenset(), init=False)
     _in_vain: int = attrs.field(default=0, init=False)
-    _enough_until: float = attrs.field(default=0.0, init=False)
-    #: until when there is no thinking at all
+    _backs_off_until: float = attrs.field(default=0.0, init=False)
+    #: end of the pause after solving
     _rests_until: float = attrs.field(default=0.0, init=False)
-    #: the state in which nothing was to be done; and when time may change that
-    _nothing_at: tuple[int, int, Away] | None = attrs.field(default=None, init=False)
+    #: state without a beneficial packing; and when to retry all the same
+    _nothing_at: State | None = attrs.field(default=None, init=False)
     _again_at: float = attrs.field(default=math.inf, init=False)
-    #: what was logged last, of whom
-    _said: tuple[object, ...] = attrs.field(default=(), init=False)
-
-    @classmethod
-    def beside(cls, suggester: Suggester, moves: Moves, preemptor: Preemptor) -> Self:
-        """One that moves pods as the suggester does, and is about the same cluster."""
-        return cls(
-            mirror=suggester.mirror,
-            queue=suggester.queue,
-            suggester=suggester,
-            making=RoomMaking.beside(suggester, moves, preemptor),
-            recorder=suggester.recorder,
-            record=suggester.record,
-            thinker=suggester.thinker,
-            configuration=suggester.configuration,
-            clock=suggester.clock,
-            synced=suggester.synced,
-            listener=suggester.listener,
-            changes=suggester.changes,
-            sites=suggester.sites,
-        )
+    #: last log entry
+    _logged: tuple[object, ...] = attrs.field(default=(), init=False)
 
     async def run(self) -> None:
-        await self.synced.wait()
+        migrator = self.migrator
+        await migrator.synced.wait()
         while True:
-            refused = self.queue.refused()
-            await self.clock.sleep(self.configuration.current.optimiser.delay)
-            if refused and refused == self.queue.refused() and self._may_think(refused):
-                await self._think(refused)
+            refused = migrator.queue.refused()
+            await migrator.clock.sleep(migrator.configuration.current.optimiser.delay)
+            if refused and refused == migrator.queue.refused() and self._is_due(refused):
+                await self._pack(refused)
 
-    def _may_think(self, refused: frozenset[Uid]) -> bool:
-        now = self.clock.monotonic()
-        if self.configuration.current.packing_mode == "off" or now < self._rests_until:
+    def _is_due(self, refused: frozenset[Uid]) -> bool:
+        migrator, now = self.migrator, self.migrator.clock.monotonic()
+        if migrator.configuration.current.packing_mode == "off" or now < self._rests_until:
             return False
-        enough = self._state == self._nothing_at or now < self._enough_until
-        if refused <= self._thought_of and enough and now < self._again_at:
+        enough = migrator.state == self._nothing_at or now < self._backs_off_until
+        if refused <= self._packed_for and enough and now < self._again_at:
             return False
-        return self.suggester.calm()
+        return migrator.is_calm()
 
-    @property
-    def _state(self) -> tuple[int, int, Away]:
-        """As the suggester's."""
-        return self.mirror.changes, self.configuration.generation, self.sites.away()
+    def candidates(self, refused: frozenset[Uid]) -> PackRequest:
+        """Return the request for a packing that makes the refused pods fit."""
+        budget = self.migrator.configuration.current.optimiser.budget
+        return self.migrator.about_candidates(PackRequest, budget=budget, refused=refused)
 
-    async def _think(self, refused: frozenset[Uid]) -> None:
-        snapshot, state, began = self.mirror.snapshot(), self._state, self.clock.monotonic()
+    async def _pack(self, refused: frozenset[Uid]) -> None:
+        migrator = self.migrator
+        state, now = migrator.state, migrator.clock.monotonic
+        snapshot, began = migrator.mirror.snapshot(), now()
         try:
-            packing = await self.thinker.ask(self._question(refused, state[2]))
-        except NoAnswerError:
+            packing = await migrator.planner.solve(self.candidates(refused))
+        except NoResponseError:
             return
-        now = self.clock.monotonic()
-        seconds = now - began
-        self._rests_until = now + REST * seconds
-        if not refused <= self._thought_of:
+        answered = now()
+        seconds = answered - began
+        self._rests_until = answered + REST * seconds
+        if not refused <= self._packed_for:
             self._in_vain = 0
-        self._thought_of = refused
+        self._packed_for = refused
         if not all(certificate.proven for certificate in packing.certificates):
-            self.listener.unproven("packing", packing.certificates)
-        if self._state[1:] != state[1:]:
+            migrator.listener.unproven("packing", packing.certificates)
+        if migrator.state[1:] != state[1:]:
             self._overtaken(seconds)
             return
-        mode, found = self.configuration.current.packing_mode, packing.suggestion
-        self._tell(refused, packing, mode, seconds)
+        mode, found = migrator.configuration.current.packing_mode, packing.suggestion
+        self._report(refused, packing, mode, seconds)
         if found is not None and mode == "apply":
-            await self._calm()
-            if self._state[1:] == state[1:] and self._still_holds(snapshot, found):
+            await self._await_calm()
+            if migrator.state[1:] == state[1:] and self._is_valid(snapshot, found):
                 await self._apply(snapshot, packing, seconds)
             else:
                 self._overtaken(seconds)
             return
         if found is not None:
             self._propose(snapshot, found)
-        self.listener.packed("nothing" if found is None else "proposed", seconds)
-        self._came_to_nothing(None if packing.rests else state)
-        wait = self.changes.worth_another_look() if packing.may_pay_later else math.inf
-        self._again_at = now + wait
+        migrator.listener.packed("nothing" if found is None else "proposed", seconds)
+        self._back_off(None if packing.rests else state)
+        wait = migrator.changes.worth_another_look() if packing.may_pay_later else math.inf
+        self._again_at = answered + wait
 
-    async def _apply(self, snapshot: Snapshot, packing: Packing, seconds: float) -> None:
-        self.listener.packed("applied", seconds)
-        if await self.making.carry_out(snapshot, packing):
-            self._in_vain, self._thought_of = 0, frozenset()
+    async def _apply(self, snapshot: Snapshot, packing: PackResponse, seconds: float) -> None:
+        self.migrator.listener.packed("applied", seconds)
+        if await self.execute(snapshot, packing):
+            self._in_vain, self._packed_for = 0, frozenset()
         else:
-            self._came_to_nothing(None)
+            self._back_off(None)
 
     def _overtaken(self, seconds: float) -> None:
         log.info("packing overtaken")
-        self.listener.packed("overtaken", seconds)
+        self.migrator.listener.packed("overtaken", seconds)
 
-    async def _calm(self) -> None:
-        """Return when moves may begin, but wait no longer than is sensible."""
-        until = self.clock.monotonic() + PATIENCE
-        while not self.suggester.calm() and self.clock.monotonic() < until:
-            await self.clock.sleep(LOOK)
+    async def _await_calm(self) -> None:
+        """Wait until migrations may begin, up to `PATIENCE`."""
+        migrator = self.migrator
+        until = migrator.clock.monotonic() + PATIENCE
+        while not migrator.is_calm() and migrator.clock.monotonic() < until:
+            await migrator.clock.sleep(LOOK)
 
-    def _question(self, refused: frozenset[Uid], away: Away) -> RoomByPacking:
-        limits = self.suggester.manager.move_limits
-        return RoomByPacking(
-            limits.moving(),
-            limits.resting(self.clock.monotonic()),
-            self.changes.quiet(),
-            self.configuration.current.optimiser.budget,
-            away,
-            self.suggester.moves.arriving(),
-            refused,
-        )
-
-    def _came_to_nothing(self, state: tuple[int, int, Away] | None) -> None:
+    def _back_off(self, state: State | None) -> None:
         self._nothing_at, self._again_at = state, math.inf
-        self._enough_until = self.clock.monotonic() + IN_VAIN.after(self._in_vain)
+        self._backs_off_until = self.migrator.clock.monotonic() + IN_VAIN.after(self._in_vain)
         self._in_vain += 1
 
-    def _still_holds(self, snapshot: Snapshot, suggestion: Suggestion) -> bool:
-        """Whether all that matters is as it was, with no less room where some is needed."""
-        now = self.mirror.snapshot()
+    def _is_valid(self, snapshot: Snapshot, suggestion: Suggestion) -> bool:
+        """Return True if pods and nodes are unchanged, with no less free capacity on targets."""
+        now = self.migrator.mirror.snapshot()
         targets = {leg.target for leg in suggestion.legs}
         targets |= {move.target for move in suggestion.awaited}
         known = (now.pods.get(move.pod.uid) for move in suggestion.awaited)
         waiting = [pod for pod in known if pod is not None]
         return (
-            self.suggester.calm()
-            and self.suggester.unchanged(snapshot, suggestion.legs)
+            self.migrator.is_calm()
+            and self.migrator.is_unchanged(snapshot, suggestion.legs)
             and len(now.schedulable(waiting)) == len(suggestion.awaited)
             and all(
                 node in now.nodes and not shortages(snapshot.free[node], now.free[node])
@@ -195,21 +154,23 @@ class Packer:
             )
         )
 
-    def _tell(self, refused: frozenset[Uid], packing: Packing, mode: str, seconds: float) -> None:
-        """What was found for each pod, for whoever asks; in the log, if it is anything new."""
+    def _report(
+        self, refused: frozenset[Uid], packing: PackResponse, mode: str, seconds: float
+    ) -> None:
+        """Record the result for each pod; log it if it is new."""
         found = packing.suggestion
-        told = dict(packing.left)
+        results = dict(packing.left)
         if found is not None:
             moves = counted(len(found.legs), "move")
             text = f"{moves} would make room on {{}}, mode is {mode}"
             if mode == "apply":
                 text = f"room is being made on {{}}: {moves}"
-            told |= {move.pod.uid: text.format(move.target) for move in found.awaited}
-        self.record.packing_found(told)
-        said = refused, mode, tuple(found.moves) if found else (), packing.evicted
-        if said == self._said:
+            results |= {move.pod.uid: text.format(move.target) for move in found.awaited}
+        self.migrator.record.packing_found(results)
+        entry = refused, mode, tuple(found.moves) if found else (), packing.evicted
+        if entry == self._logged:
             return
-        self._said = said
+        self._logged = entry
         write = log.info if found or packing.evicted else log.debug
         write(
             "packing",
@@ -223,10 +184,133 @@ class Packer:
         )
 
     def _propose(self, snapshot: Snapshot, found: Suggestion) -> None:
-        proposed = [MoveOutcome("", move, Outcome.PROPOSED) for move in found.moves]
-        self.record.suggestion(snapshot, found, proposed)
+        self.migrator.propose(snapshot, found)
         moves = ", ".join(f"{m.pod} {m.source} -> {m.target}" for m in found.moves[:3])
         count = counted(len(found.legs), "move")
         for awaited in found.awaited:
             text = f"Packing: {count} would make room on {awaited.target}: {moves}"
-            self.recorder.packing(awaited.pod, "PackingProposed", text)
+            self.migrator.recorder.packing(awaited.pod, "PackingProposed", text)
+
+    async def execute(self, snapshot: Snapshot, packing: PackResponse) -> bool:
+        """Execute a packing; return True if a pending pod was placed.
+
+        The caller has validated the packing, and has not awaited since.
+        """
+        if packing.suggestion is None:
+            return False
+        deadline = self.migrator.configuration.current.migration.deadline
+        until = self.migrator.clock.monotonic() + LONGEST * deadline
+        return await Execution(self.migrator, packing.suggestion, until).run(
+            snapshot, packing.evicted
+        )
+
+
+@attrs.define
+class Execution:
+    """Execution of one packing: evictions, migrations, and nominations for the pending pods.
+
+    The capacity that migrations release is held, node by node, for the pods that wait for it.
+    """
+
+    migrator: Migrator
+    found: Suggestion
+    #: limit, monotonic
+    until: float
+    #: plan ids by group
+    _plans: Mapping[int, str] = attrs.field(factory=dict, init=False)
+    #: pods with a nomination
+    _held: set[Uid] = attrs.field(factory=set, init=False)
+    _over: bool = attrs.field(default=False, init=False)
+
+    async def run(self, snapshot: Snapshot, victims: Sequence[Pod]) -> bool:
+        """Evict, migrate, and wait; return True if a pending pod was placed."""
+        migrator = self.migrator
+        try:
+            if victims and not await self._evict(snapshot, victims):
+                return False
+            self._plans = migrator.execute(snapshot, self.found, self._is_needed)
+            while self._is_in_progress():
+                self.hold_capacity(migrator.moves.still_to_come(self._plans.values()))
+                await migrator.clock.sleep(CHECK)
+        finally:
+            self._over = True
+            for uid in self._held:
+                self.migrator.preemptor.give_back(uid)
+            for move in self.found.moves:
+                migrator.mirror.withdraw(move.pod.uid)
+        return self._conclude()
+
+    async def _evict(self, snapshot: Snapshot, victims: Sequence[Pod]) -> bool:
+        """Evict the victims; return True if the migrations are still possible then.
+
+        Their capacity is held meanwhile, so that their owners' replacements do not take it.
+        """
+        mirror, legs = self.migrator.mirror, self.found.legs
+        self.hold_capacity({leg.target for leg in legs})
+        for leg in legs:
+            if not leg.needs:
+                mirror.nominate(leg.move.pod, leg.target)
+        by = self.found.awaited[0].pod
+        try:
+            await self.migrator.preemptor.evict_all(victims, by)
+        except EvictionRefusedError as refusal:
+            text = f"Packing: no room is made: {refusal}"
+            self.migrator.recorder.packing(by, "PackingFailed", text)
+            return False
+        while any(mirror.pod(victim.uid) for victim in victims):
+            if self._is_late():
+                return False
+            await self.migrator.clock.sleep(CHECK)
+        return self.migrator.is_unchanged(snapshot, legs)
+
+    def _is_needed(self, group: int) -> bool:
+        """Return True if a migration of the group may begin: none does after one has failed."""
+        ended = self.migrator.record.moves_of({self._plans.get(group, "")})
+        failed = any(move.outcome in _LOST for move in ended)
+        waits = any(move.group == group for move in self._waiting())
+        return waits and not (self._over or failed or self.migrator.paused())
+
+    def _waiting(self) -> list[Move]:
+        """Return the placements of pods that have no node yet."""
+        pods = ((move, self.migrator.mirror.pod(move.pod.uid)) for move in self.found.awaited)
+        return [move for move, pod in pods if pod is not None and pod.waits_for_node]
+
+    def _is_late(self) -> bool:
+        return self.migrator.clock.monotonic() >= self.until
+
+    def _is_in_progress(self) -> bool:
+        waiting, refused = self._waiting(), self.migrator.queue.refused()
+        if not waiting or self._is_late():
+            return False
+        least = min(move.pod.pod_class.priority for move in waiting)
+        others = map(self.migrator.mirror.pod, refused - {move.pod.uid for move in waiting})
+        if any(pod is not None and pod.pod_class.priority > least for pod in others):
+            return False  # a nomination must not block a pod of higher priority
+        if self.migrator.moves.under_way(self._plans.values()):
+            return True
+        return any(move.pod.uid not in refused for move in waiting)
+
+    def hold_capacity(self, coming: Container[NodeName]) -> None:
+        """Nominate the pending pods once, on nodes where no migration has to come first."""
+        for move in self._waiting():
+            if move.pod.uid not in self._held and move.target not in coming:
+                self._held.add(move.pod.uid)
+                self.migrator.preemptor.keep(move.pod, move.target)
+
+    def _conclude(self) -> bool:
+        migrator = self.migrator
+        moves = migrator.record.moves_of(set(self._plans.values()))
+        moved = sum(move.outcome is Outcome.COMPLETED for move in moves)
+        otherwise = "it took too long" if self._is_late() else "others have it"
+        why = next((m.reason for m in moves if m.outcome in _LOST and m.reason), otherwise)
+        pods = [migrator.mirror.pod(move.pod.uid) for move in self.found.awaited]
+        placed = [pod for pod in pods if pod is not None and not pod.waits_for_node]
+        for pod in placed:
+            text = f"Packing: moved {counted(moved, 'pod')} to make room for {pod}"
+            migrator.recorder.packing(pod, "Packed", text)
+        left = [move.pod for move in self._waiting()]
+        for pod in left:
+            migrator.record.packing_came_to(pod.uid, f"no room was made: {why}")
+            migrator.recorder.packing(pod, "PackingFailed", f"Packing: no room was made: {why}")
+        log.info("packing ended", moved=moved, placed=len(placed), left=len(left))
+        return bool(placed)

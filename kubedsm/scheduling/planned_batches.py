@@ -1,148 +1,194 @@
-"""Thinking about batches that take longer than the event loop may be held up.
+"""Batches that the planner solves, because they would block the event loop for too long.
 
-One at a time. Its pods are apart from the queue meanwhile, so that others are placed which can be
-at once. Whatever is as hard waits for its end; and so does a pod of lower priority than any that is
-thought about, for it must not take the room from that.
-
-Replicas of the same workload wait as well, and so do pods whose preferences count the pods that are
-thought about, or are counted by theirs. The answer is about a cluster without them: decided on
-meanwhile, both decisions would take the node that is best for the first replica.
+One batch at a time. Its pods are parked in the queue while other pods are scheduled. A response
+may be outdated: a placement is carried out only if its pod still waits, is unchanged, and fits the
+node in the present mirror. Otherwise the pod is requeued.
 """
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 import attrs
 
-from kubedsm.model.model import Pod, Workload
-from kubedsm.model.residents import Selection
-from kubedsm.optimizer.placing.decision import Decision
-from kubedsm.planner.place_request import Placing, PodsToPlace
-from kubedsm.planner.requests import NoAnswerError, Thinker
-from kubedsm.process.clock import Clock
-from kubedsm.process.supervisor import Supervisor
-from kubedsm.scheduling.decider import Deciding
-from kubedsm.scheduling.outcomes import Outcomes
-from kubedsm.scheduling.planned_decisions import TakingIn
-from kubedsm.scheduling.scheduling_queue import SchedulingQueue
-from kubedsm.scheduling.work_summary import Batch
+from kubedsm.model.model import Pod, Uid
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.optimizer.placing.decision import Binding, Decision
+from kubedsm.planner.requests import NoResponseError, Planner
+from kubedsm.planner.scheduling_requests import PlaceRequest, PlaceResponse
+from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
+from kubedsm.scheduling.scheduling_cycle import (
+    Basis,
+    Batch,
+    PlannedBatch,
+    Rejections,
+    Scheduler,
+    Stage,
+)
 
+T = TypeVar("T")
 
-@attrs.frozen(slots=True)
-class _Batch:
-    pods: list[Pod]
-    #: on the clock
-    began: float
-    workloads: frozenset[Workload]
-    #: pods that the preferences of these count
-    preferred: frozenset[Selection]
+#: pods that are bound or parked in one turn of the event loop
+CHUNK = 50
 
 
 @attrs.define
-class Thoughts:
-    queue: SchedulingQueue
-    deciding: Deciding
-    outcomes: Outcomes
-    thinker: Thinker
-    supervisor: Supervisor
-    clock: Clock
-    #: what was asked last has no answer: the next batch is to be decided in haste
-    unanswered: bool = attrs.field(default=False, init=False)
-    _batch: _Batch | None = attrs.field(default=None, init=False)
-    _begun: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-
-    def begin(self, pods: list[Pod], began: float) -> None:
-        """Think about these, or have them wait for the end of what is thought about."""
-        for pod in pods:
-            self.queue.set_apart(pod)
-        if self._batch is None:
-            workloads = frozenset(pod.workload for pod in pods)
-            self._batch = _Batch(pods, began, workloads, _list_preferred(pods))
-            self._begun.set()
-
-    def let_pass(self, pods: list[Pod]) -> list[Pod]:
-        """Those of them that need not wait for the end of what is thought about."""
-        batch = self._batch
-        if batch is None:
-            return pods
-        highest = max(pod.pod_class.priority for pod in batch.pods)
-        passing = []
-        for pod in pods:
-            if pod.pod_class.priority < highest or self._interacts(pod, batch):
-                self.queue.set_apart(pod)
-            else:
-                passing.append(pod)
-        return passing
-
-    def _interacts(self, pod: Pod, batch: _Batch) -> bool:
-        """Return whether the best node of the pod depends on the nodes of the batch, or theirs on
-        its node."""
-        surroundings = self.deciding.mirror.surroundings
-
-        def covered(selections: Iterable[Selection], other: Pod) -> bool:
-            return any(s.covers(other.namespace, other.labels, surroundings) for s in selections)
-
-        preferred = _list_preferred([pod])
-        return (
-            pod.workload in batch.workloads
-            or covered(batch.preferred, pod)
-            or (bool(preferred) and any(covered(preferred, other) for other in batch.pods))
-        )
+class PlannedBatches:
+    scheduler: Scheduler
+    planner: Planner
 
     async def run(self) -> None:
-        """Think about one batch after the other, until cancelled."""
+        """Plan one batch after the other, until cancelled."""
         while True:
-            await self._begun.wait()
-            if self._batch is not None:
-                await self._end(self._batch)
+            await self.scheduler.planning_begun.wait()
+            if self.scheduler.planned is not None:
+                await self._plan_isolated(self.scheduler.planned)
 
-    async def _end(self, batch: _Batch) -> None:
+    async def _plan_isolated(self, batch: PlannedBatch) -> None:
+        scheduler = self.scheduler
         try:
-            with self.supervisor.catching("decision") as caught:
-                await self._think(batch)
+            with scheduler.supervisor.catching("decision") as caught:
+                await self._plan(batch)
             if caught:
-                self.outcomes.failed(self._left(batch.pods))
+                scheduler.requeue_failed(_list_planning(scheduler, batch.pods))
         finally:
-            self._batch = None
-            self._begun.clear()
-            self.queue.bring_back()
+            scheduler.planned = None
+            scheduler.planning_begun.clear()
+            scheduler.queue.requeue_planning()
 
-    async def _think(self, batch: _Batch) -> None:
-        self.outcomes.manager.give_way("new pods came")
-        binds, decision = Batch(), Decision()
-        for stage in self.deciding.stages():
-            those = stage.of(self._left(batch.pods))
-            if not those:
+    async def _plan(self, planned: PlannedBatch) -> None:
+        scheduler = self.scheduler
+        scheduler.manager.cancel_unstarted("new pods came")
+        batch, decision = Batch(), Decision()
+        for stage in scheduler.stages():
+            pods = stage.select(_list_planning(scheduler, planned.pods))
+            if not pods:
                 continue
-            taking_in = TakingIn.asked(self.deciding, self.outcomes, binds, stage, those)
-            placing = await self._answer(taking_in.question)
-            self.unanswered = placing is None
-            if placing is None or not await taking_in.carry_out(placing):
+            # What the pods see of the cluster, and the basis, are those of the request.
+            request, basis = scheduler.place_request(stage, pods), scheduler.basis()
+            snapshot = scheduler.snapshot(stage.view)
+            application = Application(scheduler, batch, stage, request, snapshot, basis)
+            response = await self._request(request)
+            scheduler.fallback_next = response is None
+            if response is None or not await application.apply(response):
                 return
-            decision = taking_in.decision
-        seconds = self.clock.monotonic() - batch.began
-        self.outcomes.ended(binds, batch.pods, seconds, decision)
+            decision = application.decision
+        seconds = scheduler.clock.monotonic() - planned.began
+        scheduler.end_batch(batch, planned.pods, seconds, decision)
 
-    async def _answer(self, question: PodsToPlace) -> Placing | None:
-        """None if there is none, be it by a mistake of ours: in haste it is found whose."""
-        with self.supervisor.catching("decision"):
+    async def _request(self, request: PlaceRequest) -> PlaceResponse | None:
+        """Return None without a response; after a bug, fallback scheduling finds the pod."""
+        with self.scheduler.supervisor.catching("decision"):
             try:
-                return await self.thinker.ask(question)
-            except NoAnswerError:
+                return await self.planner.solve(request)
+            except NoResponseError:
                 pass
         return None
 
-    def _left(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Those that nothing has happened to, as they are now."""
-        now = (self.queue.apart(pod.uid) for pod in pods)
-        return [pod for pod in now if pod is not None]
+
+@attrs.define
+class Application:
+    """Application of one planner response to the present mirror, a chunk of pods at a time.
+
+    A chunk is validated and reserved in one turn of the event loop. Between chunks other tasks run.
+    """
+
+    scheduler: Scheduler
+    batch: Batch
+    stage: Stage
+    request: PlaceRequest
+    #: of the request
+    snapshot: Snapshot
+    basis: Basis
+    #: the applied part of the response
+    decision: Decision = attrs.field(factory=Decision, init=False)
+    _placed: list[Binding] = attrs.field(factory=list, init=False)
+    _messages: dict[Uid, str] = attrs.field(factory=dict, init=False)
+
+    async def apply(self, response: PlaceResponse) -> bool:
+        """Return whether the response was valid to the end; else the pods left need another one."""
+        valid = await self._apply_chunks(response)
+        if valid:
+            self.scheduler.advance_sampling(response.decision.looked_at)
+        self.decision = attrs.evolve(
+            response.decision,
+            bindings=tuple(self._placed),
+            unplaced={uid: {} for uid in self._messages},
+        )
+        self.scheduler.record.batch(self.snapshot, self.decision, self._messages)
+        return valid
+
+    async def _apply_chunks(self, response: PlaceResponse) -> bool:
+        for number, apply_chunk in enumerate(self._chunks(response)):
+            if number:
+                await self.scheduler.clock.sleep(0)
+            if self.scheduler.basis() != self.basis:
+                return False
+            apply_chunk()
+        return True
+
+    def _chunks(self, response: PlaceResponse) -> Iterator[Callable[[], None]]:
+        for bindings in _split(response.decision.bindings):
+            yield partial(self._place, bindings)
+        yield partial(self._await_capacity, response.awaiting_capacity)
+        if self.stage.last:
+            late = response.decision.late
+            yield lambda: self.scheduler.requeue_late(_list_planning(self.scheduler, late))
+            for pods in _split(response.unplaced):
+                yield partial(self._park_unschedulable, pods)
+
+    def _place(self, bindings: Sequence[Binding]) -> None:
+        queue, snapshot = self.scheduler.queue, self.scheduler.snapshot(self.stage.view)
+        feasibility, valid = Feasibility.of(snapshot), list[Binding]()
+        for binding in bindings:
+            pod = queue.in_planning(binding.pod.uid)
+            if pod is None:
+                continue
+            present = Binding(pod, binding.node, binding.tier)
+            if _is_feasible(snapshot, feasibility, present):
+                feasibility = feasibility.with_pod(pod, present.node)
+                queue.end_planning(pod.uid)
+                valid.append(present)
+        self.scheduler.bind(self.batch, valid)
+        self._placed += valid
+
+    def _await_capacity(self, pods: Sequence[Pod]) -> None:
+        """Have the pods wait for capacity, unless some of it has been freed meanwhile."""
+        if self.request.leaving <= self.scheduler.changes.stopping():
+            for pod in _list_planning(self.scheduler, pods):
+                self.scheduler.queue.await_capacity(pod)
+
+    def _park_unschedulable(self, pods: Sequence[Pod]) -> None:
+        """Filter again on the present nodes, so that later changes requeue the pods."""
+        snapshot = self.scheduler.snapshot(self.stage.view)
+        feasibility = Feasibility.of(snapshot)
+        by_class: dict[EquivalenceClass, Rejections] = {}
+        unplaced: dict[Uid, Rejections] = {}
+        for pod in _list_planning(self.scheduler, pods):
+            pod_class = feasibility.equivalence(pod)
+            if pod_class not in by_class:
+                by_class[pod_class] = feasibility.rejections(pod)
+            unplaced[pod.uid] = by_class[pod_class]
+        self._messages |= self.scheduler.park_unschedulable(snapshot, unplaced)
+        self.scheduler.preemptor.consider(unplaced)
 
 
-def _list_preferred(pods: Iterable[Pod]) -> frozenset[Selection]:
-    """Return the pods that preferences of these pods count."""
-    found: set[Selection] = set()
-    for preferences in {pod.pod_class.rules.preferences for pod in pods}:
-        terms = (*preferences.affinity, *preferences.anti_affinity)
-        found.update(Selection.of(term) for _, term in terms)
-        found.update(Selection(each.selector, (each.namespace,)) for each in preferences.spread)
-    return frozenset(found)
+def _list_planning(scheduler: Scheduler, pods: Sequence[Pod]) -> list[Pod]:
+    """Return the present pods among these that are still parked for the planner."""
+    present = (scheduler.queue.in_planning(pod.uid) for pod in pods)
+    return [pod for pod in present if pod is not None]
+
+
+def _is_feasible(snapshot: Snapshot, feasibility: Feasibility, binding: Binding) -> bool:
+    """Return whether the node is of the decided tier and takes the pod at present."""
+    node = snapshot.nodes.get(binding.node)
+    return (
+        node is not None
+        and node.tier is binding.tier
+        and feasibility.rejection(binding.pod, node.name) is None
+    )
+
+
+def _split(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), CHUNK):
+        yield items[start : start + CHUNK]

@@ -1,39 +1,59 @@
-"""Pods that wait for a node: ready to be decided on, backing off, or rejected by every node.
+"""Scheduling queue: activeQ, backoffQ and unschedulable pods, as in kube-scheduler.
 
-The three queues of kube-scheduler. Ready pods are served by priority, then age. One that no node
-takes is tried again once something happens that could change that, as `core.rules.queueing_hints`
-tell, and after `FLUSH` seconds in any case; one whose bind failed after a back-off that doubles.
+The activeQ is served by priority, then age. A pod whose bind failed waits in the backoffQ for a
+doubling delay. A pod that every node rejects is unschedulable: it is requeued by queueing hints of
+the plugins that rejected it when the cluster changes, and after `FLUSH_INTERVAL` in any case.
 
-Beyond kube-scheduler: pods of a namespace whose binds fail by one cause, such as an admission
-webhook, take turns, and one bind that succeeds brings the next ones forward.
+Beyond kube-scheduler: pods of a namespace whose binds fail for one cause, such as an admission
+webhook, are retried in turn. One successful bind requeues the next ones at once.
 """
 
 import asyncio
 import heapq
 import random
+from bisect import bisect_left, insort
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import attrs
 
 from kubedsm.model.change import Change
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Pod, Uid
+from kubedsm.model.model import Node, Pod, Uid
+from kubedsm.model.serving_order import serving_order
+from kubedsm.plugins.plugin import Hint
+from kubedsm.plugins.queueing_hints import (
+    EVERY,
+    Unschedulable,
+    concerns,
+    helped,
+    room_for,
+    still_unschedulable,
+)
+from kubedsm.plugins.scene import EquivalenceClass
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
-from kubedsm.scheduling.priority_order import ServingLine
-from kubedsm.scheduling.unschedulable_pods import UnschedulablePods
 
 #: kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds
 BACK_OFF = Doubling(1.0, 10.0)
-#: seconds between the tries of pods whose binds failed by one cause; how long one waits at most:
-#: kube-scheduler's podMaxInUnschedulablePodsDuration
-TURN = 1.0
-LONGEST_TURN = 300.0
-#: how many pods one success brings forward: ever more of them, if they succeed in turn
-BROUGHT_FORWARD = 10
-#: seconds; less is no time to wait for
+#: seconds between retries of pods whose binds failed for one cause
+RETRY_INTERVAL = 1.0
+#: seconds: kube-scheduler's podMaxInUnschedulablePodsDuration
+MAX_RETRY_DELAY = 300.0
+#: pods of the same cause that one successful bind requeues
+REQUEUED_BY_SUCCESS = 10
+#: seconds after which unschedulable pods are retried, in case a helpful change went unnoticed
+FLUSH_INTERVAL = 60.0
+#: pods of an equivalence class that a flush retries
+FLUSH_LIMIT = 16
+#: seconds; no timer is set for less
 RESOLUTION = 1e-6
+
+#: sort key of a pod; the pod with the smallest place is served first
+Place = tuple[tuple[int, float, str, str], Uid]
+#: namespace, and error that the binds of its pods fail with
+Cause = tuple[str, str]
 
 
 @attrs.frozen(slots=True)
@@ -43,139 +63,89 @@ class QueueStatistics:
     unschedulable: int
 
 
-#: a namespace, and why its pods' binds fail
-Cause = tuple[str, str]
+class SortedPods:
+    """Pods sorted by serving order."""
+
+    def __init__(self) -> None:
+        self.places: dict[Uid, Place] = {}
+        self._sorted: list[Place] = []
+
+    def add(self, pod: Pod) -> None:
+        """Insert the pod, or move the pod to its present place."""
+        self.discard(pod.uid)
+        place = self.places[pod.uid] = serving_order(pod), pod.uid
+        insort(self._sorted, place)
+
+    def discard(self, uid: Uid) -> None:
+        place = self.places.pop(uid, None)
+        if place is not None:
+            del self._sorted[bisect_left(self._sorted, place)]
+
+    def first(self, limit: int) -> Sequence[Place]:
+        """Return the places of up to `limit` pods that are served first."""
+        return self._sorted[:limit]
 
 
 @attrs.define
-class _Failing:
-    """The pods whose last bind failed by one cause, in the order in which that happened."""
+class _FailingBinds:
+    """Pods whose last bind failed for one cause, in order of failure."""
 
     pods: dict[Uid, None] = attrs.field(factory=dict)
-    #: on the clock
-    next_turn: float = 0.0
+    #: earliest time of the next retry
+    next_retry: float = 0.0
 
 
 class SchedulingQueue:
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
         self._rng = rng
-        #: all that are in one of the queues
+        #: pods of all queues
         self._pods: dict[Uid, Pod] = {}
-        self._active = ServingLine()
-        #: when to try again; and in the order of that, with some that are out of date
-        self._backing_off: dict[Uid, float] = {}
-        self._dues: list[tuple[float, Uid]] = []
+        self._active = SortedPods()
+        #: time of the next attempt; the heap may contain outdated entries
+        self._backoff: dict[Uid, float] = {}
+        self._backoff_heap: list[tuple[float, Uid]] = []
         self._unschedulable = UnschedulablePods()
-        #: those backing off that only wait for room about to come free; until when each pod may
-        self._held: set[Uid] = set()
-        self._hold_until: dict[Uid, float] = {}
-        #: thought about for longer, or waiting for the end of that
-        self._apart: dict[Uid, None] = {}
+        #: pods of the backoffQ that wait for capacity about to be freed, and when that ends
+        self._awaiting_capacity: set[Uid] = set()
+        self._await_until: dict[Uid, float] = {}
+        #: pods of the batch that the planner solves, and pods that wait for the end of it
+        self._planning: dict[Uid, None] = {}
         self._failures: dict[Uid, int] = {}
         self._cause: dict[Uid, Cause] = {}
-        self._failing: dict[Cause, _Failing] = {}
+        self._failing: dict[Cause, _FailingBinds] = {}
         self._changed = asyncio.Event()
-        #: on the clock; the batch window looks at it
+        #: time of the last arrival in the activeQ, for the batch window
         self.last_arrival = 0.0
 
     def __len__(self) -> int:
-        """Return how many pods are ready to be decided on."""
-        return len(self._active) + self._unschedulable.ready
+        """Return the number of pods that are ready to be scheduled."""
+        return len(self._active.places) + self._unschedulable.ready
 
     def __contains__(self, uid: Uid) -> bool:
         return uid in self._pods
 
     @property
     def busy(self) -> bool:
-        """Whether any pod is ready to be decided on, or thought about."""
-        return bool(self._apart) or len(self) > 0
+        """Return whether any pod is ready to be scheduled, or being planned."""
+        return bool(self._planning) or len(self) > 0
 
     @property
     def statistics(self) -> QueueStatistics:
         unschedulable = len(self._unschedulable) - self._unschedulable.ready
-        active = len(self) + len(self._apart)
-        return QueueStatistics(active, len(self._backing_off), unschedulable)
+        active = len(self) + len(self._planning)
+        return QueueStatistics(active, len(self._backoff), unschedulable)
 
     def refused(self) -> frozenset[Uid]:
-        """The pods that every node rejects."""
+        """Return the pods that every node rejects."""
         return frozenset(self._unschedulable)
 
-    def rejected_by(self) -> Counter[str]:
-        """How many unschedulable pods each rule keeps waiting; a pod counts for each of its."""
-        return self._unschedulable.rejected_by()
-
-    def add(self, pod: Pod) -> None:
-        """Make the pod ready to be decided on now."""
-        if pod.uid not in self._active:
-            self._take_out(pod.uid)
-            self._arrived()
-        self._active.add(pod)
-        self._pods[pod.uid] = pod
-
-    def back_off(self, pod: Pod, cause: str = "") -> None:
-        """Try the pod again later, because binding it failed; by its turn, if the cause is known.
-
-        What fails by the same cause in another namespace is another affair.
-        """
-        failures = self._failures.get(pod.uid, 0)
-        self._failures[pod.uid] = failures + 1
-        seconds = BACK_OFF.after(failures) * (1 - self._rng.random() / 5)
-        self._take_out(pod.uid)
-        due = self._clock.monotonic() + seconds
-        self._wait_until(self._turn(pod, cause, due) if cause else due, pod)
-
-    def bound(self, uid: Uid) -> None:
-        """Bring others forward whose binds failed by the same cause as this pod's, at last."""
-        failing = self._failing.get(self._cause.get(uid, ("", "")))
-        self._leave(uid)
-        if failing is not None:
-            waiting = (other for other in failing.pods if other in self._backing_off)
-            for other in list(islice(waiting, BROUGHT_FORWARD)):
-                self.add(self._pods[other])
-
-    def may_hold(self, uid: Uid, longest: float) -> bool:
-        """Whether the pod, if it was held at all, may be held on."""
-        now = self._clock.monotonic()
-        return self._hold_until.setdefault(uid, now + longest) - now >= RESOLUTION
-
-    def hold(self, pod: Pod) -> None:
-        """Try the pod again when room comes free, or when it may be held no longer."""
-        self._take_out(pod.uid)
-        self._wait_until(self._hold_until[pod.uid], pod)
-        self._held.add(pod.uid)
-
-    def set_apart(self, pod: Pod) -> None:
-        """Keep the pod, which is thought about, until it is placed, put elsewhere or brought back.
-
-        Whatever makes it another one to decide on takes it from there, as from any other queue.
-        """
-        self._take_out(pod.uid)
-        self._pods[pod.uid] = pod
-        self._apart[pod.uid] = None
-
-    def apart(self, uid: Uid) -> Pod | None:
-        """The pod as it is now, if it still is apart."""
-        return self._pods[uid] if uid in self._apart else None
-
-    def place(self, uid: Uid) -> None:
-        """Let a pod go that was apart: its bind is asked for."""
-        self._take_out(uid)
-
-    def bring_back(self) -> None:
-        """Make all that are apart ready to be decided on."""
-        for uid in list(self._apart):
-            self.add(self._pods[uid])
-
-    def wait_for_help(self, pod: Pod, rules: frozenset[str]) -> None:
-        """Try the pod again when a node may take it that rejects it now, by one of these rules."""
-        self._take_out(pod.uid)
-        self._pods[pod.uid] = pod
-        self._unschedulable.add(pod, rules, self._clock.monotonic())
-        self._changed.set()
+    def count_by_plugin(self) -> Counter[str]:
+        """Count the unschedulable pods by plugin; a pod counts for each plugin that rejected it."""
+        return self._unschedulable.count_by_plugin()
 
     def observe(self, change: Change, mirror: ClusterMirror) -> None:
-        """Take in what happened to a pod that may wait for us, or to what others wait for."""
+        """Apply a change of a pod to the queue, and requeue the pods that the change may help."""
         before, after = change.pod_before, change.pod_after
         if after is None:
             if before is not None:
@@ -188,21 +158,16 @@ class SchedulingQueue:
             self.update(after)
         self.help(change, mirror)
 
-    def help(self, change: Change, mirror: ClusterMirror) -> None:
-        """Have those pods tried again that the change may help."""
-        if change.freed is not None:
-            for uid in list(self._held):
-                self.add(self._pods[uid])
-        if self._unschedulable.help(change, mirror):
-            self._arrived()
-
-    def reconsider(self) -> None:
-        """Have all tried again that no node took."""
-        if self._unschedulable.wake_all():
-            self._arrived()
+    def add(self, pod: Pod) -> None:
+        """Add the pod to the activeQ."""
+        if pod.uid not in self._active.places:
+            self._remove(pod.uid)
+            self._notify_arrival()
+        self._active.add(pod)
+        self._pods[pod.uid] = pod
 
     def update(self, pod: Pod) -> None:
-        """Take in that a pod changed which may be waiting."""
+        """Replace the pod, if it is queued; requeue it if other changes can help it now."""
         if pod.uid not in self._pods:
             return
         self._pods[pod.uid] = pod
@@ -210,75 +175,154 @@ class SchedulingQueue:
             self.add(pod)
 
     def forget(self, uid: Uid) -> None:
-        """Drop the pod: it is bound, or gone."""
-        self._take_out(uid)
-        self._hold_until.pop(uid, None)
+        """Drop a pod that is bound or deleted."""
+        self._remove(uid)
+        self._await_until.pop(uid, None)
         self._failures.pop(uid, None)
-        self._leave(uid)
+        self._clear_cause(uid)
 
-    def ready(self, most: int) -> list[Pod]:
-        """Up to that many pods: the highest priorities first, then the oldest."""
-        self._promote(self._clock.monotonic())
-        lines = self._active.first(most), *self._unschedulable.first(most)
-        return [self._pods[uid] for _, uid in islice(heapq.merge(*lines), most)]
+    def help(self, change: Change, mirror: ClusterMirror) -> None:
+        """Requeue the pods that the change may help."""
+        if change.freed is not None:
+            for uid in list(self._awaiting_capacity):
+                self.add(self._pods[uid])
+        if self._unschedulable.help(change, mirror):
+            self._notify_arrival()
 
-    def pop(self, most: int) -> list[Uid]:
-        """Take these."""
-        taken = [pod.uid for pod in self.ready(most)]
-        self._unschedulable.tried(taken)
-        for uid in taken:
-            self._take_out(uid)
-        return taken
+    def reconsider(self) -> None:
+        """Requeue all unschedulable pods."""
+        if self._unschedulable.wake_all():
+            self._notify_arrival()
 
     async def wait_active(self) -> None:
-        """Return when at least one pod is ready to be decided on."""
+        """Return when at least one pod is ready to be scheduled."""
         while not len(self):
             self._changed.clear()
-            due = self._due()
+            due = self._next_due()
             try:
                 async with asyncio.timeout(due and due - self._clock.monotonic()):
                     await self._changed.wait()
             except TimeoutError:
                 # By rounding, the clock may show a moment just before.
-                self._promote(max(due or 0.0, self._clock.monotonic()))
+                self._flush_due(max(due or 0.0, self._clock.monotonic()))
 
-    def _arrived(self) -> None:
+    def ready(self, limit: int) -> list[Pod]:
+        """Return up to `limit` pods by serving order, without removing them."""
+        self._flush_due(self._clock.monotonic())
+        lines = self._active.first(limit), *self._unschedulable.first(limit)
+        return [self._pods[uid] for _, uid in islice(heapq.merge(*lines), limit)]
+
+    def pop(self, limit: int) -> list[Uid]:
+        """Remove up to `limit` pods by serving order."""
+        popped = [pod.uid for pod in self.ready(limit)]
+        self._unschedulable.pop(popped)
+        for uid in popped:
+            self._remove(uid)
+        return popped
+
+    def add_unschedulable(self, pod: Pod, plugins: frozenset[str]) -> None:
+        """Park the pod until a change may help it that these plugins rejected on every node."""
+        self._remove(pod.uid)
+        self._pods[pod.uid] = pod
+        self._unschedulable.add(pod, plugins, self._clock.monotonic())
+        self._changed.set()
+
+    def back_off(self, pod: Pod, cause: str = "") -> None:
+        """Retry the pod after a back-off; in turn with others whose binds failed for this cause.
+
+        One cause in two namespaces counts as two causes.
+        """
+        failures = self._failures.get(pod.uid, 0)
+        self._failures[pod.uid] = failures + 1
+        seconds = BACK_OFF.after(failures) * (1 - self._rng.random() / 5)
+        self._remove(pod.uid)
+        due = self._clock.monotonic() + seconds
+        self._add_to_backoff(pod, self._assign_turn(pod, cause, due) if cause else due)
+
+    def end_failures(self, uid: Uid) -> None:
+        """Requeue pods whose binds failed for the same cause as the last bind of this pod.
+
+        The pod is bound now.
+        """
+        failing = self._failing.get(self._cause.get(uid, ("", "")))
+        self._clear_cause(uid)
+        if failing is not None:
+            waiting = (other for other in failing.pods if other in self._backoff)
+            for other in list(islice(waiting, REQUEUED_BY_SUCCESS)):
+                self.add(self._pods[other])
+
+    def can_await_capacity(self, uid: Uid, limit: float) -> bool:
+        """Return whether the pod has waited for capacity less than `limit` seconds in all."""
+        now = self._clock.monotonic()
+        return self._await_until.setdefault(uid, now + limit) - now >= RESOLUTION
+
+    def await_capacity(self, pod: Pod) -> None:
+        """Retry the pod when capacity is freed, or when the pod may wait no longer."""
+        self._remove(pod.uid)
+        self._add_to_backoff(pod, self._await_until[pod.uid])
+        self._awaiting_capacity.add(pod.uid)
+
+    def begin_planning(self, pod: Pod) -> None:
+        """Park the pod until the planner responds.
+
+        A change that requeues the pod ends this, as in any other queue.
+        """
+        self._remove(pod.uid)
+        self._pods[pod.uid] = pod
+        self._planning[pod.uid] = None
+
+    def in_planning(self, uid: Uid) -> Pod | None:
+        """Return the present pod if it is still parked for the planner."""
+        return self._pods[uid] if uid in self._planning else None
+
+    def end_planning(self, uid: Uid) -> None:
+        """Remove a planned pod whose bind begins."""
+        self._remove(uid)
+
+    def requeue_planning(self) -> None:
+        """Move all pods that are parked for the planner to the activeQ."""
+        for uid in list(self._planning):
+            self.add(self._pods[uid])
+
+    def _notify_arrival(self) -> None:
         self.last_arrival = self._clock.monotonic()
         self._changed.set()
 
-    def _wait_until(self, due: float, pod: Pod) -> None:
+    def _add_to_backoff(self, pod: Pod, due: float) -> None:
         self._pods[pod.uid] = pod
-        self._backing_off[pod.uid] = due
-        heapq.heappush(self._dues, (due, pod.uid))
+        self._backoff[pod.uid] = due
+        heapq.heappush(self._backoff_heap, (due, pod.uid))
         self._changed.set()
 
-    def _due(self) -> float | None:
-        """When the next pod is to be tried again, whatever happens."""
-        while self._dues and self._backing_off.get(self._dues[0][1]) != self._dues[0][0]:
-            heapq.heappop(self._dues)
-        dues = (self._dues[0][0] if self._dues else None, self._unschedulable.due)
+    def _next_due(self) -> float | None:
+        """Return the time of the next retry that no change has to cause."""
+        heap = self._backoff_heap
+        while heap and self._backoff.get(heap[0][1]) != heap[0][0]:
+            heapq.heappop(heap)
+        dues = (heap[0][0] if heap else None, self._unschedulable.due)
         return min((due for due in dues if due is not None), default=None)
 
-    def _promote(self, now: float) -> None:
+    def _flush_due(self, now: float) -> None:
+        """Requeue the pods whose back-off or flush interval is over."""
         if self._unschedulable.wake_due(now):
-            self._arrived()
-        while self._dues and self._dues[0][0] <= now:
-            due, uid = heapq.heappop(self._dues)
-            if self._backing_off.get(uid) == due:
+            self._notify_arrival()
+        while self._backoff_heap and self._backoff_heap[0][0] <= now:
+            due, uid = heapq.heappop(self._backoff_heap)
+            if self._backoff.get(uid) == due:
                 self.add(self._pods[uid])
 
-    def _turn(self, pod: Pod, cause: str, earliest: float) -> float:
-        """When it may be tried again; not before others that fail by the same cause."""
-        self._leave(pod.uid)
+    def _assign_turn(self, pod: Pod, cause: str, earliest: float) -> float:
+        """Return the time of the pod's retry, after those of other pods with this cause."""
+        self._clear_cause(pod.uid)
         self._cause[pod.uid] = (pod.namespace, cause)
-        failing = self._failing.setdefault((pod.namespace, cause), _Failing())
+        failing = self._failing.setdefault((pod.namespace, cause), _FailingBinds())
         failing.pods[pod.uid] = None
-        latest = self._clock.monotonic() + LONGEST_TURN
-        turn = min(max(earliest, failing.next_turn), latest)
-        failing.next_turn = turn + TURN
+        latest = self._clock.monotonic() + MAX_RETRY_DELAY
+        turn = min(max(earliest, failing.next_retry), latest)
+        failing.next_retry = turn + RETRY_INTERVAL
         return turn
 
-    def _leave(self, uid: Uid) -> None:
+    def _clear_cause(self, uid: Uid) -> None:
         cause = self._cause.pop(uid, None)
         if cause is None:
             return
@@ -287,10 +331,162 @@ class SchedulingQueue:
         if not failing.pods:
             del self._failing[cause]
 
-    def _take_out(self, uid: Uid) -> None:
+    def _remove(self, uid: Uid) -> None:
+        """Remove the pod from the queue that has it."""
         self._pods.pop(uid, None)
-        self._held.discard(uid)
-        self._apart.pop(uid, None)
-        self._backing_off.pop(uid, None)
+        self._awaiting_capacity.discard(uid)
+        self._planning.pop(uid, None)
+        self._backoff.pop(uid, None)
         self._active.discard(uid)
         self._unschedulable.discard(uid)
+
+
+@attrs.define(eq=False)
+class _RejectedClass:
+    """Equivalence class of unschedulable pods, and how many of them may be retried."""
+
+    why: Unschedulable
+    pods: SortedPods = attrs.field(factory=SortedPods)
+    #: 0 while the class sleeps
+    awake: int = 0
+
+    @property
+    def ready(self) -> int:
+        return min(self.awake, len(self.pods.places))
+
+
+class UnschedulablePods:
+    """Unschedulable pods by equivalence class.
+
+    Each queueing hint is evaluated once per class, however many pods wait. A change that may help
+    wakes the class: up to as many of its pods are retried as the freed capacity may take, and twice
+    as many the next time. If every node still rejects one of them, the class sleeps again.
+    """
+
+    def __init__(self) -> None:
+        self._classes: dict[EquivalenceClass, _RejectedClass] = {}
+        self._class_of: dict[Uid, _RejectedClass] = {}
+        self._by_hint: dict[Hint, dict[_RejectedClass, None]] = {}
+        self._awake: dict[_RejectedClass, None] = {}
+        #: flush time of each class that sleeps; the first entry is due first
+        self._asleep: dict[_RejectedClass, float] = {}
+
+    def __len__(self) -> int:
+        """Return the number of pods, those ready to be retried among them."""
+        return len(self._class_of)
+
+    def __iter__(self) -> Iterator[Uid]:
+        return iter(self._class_of)
+
+    def __contains__(self, uid: Uid) -> bool:
+        return uid in self._class_of
+
+    @property
+    def ready(self) -> int:
+        """Return the number of pods that may be retried now."""
+        return sum(each.ready for each in self._awake)
+
+    @property
+    def due(self) -> float | None:
+        """Return the time of the first flush."""
+        return next(iter(self._asleep.values()), None)
+
+    def count_by_plugin(self) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for rejected in self._classes.values():
+            for plugin in rejected.why.rules:
+                counts[plugin] += len(rejected.pods.places)
+        return counts
+
+    def add(self, pod: Pod, plugins: frozenset[str], now: float) -> None:
+        """Add a pod that these plugins reject on every node; its whole class sleeps then."""
+        why = Unschedulable.of(pod, plugins)
+        rejected = self._classes.setdefault(why.candidate, _RejectedClass(why))
+        self._index_hints(rejected, why)
+        rejected.pods.add(pod)
+        self._class_of[pod.uid] = rejected
+        rejected.awake = 0
+        self._awake.pop(rejected, None)
+        self._asleep.pop(rejected, None)
+        self._asleep[rejected] = now + FLUSH_INTERVAL
+
+    def discard(self, uid: Uid) -> None:
+        rejected = self._class_of.pop(uid, None)
+        if rejected is None:
+            return
+        rejected.pods.discard(uid)
+        if not rejected.pods.places:
+            del self._classes[rejected.why.candidate]
+            self._awake.pop(rejected, None)
+            self._asleep.pop(rejected, None)
+            for hint in rejected.why.hints:
+                del self._by_hint[hint][rejected]
+
+    def differs(self, pod: Pod) -> bool:
+        """Return whether the updated pod belongs to another class than before."""
+        why = self._class_of[pod.uid].why
+        return Unschedulable.of(pod, why.rules) != why
+
+    def help(self, change: Change, mirror: ClusterMirror) -> bool:
+        """Wake the classes that the change may help; return whether there are any."""
+        if not self._classes:
+            return False
+        if change.known is not None:
+            return self.wake_all()
+        matters, woken = change.matters, False
+        for hint, classes in self._by_hint.items() if matters else ():
+            for rejected in classes if concerns(hint, matters) else ():
+                count = helped(hint, rejected.why, change, mirror, more=rejected.awake > 0)
+                woken |= self._wake(rejected, count)
+        if change.node_before is None and change.node_after is not None:
+            woken |= self._offer_node(change.node_after, mirror)
+        return woken
+
+    def _offer_node(self, node: Node, mirror: ClusterMirror) -> bool:
+        woken = False
+        for rejected in list(self._classes.values()):
+            why = still_unschedulable(rejected.why, node, mirror)
+            if why is None:
+                woken |= self._wake(rejected, room_for(rejected.why, mirror.free(node.name)))
+            else:
+                self._index_hints(rejected, why)
+        return woken
+
+    def wake_all(self) -> bool:
+        """Make all pods ready; return whether there are any."""
+        for rejected in self._classes.values():
+            self._wake(rejected, EVERY)
+        return bool(self._classes)
+
+    def wake_due(self, now: float) -> bool:
+        """Make some pods ready of each class that is due to be flushed; return whether any was."""
+        woken = False
+        while (due := self.due) is not None and due <= now:
+            woken |= self._wake(next(iter(self._asleep)), FLUSH_LIMIT)
+        return woken
+
+    def first(self, limit: int) -> Iterator[Sequence[Place]]:
+        """Yield the ready pods of each class that is awake, in serving order."""
+        for rejected in self._awake:
+            yield rejected.pods.first(min(rejected.awake, limit))
+
+    def pop(self, uids: Sequence[Uid]) -> None:
+        """Remove pods that are retried; if nodes take them, they may take twice as many."""
+        for rejected in {self._class_of[uid] for uid in uids if uid in self._class_of}:
+            rejected.awake *= 2
+        for uid in uids:
+            self.discard(uid)
+
+    def _wake(self, rejected: _RejectedClass, count: int) -> bool:
+        if count:
+            rejected.awake += count
+            self._awake[rejected] = None
+            self._asleep.pop(rejected, None)
+        return bool(count)
+
+    def _index_hints(self, rejected: _RejectedClass, why: Unschedulable) -> None:
+        for hint in rejected.why.hints - why.hints:
+            self._by_hint[hint].pop(rejected, None)
+        for hint in why.hints:
+            self._by_hint.setdefault(hint, {})[rejected] = None
+        rejected.why = why

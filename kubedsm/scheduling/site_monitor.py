@@ -1,6 +1,6 @@
-"""The one owner of what is away: since when each site is cut off, or back, and how often it was.
+"""Site monitor: partitions of sites, and the stabilisation period after each.
 
-Kept in memory only: to a new process a site that is back is steady.
+State is kept in memory only: after a restart a site that is back counts as stable.
 """
 
 import asyncio
@@ -21,25 +21,25 @@ from kubedsm.scheduling.scheduling_queue import RESOLUTION
 
 log = structlog.get_logger()
 
-#: taints that Kubernetes puts on a node by its condition Ready, and the status of that
+#: status of a node's Ready condition by the taint that Kubernetes sets for it
 _READINESS = {"node.kubernetes.io/not-ready": "False", "node.kubernetes.io/unreachable": "Unknown"}
 
-#: times `site.settle` that a site which is cut off again and again has to be steady at most
+#: maximum stabilisation period of a site with repeated partitions, in multiples of `site.settle`
 MOST_SETTLES = 16
-#: seconds that a site must have been steady for its cuts to be forgotten
+#: seconds after its stabilisation period for which the partitions of a site count
 FORGOTTEN = 3600.0
 
 
 @attrs.define
 class _Site:
-    #: on the clock: when it was cut off, or came back
+    #: begin or end of the last partition
     since: float
-    #: seconds that it has to stay when it is back
+    #: seconds of the stabilisation period
     settle: float
     cut: bool = True
-    #: cuts before this one that are not forgotten
+    #: partitions before the last one that still count
     cuts_before: int = 0
-    #: whether it stayed for as long as it has to
+    #: the stabilisation period is over
     steady: bool = False
     workloads: set[Workload] = attrs.field(factory=set)
 
@@ -52,40 +52,39 @@ class Sites:
     synced: asyncio.Event
     _known: dict[str, _Site] = attrs.field(factory=dict, init=False)
     _away: Away = attrs.field(default=NOTHING_AWAY, init=False)
-    #: something changed that it may depend on; when only time will have it change; both
+    #: a change may have affected `_away`, or time will at `_due`
     _stale: bool = attrs.field(default=True, init=False)
     _due: float = attrs.field(default=math.inf, init=False)
     _news: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    #: the pods that came in place of some that are being deleted where no kubelet hears of it
+    #: replacements of pods that are being deleted at partitioned sites
     _stand_ins: dict[Uid, Workload] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.configuration.observe(lambda _: self._changed())
+        self.configuration.observe(lambda _: self._invalidate())
 
     def observe(self, change: Change) -> None:
-        """Take in what the mirror has just been told."""
         pod = change.pod_after or change.pod_before
         if pod is None:
             if change.node_before != change.node_after:
-                self._changed()
+                self._invalidate()
                 _log_readiness(change.node_before, change.node_after)
         elif self._away and pod.node_name in self._away.nodes:
-            self._changed()
+            self._invalidate()
 
-    def _changed(self) -> None:
+    def _invalidate(self) -> None:
         self._stale = True
         self._news.set()
 
     async def run(self, on_cut: Callable[[frozenset[NodeName]], None]) -> None:
-        """Have each cut told of once, with the nodes, until cancelled."""
+        """Report the nodes of each partition once, until cancelled."""
         await self.synced.wait()
-        told = frozenset[NodeName]()
+        reported = frozenset[NodeName]()
         while True:
             self._news.clear()
             cut = self.away().cut_nodes
-            if cut - told:
-                on_cut(cut - told)
-            told = cut
+            if cut - reported:
+                on_cut(cut - reported)
+            reported = cut
             wait = None if self._due == math.inf else max(0.0, self._due - self.clock.monotonic())
             try:
                 async with asyncio.timeout(wait):
@@ -94,23 +93,23 @@ class Sites:
                 continue
 
     def away(self) -> Away:
-        """What is away now."""
+        """Return the sites that are partitioned or stabilising."""
         now = self.clock.monotonic()
         if self.synced.is_set() and (self._stale or now + RESOLUTION >= self._due):
             self._stale = False
-            self._look(now)
+            self._update(now)
         return self._away
 
     def stand_ins(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Those of these waiting pods that replace others which go on serving where they are.
+        """Return the waiting pods that replace pods which go on serving at a partitioned site.
 
-        As many of a workload as it has of those; which of them does not matter.
+        Of each workload there are as many as it has pods there, the oldest ones.
         """
         away = self.away()
         if not away.serving:
             self._stand_ins.clear()
             return []
-        there = {uid: of for uid, of in self._stand_ins.items() if self._stands(uid)}
+        there = {uid: of for uid, of in self._stand_ins.items() if self._exists(uid)}
         for pod in sorted(pods, key=lambda pod: pod.created):
             count = sum(of == pod.workload for of in there.values())
             if pod.uid not in there and count < away.serving.get(pod.workload, 0):
@@ -118,35 +117,35 @@ class Sites:
         self._stand_ins = there
         return [pod for pod in pods if pod.uid in there]
 
-    def _stands(self, uid: Uid) -> bool:
+    def _exists(self, uid: Uid) -> bool:
         pod = self.mirror.pod(uid)
         return pod is not None and pod.counts_for_qos
 
-    def _look(self, now: float) -> None:
+    def _update(self, now: float) -> None:
         self._pass_time(now)
         settings = self.configuration.current.site
         sites = sites_of(self.mirror.nodes(), settings.label)
         for name, nodes in sites.items():
             if is_cut_off(nodes) and not (name in self._known and self._known[name].cut):
-                self._cut_off(name, nodes, now)
+                self._begin_partition(name, nodes, now)
         for name, site in list(self._known.items()):
             if name not in sites:
                 del self._known[name]
             elif site.cut and not is_cut_off(sites[name]):
-                wait = Doubling(settings.settle, settings.settle * MOST_SETTLES)
-                site.settle = wait.after(site.cuts_before)
+                delays = Doubling(settings.settle, settings.settle * MOST_SETTLES)
+                site.settle = delays.after(site.cuts_before)
                 log.info("site back", site=name, cut=round(now - site.since), settles=site.settle)
                 site.cut, site.since = False, now
         self._pass_time(now)
         self._sum_up(sites)
 
-    def _cut_off(self, name: str, nodes: Sequence[Node], now: float) -> None:
+    def _begin_partition(self, name: str, nodes: Sequence[Node], now: float) -> None:
         known = self._known.get(name)
         again = 0 if known is None else known.cuts_before + 1
         pods = sum(len(self.mirror.pods_on(node.name)) for node in nodes)
         log.warning("site cut off", site=name, nodes=len(nodes), pods=pods)
-        left = set() if known is None or known.steady else known.workloads
-        self._known[name] = _Site(now, 0.0, cuts_before=again, workloads=left)
+        workloads = set() if known is None or known.steady else known.workloads
+        self._known[name] = _Site(now, 0.0, cuts_before=again, workloads=workloads)
 
     def _pass_time(self, now: float) -> None:
         self._due = math.inf
@@ -193,5 +192,5 @@ def _log_readiness(before: Node | None, after: Node | None) -> None:
 
 
 def _readiness(node: Node) -> str:
-    """Return the status of its condition Ready, as its taints show it."""
+    """Return the status of the Ready condition, by the taints."""
     return next((_READINESS[t.key] for t in node.taints if t.key in _READINESS), "True")

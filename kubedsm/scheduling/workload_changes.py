@@ -1,6 +1,8 @@
-"""What is learned of how workloads change: how long each may stay as it is, and what is on its way.
+"""Observed changes of workloads: quiet periods, and pods that start or stop at present.
 
-Kept for the suggester, in memory only: after a restart there is what pods tell by their age.
+A workload changes when a pod is created or deleted, unless a migration does that. The suggester
+estimates from quiet periods how long a benefit lasts. They are kept in memory only: after a restart
+the ages of pods bound them.
 """
 
 from collections import Counter
@@ -13,34 +15,31 @@ from kubedsm.model.model import Pod, Uid, Workload
 from kubedsm.objective.lasting import ASSUMED, Quiet, QuietPeriods
 from kubedsm.process.clock import Clock
 
-#: Seconds that a pod is waited for to become ready, or to be gone.
+#: seconds for a pod to become Ready, or to be deleted
 SETTLING = 10.0
-#: Seconds. A pod that is older when it is first seen was there before us.
+#: seconds; a pod that is older when first observed existed before this process
 _NEW = 5.0
-#: The part of all pods that must come or go for the edge to be another one.
+#: share of all pods whose creation or deletion counts as a change of the edge
 _TURNOVER = 0.05
-#: What a workload's quiet must grow by, for what it is worth to be asked again.
+#: relative growth of a quiet period after which benefits are estimated again
 _GROWTH = 0.25
 
 
 @attrs.define
 class WorkloadChanges:
-    """A workload changes when it gets a pod, or loses one: not when one of its pods is moved."""
-
     clock: Clock
     scheduler_name: str
-    #: whether a plan of ours is about the pod
+    #: returns whether a plan is about the pod
     followed: Callable[[Uid], bool]
-    #: the move that the pod was made for, if any
+    #: returns the migration that claimed the pod
     claimant: Callable[[Uid], str | None]
     _pods: Counter[Workload] = attrs.field(factory=Counter, init=False)
     _all_pods: int = attrs.field(default=0, init=False)
     _periods: dict[Workload, QuietPeriods] = attrs.field(factory=dict, init=False)
-    #: see `Quiet`
+    #: of the whole edge, see `Quiet`; and pods created or deleted in the present period
     _edge: QuietPeriods | None = attrs.field(default=None, init=False)
-    #: pods that came or went since
     _turned: int = attrs.field(default=0, init=False)
-    #: the pods that start, and those that stop, and until when that is waited for
+    #: end of `SETTLING` of pods that start, and of pods that stop
     _starting: dict[Uid, float] = attrs.field(factory=dict, init=False)
     _stopping: dict[Uid, float] = attrs.field(factory=dict, init=False)
 
@@ -51,18 +50,22 @@ class WorkloadChanges:
         if pod is None or pod.scheduler_name != self.scheduler_name:
             return
         now, due = self.clock.wall(), self.clock.monotonic() + SETTLING
+        ends = after is None or after.terminating or after.finished
         if before is None:
             if now - pod.created >= _NEW:
-                self._found(pod)
+                self._periods[pod.workload] = _begin_at(
+                    self._periods.get(pod.workload), pod.created
+                )
+                self._edge = _begin_at(self._edge, pod.created)
                 return
             self._starting[pod.uid] = due
             if self.claimant(pod.uid) is None:
-                self._changed(pod.workload, now)
-        elif not _ends(before) and (after is None or _ends(after)):
+                self._note_change(pod.workload, now)
+        elif ends and not (before.terminating or before.finished):
             if not (before.detached or self.followed(pod.uid)):
-                self._changed(pod.workload, now)
+                self._note_change(pod.workload, now)
             self._stopping[pod.uid] = due
-        if after is None or after.ready or _ends(after):
+        if after is None or after.ready or ends:
             self._starting.pop(pod.uid, None)
         if after is None or after.finished:
             self._stopping.pop(pod.uid, None)
@@ -77,54 +80,43 @@ class WorkloadChanges:
                 del self._pods[before.workload]
                 self._periods.pop(before.workload, None)
 
-    def _changed(self, workload: Workload, now: float) -> None:
+    def _note_change(self, workload: Workload, now: float) -> None:
         if workload in self._pods:
-            self._periods[workload] = _changed(self._periods.get(workload), now)
+            known = self._periods.get(workload)
+            self._periods[workload] = QuietPeriods(now) if known is None else known.changed(now)
         self._turned += 1
         if self._turned >= _TURNOVER * self._all_pods:
             self._turned = 0
-            self._edge = _changed(self._edge, now)
-
-    def _found(self, pod: Pod) -> None:
-        """A pod that was there before us: at that moment, at least, something changed."""
-        self._periods[pod.workload] = _found(self._periods.get(pod.workload), pod.created)
-        self._edge = _found(self._edge, pod.created)
+            self._edge = QuietPeriods(now) if self._edge is None else self._edge.changed(now)
 
     def quiet(self) -> Quiet:
-        """What is known by now."""
+        """Return the quiet periods known at present."""
         return Quiet(self.clock.wall(), dict(self._periods), self._edge)
 
     def settling(self) -> bool:
-        """Whether pods start or stop that should be done with that in a moment.
+        """Return whether pods start or stop that should be Ready or deleted in a moment.
 
-        Pods of plans are not waited for: their workloads are left alone as long as those last.
+        Pods of plans do not count: suggestions leave their workloads alone in any case.
         """
         now = self.clock.monotonic()
         self._starting = {uid: due for uid, due in self._starting.items() if now < due}
         return not all(map(self.followed, (*self._starting, *self.stopping())))
 
     def stopping(self) -> frozenset[Uid]:
-        """The pods that are being deleted, and should be gone in a moment."""
+        """Return the terminating pods that should be deleted in a moment."""
         now = self.clock.monotonic()
         self._stopping = {uid: due for uid, due in self._stopping.items() if now < due}
         return frozenset(self._stopping)
 
     def worth_another_look(self) -> float:
-        """In how many seconds it could be seen that some workload stays longer than was thought."""
+        """Return the seconds until a quiet period has grown by `_GROWTH`."""
         now = self.clock.wall()
         ages = (max(0.0, now - known.since) for known in self._periods.values())
         return _GROWTH * (ASSUMED + min(ages, default=0.0))
 
 
-def _changed(known: QuietPeriods | None, now: float) -> QuietPeriods:
-    return QuietPeriods(now) if known is None else known.changed(now)
-
-
-def _found(known: QuietPeriods | None, created: float) -> QuietPeriods:
+def _begin_at(known: QuietPeriods | None, created: float) -> QuietPeriods:
+    """Begin a period with a pod that existed before this process, unless one began later."""
     if known is None:
         return QuietPeriods(created)
     return attrs.evolve(known, since=max(known.since, created))
-
-
-def _ends(pod: Pod) -> bool:
-    return pod.terminating or pod.finished

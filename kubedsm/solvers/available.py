@@ -1,20 +1,61 @@
-"""Which solvers there are here."""
+"""Solvers HiGHS and CP-SAT, with their settings and whether their libraries are installed."""
 
+import math
 from functools import cache
 from importlib.util import find_spec
-from typing import Literal
+from typing import ClassVar, Literal
 
-from kubedsm.optimizer.programming.programme import Solver
-from kubedsm.solvers.cp_sat import CpSat
-from kubedsm.solvers.highs import Highs
+import attrs
 
-#: `off`: nobody is asked
+from kubedsm.model.deadline import Deadline
+from kubedsm.optimizer.programming.programme import Ints, Programme, Solved, Solver
+from kubedsm.solvers.process import Request, solve
+
+#: `off`: no solver
 SolverKind = Literal["highs", "cp-sat", "off"]
 
-#: the library of each
+#: library of each solver
 LIBRARIES = {"highs": "highspy", "cp-sat": "ortools"}
-#: what brings it, where it is not there anyway
+#: how to install a library that the distribution does not require
 _EXTRAS = {"cp-sat": " (pip install 'kubedsm[exact]')"}
+
+
+@attrs.frozen
+class _LibrarySolver:
+    """Solver in a process of its own. Limits hold for each programme, next to its deadline."""
+
+    name: ClassVar[str]
+    seconds: float = math.inf
+    #: limit on the search tree: equal programmes get equal solutions, however busy the machine is
+    nodes: int | None = None
+    #: threads; 0: one for each core
+    workers: int = 0
+    #: limit in deterministic seconds; with one worker equal programmes get equal solutions
+    effort: float = math.inf
+
+    def maximise(
+        self,
+        programme: Programme,
+        goal: Ints,
+        deadline: Deadline,
+        hint: Ints | None = None,
+        *,
+        plain: bool = False,
+    ) -> Solved:
+        limits = (self.seconds, plain, self.nodes, self.workers, self.effort)
+        return solve(self.name, Request(programme, goal, hint, *limits), deadline)
+
+
+class Highs(_LibrarySolver):
+    """HiGHS: branch and cut; heeds `nodes`."""
+
+    name = "highs"
+
+
+class CpSat(_LibrarySolver):
+    """CP-SAT: constraint programming with clause learning; heeds `workers` and `effort`."""
+
+    name = "cp-sat"
 
 
 @cache
@@ -23,7 +64,7 @@ def installed(kind: SolverKind) -> bool:
 
 
 def lacking(kind: SolverKind) -> str:
-    """What comes of it that its library is not installed; nothing if it is, or nobody is asked."""
+    """Return the effect of a library that is not installed; empty if it is, or no solver is set."""
     if kind == "off" or installed(kind):
         return ""
     return (
@@ -33,9 +74,7 @@ def lacking(kind: SolverKind) -> str:
 
 
 def solver_of(kind: SolverKind, seconds: float) -> Solver | None:
-    """One that takes no longer than that for each programme; None if there is none here."""
+    """Return a solver with a limit of `seconds` a programme; None if it is not installed."""
     if not installed(kind):
         return None
-    if kind == "cp-sat":
-        return CpSat(seconds)
-    return Highs(seconds)
+    return CpSat(seconds) if kind == "cp-sat" else Highs(seconds)

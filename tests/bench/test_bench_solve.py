@@ -19,7 +19,7 @@ from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.policies.in_turn import InTurn
 from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from kubedsm_lab.bench.report import DisagreementError
 from kubedsm_lab.bench.solve.instances import Instance, batches, crowded, ruled
 from kubedsm_lab.bench.solve.oracle import Best, Reach, best_moves, best_placement

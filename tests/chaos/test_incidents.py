@@ -8,9 +8,9 @@ import pytest
 from kubedsm.rebalancing.suggester import Suggester
 from kubedsm_lab.chaos import stage
 from kubedsm_lab.chaos.faults import Fault
-from kubedsm_lab.chaos.incidents import FINAL, INCIDENTS, STEPS, incidents
-from kubedsm_lab.chaos.story import Injection, play
+from kubedsm_lab.chaos.incidents import INCIDENTS, STEPS, incidents
 from kubedsm_lab.chaos.sweep import reference
+from kubedsm_lab.chaos.trace import Injection, play
 
 MINUTE = "/minute"
 
@@ -25,7 +25,10 @@ def told(outcome):
 
 @pytest.mark.parametrize("what", INCIDENTS)
 def test_an_incident_happens_and_where_it_passes_leaves_nothing_behind(what):
-    site, passes = "pods.ADDED" if what == "pod-bound" else "patch-pods.detach", what not in FINAL
+    site, passes = (
+        "pods.ADDED" if what == "pod-bound" else "patch-pods.detach",
+        INCIDENTS[what].end is not None,
+    )
     outcome = played("single-replica", f"world:{site}:0:{what}{MINUTE * passes}")
     assert outcome.struck
     assert told(outcome) & {"it cannot happen", "it is over", "it was over"} == (
@@ -64,7 +67,7 @@ def test_a_pod_that_waits_though_it_fits_is_seen(monkeypatch):
         pass
 
     usual = reference("burst", 0)
-    monkeypatch.setattr("kubedsm.execution.bind_calls.verbs.bind", never)
+    monkeypatch.setattr("kubedsm.execution.bind_calls.writes.bind", never)
     fault = Fault.parse("world:pods.ADDED:0:node-cordoned/minute")
     outcome = play(Injection("burst", fault), usual)
     assert any("I4" in violation for violation in outcome.violations)
@@ -75,7 +78,7 @@ def test_a_pod_too_many_is_seen(monkeypatch):
         pass
 
     usual = reference("owner-deleted", 0)
-    monkeypatch.setattr("kubedsm.execution.migration_calls.pod_writes.evict", nothing)
+    monkeypatch.setattr("kubedsm.execution.migration_calls.writes.evict", nothing)
     fault = Fault.parse("world:patch-pods.detach:0:one-more")
     outcome = play(Injection("owner-deleted", fault), usual)
     assert any("marked" in violation for violation in outcome.violations)
@@ -83,12 +86,12 @@ def test_a_pod_too_many_is_seen(monkeypatch):
 
 def test_moves_that_nobody_thinks_of_any_more_are_seen(monkeypatch):
     usual = reference("cloud-to-edge", 0)
-    thinks = Suggester._may_think
+    thinks = Suggester._is_due
 
     def as_long_as_it_is_new(suggester):
-        return suggester.clock.monotonic() > 45 and thinks(suggester)
+        return suggester.migrator.clock.monotonic() > 45 and thinks(suggester)
 
-    monkeypatch.setattr(Suggester, "_may_think", as_long_as_it_is_new)
+    monkeypatch.setattr(Suggester, "_is_due", as_long_as_it_is_new)
     fault = Fault.parse("world:pods.ADDED:0:one-more")
     outcome = play(Injection("cloud-to-edge", fault), usual)
     assert any("started anew" in violation for violation in outcome.violations)

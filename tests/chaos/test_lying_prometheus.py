@@ -1,7 +1,7 @@
 """The workload with a lying Prometheus: all pods bound, one leader, no migration."""
 
 from kubedsm_lab.chaos import lying_prometheus
-from kubedsm_lab.chaos.story import Injection, play
+from kubedsm_lab.chaos.trace import Injection, play
 
 LYING = Injection("lying-prometheus")
 

@@ -7,17 +7,15 @@ import pytest
 
 from kubedsm.app.leader_election import Elector
 from kubedsm.execution.limits import Limits
-from kubedsm.execution.migration_calls import StepCalls
-from kubedsm.execution.migration_checks import Fate
+from kubedsm.execution.migration_calls import Fate, MigrationCalls
 from kubedsm.execution.placement_manager import PlacementManager
-from kubedsm.kube.calls import verbs
+from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Request, not_sent
 from kubedsm.kube.client.write_gate import READS, WriteGate
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm_lab.chaos.bystander import Bystander
 from kubedsm_lab.chaos.faults import Fault
-from kubedsm_lab.chaos.story import Injection, play
 from kubedsm_lab.chaos.sweep import reference
+from kubedsm_lab.chaos.trace import Bystander, Injection, play
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.http.watching import WatchStream
@@ -25,7 +23,7 @@ from plans.events import CallRefused, OutcomeLost
 
 
 def deletions_unheard(monkeypatch):
-    monkeypatch.setattr("kubedsm.kube.watching.known_objects.KnownObjects.remove", unheard)
+    monkeypatch.setattr("kubedsm.kube.watching.reflector.KnownObjects.remove", unheard)
 
 
 def unheard(*_):
@@ -47,19 +45,19 @@ def binds_without_uid(monkeypatch):
             del body["metadata"]["uid"]
         return Request(method, path, *rest, body=body, **more)
 
-    monkeypatch.setattr(verbs, "Request", without_uid)
+    monkeypatch.setattr(writes, "Request", without_uid)
 
 
 def lost_answers_forget_reservations(monkeypatch):
     """Release what is reserved for the pod before its plan is told that the answer is lost."""
-    tell = PlacementManager.tell
+    report = PlacementManager.report
 
     def forgetful(manager, plan_id, event, due=None):
         if isinstance(event, OutcomeLost):
             manager._mirror.release(manager._plans[plan_id].plan.steps[event.step].pod)
-        tell(manager, plan_id, event, due)
+        report(manager, plan_id, event, due)
 
-    monkeypatch.setattr(PlacementManager, "tell", forgetful)
+    monkeypatch.setattr(PlacementManager, "report", forgetful)
 
 
 def lost_answers_are_refusals(monkeypatch):
@@ -67,7 +65,7 @@ def lost_answers_are_refusals(monkeypatch):
 
 
 def pods_never_given_back(monkeypatch):
-    monkeypatch.setattr(StepCalls, "restore", nothing)
+    monkeypatch.setattr(MigrationCalls, "restore", nothing)
 
 
 def unrest(monkeypatch):
@@ -98,7 +96,7 @@ def a_bug(monkeypatch):
     async def failing(*_, **__):
         raise KeyError("a bug")
 
-    monkeypatch.setattr(StepCalls, "check", failing)
+    monkeypatch.setattr(MigrationCalls, "check", failing)
 
 
 def a_task_nobody_waits_for(monkeypatch):

@@ -8,9 +8,9 @@ import pytest
 
 import kubedsm.kube
 from kubedsm.kube.client.port import Request
+from kubedsm_lab.chaos.faults import event_of, injection_point_of
 from kubedsm_lab.chaos.process import Process
-from kubedsm_lab.chaos.sites import call_site, event_of
-from kubedsm_lab.chaos.story import Injection, play
+from kubedsm_lab.chaos.trace import Injection, play
 from kubedsm_lab.chaos.workloads import WORKLOADS
 
 CLUSTER = Path(kubedsm.kube.__file__).parent
@@ -83,7 +83,7 @@ def test_each_function_that_asks_is_passed_by_a_run_without_a_fault(monkeypatch)
     ],
 )
 def test_calls_that_are_alike_have_one_name(request_, site):
-    assert call_site(request_)[0] == site
+    assert injection_point_of(request_)[0] == site
 
 
 def test_an_event_is_named_by_its_kind():

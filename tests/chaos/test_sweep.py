@@ -5,9 +5,8 @@ from functools import cache
 import pytest
 
 from kubedsm_lab.chaos.faults import Fault
-from kubedsm_lab.chaos.report import Report
-from kubedsm_lab.chaos.story import Injection
-from kubedsm_lab.chaos.sweep import Verdict, chosen, injections, judge
+from kubedsm_lab.chaos.sweep import Report, Verdict, chosen, injections, judge
+from kubedsm_lab.chaos.trace import Injection
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.cli.chaos import SHORT
 

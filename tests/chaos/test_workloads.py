@@ -2,8 +2,8 @@
 
 import pytest
 
-from kubedsm_lab.chaos.story import Injection, play
 from kubedsm_lab.chaos.sweep import reference
+from kubedsm_lab.chaos.trace import Injection, play
 from kubedsm_lab.chaos.workloads import WORKLOADS
 
 

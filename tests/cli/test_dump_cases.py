@@ -14,7 +14,7 @@ from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Tier
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.suggestion import MoveKind
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from support.recorded import CASES
 
 PRICE = Configuration().migration.price

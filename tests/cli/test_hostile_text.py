@@ -25,7 +25,7 @@ from kubedsm.dashboard.rows import (
 from kubedsm.dashboard.server.questions import explanation_response
 from kubedsm.dashboard.terminal.picture import TypedSnapshot, news_line, render_picture
 from kubedsm.explain.explanation import Explanation
-from kubedsm.kube.calls import verbs
+from kubedsm.kube.calls import writes
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import table
 from support.answering_cluster import POD, AnsweringCluster
@@ -164,11 +164,11 @@ def test_an_answer_on_the_page_is_escaped():
 
 async def test_events_and_conditions_are_written_escaped():
     cluster = AnsweringCluster({"metadata": {"name": "e"}}, 201)
-    await verbs.create_event(
-        cluster, verbs.Regarding.of(POD), reason="r", action="a", note=HOSTILE,
+    await writes.create_event(
+        cluster, writes.Regarding.of(POD), reason="r", action="a", note=HOSTILE,
         instance="i", at=1.0, timeout=1.0,
     )  # fmt: skip
-    await verbs.set_pod_condition(cluster, POD, "Unschedulable", HOSTILE, since=1.0, timeout=1.0)
+    await writes.set_pod_condition(cluster, POD, "Unschedulable", HOSTILE, since=1.0, timeout=1.0)
     event, condition = (request.body for request in cluster.asked)
     for text in (event["note"], condition["status"]["conditions"][0]["message"]):
         assert is_clean(text)

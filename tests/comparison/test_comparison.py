@@ -7,40 +7,49 @@ import signal
 import time
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from kubedsm_lab.bench.burst import result as burst_result
 from kubedsm_lab.bench.nodes import result as nodes_result
-from kubedsm_lab.comparison import burst, hpa, load_aware, nodes, packing, paper
 from kubedsm_lab.comparison import experiments as available
-from kubedsm_lab.comparison.experiment import Experiment, Found, Part, of_titles
-from kubedsm_lab.comparison.experiments import EXPERIMENTS
+from kubedsm_lab.comparison.experiments import (
+    BURST,
+    EXPERIMENTS,
+    HPA,
+    LOAD_AWARE,
+    NODES,
+    PACKING,
+    PAPER,
+    Experiment,
+)
 from kubedsm_lab.replay import evaluation, presets
+from kubedsm_lab.replay.findings import Findings
 from kubedsm_lab.replay.hpa import tables as hpa_tables
-from kubedsm_lab.replay.load_aware import tables as load_aware_tables
+from kubedsm_lab.replay.load_aware import experiment as load_aware
 from kubedsm_lab.replay.load_aware.trial import Outcome, Trial
 from kubedsm_lab.replay.packing import tables as packing_tables
 from kubedsm_lab.replay.packing.attempts import Attempt, Call, Category
 from kubedsm_lab.replay.packing.instances import Shape
-from kubedsm_lab.replay.sections import Made
+from kubedsm_lab.replay.plots import Bar, Look, plot_bars, render_picture
 from kubedsm_lab.replay.standings import Place, Standing
+from kubedsm_lab.replay.tables import Section
 from support import command_line
 
+PICTURE = render_picture("Rounds", "", [plot_bars("r", [Bar("a", Look(0, 0), 1)], 1, str)])
 DOCUMENT = Path(__file__).parents[2] / "docs" / "comparison.md"
 
 
-def found(ours, theirs, *, full=False, drawn=None):
+def found(ours, theirs, *, drawn=None):
     values = {"kubedsm": ours, "kube-scheduler": theirs}
     standing = Standing("p99", "ms", less_is_better=True, values=values)
-    table = Made("Table 3", "In brackets: as published.", (["policy", "p99"], [["kubedsm", "7"]]))
-    part = Part(full, "Three rounds", [standing], [table], msgspec.Raw(b'{"rounds":3}'))
-    return Found(part, drawn or {})
+    lines = (["policy", "p99"], [["kubedsm", "7"]])
+    table = Section("Table 3", "In brackets: as published.", lines)
+    return Findings("Three rounds", [table], [standing], b'{"rounds":3}', draw=lambda: drawn or {})
 
 
 def experiment(name, run, *policies):
     reasons = {"p99": "It waits for more."}
-    return Experiment(name, f"The {name}", "emulated", reasons, run, policies)
+    return Experiment(name, f"The {name}", "emulated", run, ["Table 3"], reasons, policies)
 
 
 def raising(error):
@@ -67,7 +76,7 @@ def kept(folder):
 
 
 def test_the_page_begins_with_who_wins_and_says_why_where_it_is_behind(compare, tmp_path):
-    pictures = {"rounds.png": b"PNG"}
+    pictures = {"rounds.svg": PICTURE}
     chosen = [
         experiment("paper", lambda _: found(75, 100)),
         experiment("packing", lambda _: found(120, 100, drawn=pictures)),
@@ -89,16 +98,16 @@ def test_the_page_begins_with_who_wins_and_says_why_where_it_is_behind(compare, 
         assert "In brackets: as published." in shown
         assert "Schedulers that do not run here" in shown
     assert page.index("The answer") < page.index("What was compared")
-    assert (tmp_path / "packing-rounds.png").read_bytes() == b"PNG"
-    assert page.count("data:image/png;base64,") == 1
+    assert (tmp_path / "packing-rounds.svg").read_bytes() == PICTURE
+    assert page.count("<b>Rounds</b>") == 1
     assert kept(tmp_path)["packing"]["results"] == {"rounds": 3}
 
 
 def test_what_is_not_run_again_stays(compare, tmp_path):
-    drawn = {"rounds.png": b"PNG"}
+    drawn = {"rounds.svg": PICTURE}
     chosen = [
         experiment("paper", lambda _: found(75, 100, drawn=drawn)),
-        experiment("packing", lambda asked: found(120, 100, full=asked.full)),
+        experiment("packing", lambda _: found(120, 100)),
     ]
     assert compare(chosen)[0] == 0
     before = kept(tmp_path)
@@ -109,7 +118,7 @@ def test_what_is_not_run_again_stays(compare, tmp_path):
     assert (before["packing"]["full"], after["packing"]["full"]) == (False, True)
     page = (tmp_path / "index.html").read_text()
     assert "The paper" in page
-    assert "data:image/png;base64," in page
+    assert "<b>Rounds</b>" in page
 
 
 def test_one_that_fails_takes_nothing_from_the_others(compare, tmp_path):
@@ -246,7 +255,7 @@ def test_figures_of_the_papers_scenarios_are_means_over_them():
         }
 
     rows = [row("kubedsm", 0.7, 0.9), row("kubedsm", 0.8, 1.0), row("random", 0.6, None)]
-    by_name = {each.what: each for each in paper.standings(rows)}
+    by_name = {each.what: each for each in evaluation.standings(rows)}
     assert by_name["edge ratio"].values == {"kubedsm": 0.75, "random": 0.6}
     assert by_name["edge ratio"].difference.place is Place.AHEAD
     assert by_name["mean response time"].difference.place is Place.BEHIND
@@ -266,10 +275,10 @@ def test_figures_of_packing_are_of_the_calls_within_the_seconds():
 
     # who places more of the highest priority places more
     done = [attempt((8, 0), (7, 7)), attempt((7, 8), (8, 1)), attempt((8, 1), (0, 0), 2.0)]
-    more, evictions = packing.standings(done, 1.0)
+    more, evictions = packing_tables.standings(done, 1.0)
     assert more.values == {"kubedsm": 50, "kube-scheduler": 50}
     assert evictions.values == {"kubedsm": 1, "kube-scheduler": 3}
-    assert packing.standings([], 1.0) == []
+    assert packing_tables.standings([], 1.0) == []
 
 
 def test_kubedsm_that_is_told_the_load_is_compared_with_the_others():
@@ -291,21 +300,18 @@ def test_kubedsm_that_is_told_the_load_is_compared_with_the_others():
 
 
 @pytest.mark.parametrize(
-    ("sections", "shown"),
+    ("sections", "experiment"),
     [
-        (
-            burst_result.sections(burst_result.BurstResult(1, 1, emulated=True, sides=())),
-            burst.SHOWN,
-        ),
-        (hpa_tables.SECTIONS, hpa.SHOWN),
-        (nodes_result.sections(nodes_result.NodesResult(1, 1, sides=())), nodes.SHOWN),
-        (evaluation.SECTIONS, paper.SHOWN),
-        (load_aware_tables.SECTIONS, load_aware.SHOWN),
-        (packing_tables.SECTIONS, packing.SHOWN),
+        (burst_result.sections(burst_result.BurstResult(1, 1, emulated=True, sides=())), BURST),
+        (hpa_tables.sections([]), HPA),
+        (nodes_result.sections(nodes_result.NodesResult(1, 1, sides=())), NODES),
+        (evaluation.sections([]), PAPER),
+        (load_aware.sections([]), LOAD_AWARE),
+        (packing_tables.sections([]), PACKING),
     ],
 )
-def test_the_tables_that_are_shown_are_there(sections, shown):
-    assert [one.title for one in of_titles(sections, shown)] == list(shown)
+def test_the_tables_that_are_shown_are_there(sections, experiment):
+    assert set(experiment.shown) <= {one.title for one in sections}
 
 
 def test_the_document_is_what_the_command_writes():

@@ -138,11 +138,11 @@ REFUSALS: dict[str | bytes, str] = {
         "services.shop/cart.mode: 'surged' is not surge, recreate or off; did you mean surge?"
     ),
     "services: {cart: {qos: 1}}": (
-        "services.cart: neither namespace/name, nor namespace/*, */name or *"
+        "services.cart: 'cart' is not namespace/name, namespace/*, */name or *"
     ),
-    "services: {7: {qos: 1}}": "services.7: neither namespace/name, nor namespace/*, */name or *",
+    "services: {7: {qos: 1}}": "services.7: '7' is not namespace/name, namespace/*, */name or *",
     "services: {Shop/cart: {qos: 1}}": (
-        "services.Shop/cart: neither namespace/name, nor namespace/*, */name or *"
+        "services.Shop/cart: 'Shop/cart' is not namespace/name, namespace/*, */name or *"
     ),
     "services: [1]": "services: a list is not a mapping of keys to values",
     "services: {shop/cart: 0.5}": "services.shop/cart: 0.5 is not a mapping of keys to values",

@@ -6,8 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.config import yaml_text
-from kubedsm.config.documents import DocumentError
-from kubedsm.config.recognised import CONFIGURATION, refuse_others
+from kubedsm.config.documents import (
+    CONFIGURATION,
+    DocumentError,
+    refuse_others,
+)
 from kubedsm.config.settings import Configuration, load_file
 from kubedsm.config.yaml_text import parsed, parsed_all
 

@@ -8,7 +8,7 @@ import pytest
 
 from kubedsm.dashboard.server import questions
 from kubedsm.observability.reading import Leadership
-from kubedsm.planner.requests import InProcess
+from kubedsm.planner.requests import InProcessPlanner
 from support.watched import watched
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.http]
@@ -69,14 +69,14 @@ async def test_of_many_that_ask_what_if_the_latest_goes_next(monkeypatch):
         asker, begun, go_on = Asker(session, url), asyncio.Event(), asyncio.Event()
         world.deploy("half", 1)
         await world.until_bound(1, 10)
-        think = InProcess.ask
+        think = InProcessPlanner.solve
 
         async def slowly(self, question, **how):
             begun.set()
             await go_on.wait()
             return await think(self, question, **how)
 
-        monkeypatch.setattr(InProcess, "ask", slowly)
+        monkeypatch.setattr(InProcessPlanner, "solve", slowly)
         first = asyncio.create_task(asker.get("what-if?qos=default/half:1"))
         await begun.wait()
         others = [asyncio.create_task(asker.get(f"what-if?qos=default/half:0.{n}")) for n in (1, 2)]

@@ -4,7 +4,7 @@ import gzip
 import re
 
 from kubedsm.dashboard.server.app import read_static_files
-from kubedsm_lab.replay.charts.looks import COLOURS
+from kubedsm_lab.replay.plots import COLOURS
 
 FILES = {name: content.decode() for name, content in read_static_files().items()}
 OURS = {name: text for name, text in FILES.items() if not name.startswith("vendor/")}

@@ -1,11 +1,11 @@
 """What is news, in words: decisions, Events, and what is in another state."""
 
 import pytest
-
 from kubedsm.dashboard.state.news import WrittenEvent, news_of_decisions, news_of_events
+
 from kubedsm.explain.decision_record import Entry, Kind
 from kubedsm.explain.facts import PodChoice
-from kubedsm.kube.calls.verbs import Regarding
+from kubedsm.kube.calls.writes import Regarding
 from kubedsm.model.model import NodeName, Tier, Uid
 
 

@@ -7,7 +7,7 @@ from math import dist
 import pytest
 
 from kubedsm.dashboard.server.app import read_static_files
-from kubedsm_lab.replay.charts.looks import COLOURS
+from kubedsm_lab.replay.plots import COLOURS
 
 #: what eyes see that lack red, green or blue, in linear light (Machado and others, 2009)
 EYES = {

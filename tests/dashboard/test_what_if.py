@@ -4,8 +4,6 @@ import math
 
 import attrs
 import pytest
-
-from kubedsm.config.settings import load
 from kubedsm.dashboard.server.what_if import (
     MOST_WORKLOADS,
     BadRequestError,
@@ -13,13 +11,15 @@ from kubedsm.dashboard.server.what_if import (
     explain_what_if,
     parse_what_if,
 )
+
+from kubedsm.config.settings import load
 from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier
 from kubedsm.objective.lasting import Quiet
-from kubedsm.planner.frames import pickled, pickled_answer, unpickled, unpickled_answer
-from kubedsm.planner.requests import Known
-from kubedsm.planner.what_if import WhatIf
+from kubedsm.planner.protocol import dump_message, dump_response, load_message, load_response
+from kubedsm.planner.requests import PlanningContext
+from kubedsm.planner.what_if import WhatIfRequest
 from support.asked import lines_of, section
 from support.fixed_clock import FixedClock
 from support.placement_instances import node, pod, resources
@@ -48,15 +48,15 @@ def known_cluster():
     for each in (running("log-1", "log", "e1"), running("log-2", "log", "e1"), WEB):
         mirror.apply(PodApplied(each))
     policy = CONFIGURATION.policy
-    return Known(mirror, (), lambda: CONFIGURATION, lambda: policy, FixedClock())
+    return PlanningContext(mirror, (), lambda: CONFIGURATION, lambda: policy, FixedClock())
 
 
 def asked(qos=(), replicas=(), known=None):
     """As a worker process is asked: the question and the answer are sent."""
-    question = WhatIf(frozenset(), frozenset(), Quiet(), 2.0, qos=qos, replicas=replicas)
+    question = WhatIfRequest(frozenset(), frozenset(), Quiet(), 2.0, qos=qos, replicas=replicas)
     known = known or known_cluster()
-    answer = unpickled(pickled(question)).answered(known)
-    return unpickled_answer(pickled_answer(answer), known.mirror.snapshot().pods.__getitem__)
+    answer = load_message(dump_message(question)).solve(known)
+    return load_response(dump_response(answer), known.mirror.snapshot().pods.__getitem__)
 
 
 def test_a_greater_promise_is_kept_by_the_moves_that_it_takes():

@@ -138,7 +138,7 @@ async def test_what_keeps_the_missing_ones_away_is_told_of_each():
         asked = load("services: {default/log: {qos: 1}, default/web: {qos: 0.8}}", "test")
         snapshot = runtime.mirror.snapshot()
         log = find_workload(snapshot, "default/log")
-        found = await runtime.thinker.ask(runtime.suggester.what_if((), ()))
+        found = await runtime.planner.solve(runtime.migrator.what_if((), ()))
         answer = WorkloadExplainer(snapshot, asked, log, found).explain()
         assert lines_of(answer)[0] == (
             "default/log has 2 of its 4 pods at the edge and targets 4 (100%): 2 pods missing."

@@ -1,12 +1,13 @@
 """What stands beside the demo: kube-scheduler on the same load, in a process of its own."""
 
 import asyncio
+import multiprocessing
 
 import pytest
 
 from kubedsm_lab.demo.baseline import Baseline, baseline, replayed
+from kubedsm_lab.demo.frame import Standing, until
 from kubedsm_lab.demo.setting import PROMISES
-from kubedsm_lab.demo.standing import Standing, until
 
 
 def test_it_is_measured_as_the_demo_is_and_moves_nothing():
@@ -24,22 +25,14 @@ def expected():
     return replayed(1, 1)
 
 
-@pytest.mark.http
-async def test_its_process_answers_and_one_that_is_left_is_ended(monkeypatch, expected):
-    started, begin = [], asyncio.create_subprocess_exec
-
-    async def noted(*arguments, **options):
-        started.append(await begin(*arguments, **options))
-        return started[-1]
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+async def test_its_process_answers_and_one_that_is_left_is_ended(expected):
     async with baseline(1, 1) as beside:
         await beside.over.wait()
     assert beside.timeline == expected
     async with baseline(1, 60) as beside:
-        pass
+        assert len(multiprocessing.active_children()) == 1
     assert beside.timeline is None
-    assert [process.returncode for process in started] == [0, -9]
+    assert multiprocessing.active_children() == []
 
 
 @pytest.mark.looptime

@@ -8,7 +8,7 @@ import pytest
 from kubedsm.app.assembly import Runtime
 from kubedsm.config.settings import Configuration
 from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.demo.document import as_json
+from kubedsm_lab.demo.results import as_json
 from kubedsm_lab.demo.run import create_services, demo_world, watch_demo
 from kubedsm_lab.demo.setting import CONFIGURATION, CYCLE, TIMING, TOLERATION, demo_scenario
 from kubedsm_lab.demo.view import render, summary

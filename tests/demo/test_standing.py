@@ -3,7 +3,7 @@
 import pytest
 
 from kubedsm.model.model import Tier
-from kubedsm_lab.demo.standing import Standing, until
+from kubedsm_lab.demo.frame import Standing, until
 from kubedsm_lab.replay.timeline import Life, Timeline
 
 PROMISES = {"a": 0.5, "b": 1.0}

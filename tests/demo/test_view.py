@@ -9,7 +9,7 @@ from rich.console import Console
 
 from kubedsm.dashboard.state.headline import describe_migration
 from kubedsm_lab.demo.disconnection import Disconnection
-from kubedsm_lab.demo.ending import ending
+from kubedsm_lab.demo.results import ending
 from kubedsm_lab.demo.view import LineByLine, render, summary
 from support.demo_frames import FRAME, MOVE
 from support.printed import printed, spans

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from kubedsm_lab.emulator.access.admission_policies import Policy, Update
-from kubedsm_lab.emulator.access.users import User
+from kubedsm_lab.emulator.access.rbac import User
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     NODES,

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from kubedsm.kube.client.service_account import SERVICE_ACCOUNT
+from kubedsm.kube.client.environment import SERVICE_ACCOUNT
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, PODS
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster

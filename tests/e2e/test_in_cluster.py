@@ -129,7 +129,7 @@ async def as_its_pod(server, tmp_path, said):
 def complaints(said):
     """But that something came late: how busy this machine is, is nothing a right could mend."""
     loud = [line for line in said if line["level"] in ("warning", "error")]
-    return [line for line in loud if line["event"] not in ("event loop late", "no answer")]
+    return [line for line in loud if line["event"] not in ("event loop late", "no response")]
 
 
 async def test_the_shipped_manifests_are_what_it_can_live_on(tmp_path):

@@ -8,8 +8,7 @@ import pytest
 
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.access.access import Access
-from kubedsm_lab.emulator.access.rbac import Attributes, Decision, decide
-from kubedsm_lab.emulator.access.users import User, service_account
+from kubedsm_lab.emulator.access.rbac import Attributes, Decision, User, decide, service_account
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import (
     CLUSTER_ROLE_BINDINGS,

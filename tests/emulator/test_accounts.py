@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from kubedsm_lab.emulator.processes.accounts import Accounts, Counters, Look, held_by, used_by
+from kubedsm_lab.emulator.processes.usage import Accounts, Counters, Look, held_by, used_by
 
 
 def proc(tmp_path, **files):

@@ -18,11 +18,12 @@ A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")
 
 class Noting(Controller):
     def __init__(self, answer=lambda _: None):
-        clock = VirtualClock()
-        api = ApiServer(clock, random.Random(1))
-        super().__init__(api, Cache(api), clock)
+        super().__init__(Cache(ApiServer(VirtualClock(), random.Random(1))))
         self.noted = []
         self._answer = answer
+
+    def subscribe(self):
+        pass
 
     def reconcile(self, key):
         self.noted.append((round(self.clock.monotonic(), 3), key[1]))
@@ -60,7 +61,7 @@ async def test_one_that_is_stopped_makes_up_for_it_when_it_goes_on():
     controller.stop()
     controller.enqueue(A)
     controller.enqueue_after(B, 2.0)
-    asyncio.get_running_loop().call_later(5.0, controller.go_on)
+    asyncio.get_running_loop().call_later(5.0, controller.resume)
     await run_for(controller, 20.0)
     assert controller.noted == [(5.0, "a"), (5.0, "b")]
 

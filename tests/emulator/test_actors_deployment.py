@@ -1,7 +1,12 @@
 import pytest
 
-from kubedsm_lab.emulator.actors.rollout import Share, new_size, old_sizes, proportional_sizes
-from kubedsm_lab.emulator.actors.template_hash import template_hash
+from kubedsm_lab.emulator.actors.rollout import (
+    Share,
+    new_size,
+    old_sizes,
+    proportional_sizes,
+    template_hash,
+)
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from support.actor_world import NS, condition, emulated, owner_of, template
 

@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm_lab.emulator.actors.scaling_behavior import (
+from kubedsm_lab.emulator.actors.horizontal_pod_autoscaler import (
     Behavior,
     ScalingHistory,
     limited,
     stabilized,
 )
-from kubedsm_lab.emulator.actors.scaling_metrics import MetricUnavailable, Target, propose
+from kubedsm_lab.emulator.actors.scaling_metrics import MetricUnavailable, Scaled, propose
+from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, PODS
 from support.actor_world import NS, condition, emulated
 
@@ -245,9 +246,9 @@ async def test_a_steady_load_leads_to_no_writes():
     [
         {"metrics": [{"type": "Pods"}]},
         {"metrics": [{"type": "Moon"}]},
+        {"metrics": [{"type": "External"}]},
         {"metrics": [{"type": "Pods", "pods": {"metric": {"name": "m"}, "target": {}}}]},
         {"metrics": [{**METRIC, "pods": {**METRIC["pods"], "target": {"averageValue": "0"}}}]},
-        {"metrics": [{**METRIC, "pods": {**METRIC["pods"], "target": {"averageValue": "x"}}}]},
         {"metrics": []},
         {"behavior": {"scaleUp": {"policies": [{"type": "Pods"}]}}},
     ],
@@ -263,17 +264,24 @@ async def test_a_malformed_autoscaler_says_so_and_scales_nothing(broken):
         assert replicas(world) == 2
 
 
-def external(**target):
-    return {"type": "External", "external": {"metric": {"name": "queue"}, "target": target}}
-
-
 @pytest.mark.parametrize(
-    ("metric", "expected"), [(external(averageValue="30"), 4), (external(value="60"), 4)]
+    ("section", "given"),
+    [
+        ("metrics", [{**METRIC, "pods": {**METRIC["pods"], "target": {"averageValue": "x"}}}]),
+        ("metrics", [{"type": "Pods", "pods": {"metric": {"name": 1}}}]),
+        ("behavior", {"scaleUp": {"policies": [{"value": "1"}]}}),
+    ],
 )
-def test_an_external_metric(metric, expected):
-    target = Target(NS, "web", replicas=2, reported=2, pods=2)
-    found = propose(metric, target, lambda *_: 120.0, 0.1)
-    assert found.replicas == expected
+async def test_wrong_types_are_refused(section, given):
+    async with emulated() as world:
+        with pytest.raises(ApiError) as refused:
+            autoscaler(world, **{section: given})
+        assert refused.value.status == 400
+
+
+def scaled(pods, replicas, total):
+    active = [{"metadata": {}, "status": {"phase": "Running"}}] * pods
+    return Scaled(NS, "web", active, replicas, 0.0, 0.1, metrics=lambda *_: total)
 
 
 @given(
@@ -288,20 +296,19 @@ def test_the_proposal_is_the_total_over_the_target_or_no_change(total, target, p
         "type": "Pods",
         "pods": {"metric": {"name": "m"}, "target": {"averageValue": str(target)}},
     }
-    seen = Target(NS, "web", replicas=pods, reported=pods, pods=pods + extra)
-    found = propose(metric, seen, lambda *_: float(total), 0.1).replicas
+    found = propose(metric, scaled(pods + extra, pods, float(total))).replicas
     exact = math.ceil(total / target)
     if total == pods * target:
         assert found == pods
     assert found in (exact, pods)
     if found != exact:
-        assert abs(total / (target * seen.pods) - 1) <= 0.1
+        assert abs(total / (target * (pods + extra)) - 1) <= 0.1
 
 
 @pytest.mark.parametrize("total", [math.nan, math.inf, -math.inf, 1e308])
 def test_what_is_no_quantity_is_no_metric(total):
     with pytest.raises(MetricUnavailable):
-        propose(METRIC, Target(NS, "web", 2, 2, 2), lambda *_: total, 0.1)
+        propose(METRIC, scaled(2, 2, total))
 
 
 def test_disabled_scaling_down():

@@ -4,8 +4,7 @@ import attrs
 import pytest
 
 from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.emulator.actors.container_runtime import Containers
-from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
+from kubedsm_lab.emulator.actors.kubelet import NEVER_READY, Containers
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.paper import node

@@ -1,7 +1,7 @@
 import pytest
 
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
-from kubedsm_lab.emulator.actors.scale_down import DELETION_COST
+from kubedsm_lab.emulator.actors.replica_set import DELETION_COST
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS
 from support.actor_world import NS, condition, emulated, owner_of, set_node_ready, template
 

@@ -12,16 +12,23 @@ from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.list_types import fields_of
 from kubedsm_lab.emulator.api.managed_fields.applying import Apply, applied
-from kubedsm_lab.emulator.api.managed_fields.entries import Entries, decoded, shown
 from kubedsm_lab.emulator.api.managed_fields.field_sets import (
+    comparison,
     difference,
+    field_set,
     intersection,
+    merged,
     ordered,
     paths,
     union,
 )
-from kubedsm_lab.emulator.api.managed_fields.tracking import Write, entries_of
-from kubedsm_lab.emulator.api.managed_fields.walks import comparison, field_set, merged
+from kubedsm_lab.emulator.api.managed_fields.tracking import (
+    Entries,
+    Write,
+    decoded_entries,
+    entries_of,
+    shown_entries,
+)
 from kubedsm_lab.emulator.api.resources import PODS, Object
 from support.examples import examples
 from support.fixed_clock import FixedClock
@@ -97,9 +104,9 @@ def test_sets_of_fields_are_sets(left: Any, right: Any) -> None:
 def test_a_set_reads_as_it_was_written(fields: Any) -> None:
     entry = {"operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
     given_one = {**entry, "manager": "m", "fieldsV1": ordered(fields)}
-    entries = decoded([given_one])
+    entries = decoded_entries([given_one])
     assert entries is not None
-    assert orjson.dumps(shown(entries)[0]["fieldsV1"]) == orjson.dumps(ordered(fields))
+    assert orjson.dumps(shown_entries(entries)[0]["fieldsV1"]) == orjson.dumps(ordered(fields))
 
 
 @examples(60)
@@ -232,7 +239,9 @@ def test_entries_are_worked_out_from_all_writes_since_they_were() -> None:
             )
             if api is looking:
                 entries_of(api.get(PODS, "default", "p"))
-    seen, unseen = (shown(entries_of(api.get(PODS, "default", "p"))) for api in (looking, blind))
+    seen, unseen = (
+        shown_entries(entries_of(api.get(PODS, "default", "p"))) for api in (looking, blind)
+    )
     assert seen == unseen
     assert [entry["manager"] for entry in seen] == ["kubectl", "m0", "m1"]
     owned = [set(entry["fieldsV1"]["f:metadata"]["f:labels"]) - {"."} for entry in seen[1:]]
@@ -252,7 +261,7 @@ def test_where_managers_are_not_tracked_there_are_none_until_somebody_applies() 
     config = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"c": "d"}}}
     of_apply = "application/apply-patch+yaml"
     done = api.patch(PODS, "default", "p", config, of_apply, manager="me")
-    owners = [entry["manager"] for entry in shown(entries_of(done))]
+    owners = [entry["manager"] for entry in shown_entries(entries_of(done))]
     assert owners == ["me", "before-first-apply"]
 
 

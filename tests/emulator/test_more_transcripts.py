@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from kubedsm.process.clock import SystemClock
-from kubedsm_lab.emulator.access.users import User
+from kubedsm_lab.emulator.access.rbac import User
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import NAMESPACES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster

@@ -8,8 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
+from kubedsm_lab.emulator.api.decoding import BODIES, FIELD_TYPES, model_of
 from kubedsm_lab.emulator.api.resources import SERVED
-from kubedsm_lab.emulator.http.openapi import FIELD_TYPES, model_of
 from kubedsm_lab.emulator.http.routes import ApiRequest
 from support.api_requests import asked
 
@@ -73,4 +73,6 @@ def test_kubectl_finds_nothing_in_the_old_form(routes):
 def test_the_fields_are_those_of_the_library():
     fields_of = runpy.run_path(str(ROOT / "docs" / "field_types.py"))["fields_of"]
     known = orjson.loads(FIELD_TYPES.read_bytes())
-    assert known == fields_of([model_of(r) for r in SERVED]), "run `python docs/field_types.py`"
+    assert known == fields_of([model_of(r) for r in (*SERVED, *BODIES)]), (
+        "run `python docs/field_types.py`"
+    )

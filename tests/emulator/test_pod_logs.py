@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubedsm_lab.emulator.actors.container_runtime import NoRuntime
+from kubedsm_lab.emulator.actors.kubelet import ContainerRuntime
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.http.pod_logs import LogStream
 from kubedsm_lab.emulator.http.routes import ApiRequest
@@ -20,7 +20,7 @@ SAID = (
 )
 
 
-class Talking(NoRuntime):
+class Talking(ContainerRuntime):
     said = b"one\ntwo\n"
 
     def output(self, pod, container):

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.emulator.actors.container_runtime import UP, Containers
+from kubedsm_lab.emulator.actors.kubelet import UP, Containers
 from kubedsm_lab.emulator.processes.pod_processes import FAILURES, PERIOD, PodProcesses
 
 pytestmark = pytest.mark.looptime

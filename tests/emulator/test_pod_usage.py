@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.processes.pod_processes import PodProcess
-from kubedsm_lab.emulator.processes.pod_usage import PodUsage
+from kubedsm_lab.emulator.processes.usage import PodUsage
 
 pytestmark = pytest.mark.looptime
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -4,11 +4,14 @@ import asyncio
 
 import pytest
 
-from kubedsm_lab.emulator.actors.metrics_server import Sample
-from kubedsm_lab.emulator.actors.resource_metrics import Scaled, propose_of_resource
-from kubedsm_lab.emulator.actors.scaling_metrics import MetricUnavailable
-from kubedsm_lab.emulator.api.moments import rfc3339
+from kubedsm_lab.emulator.actors.scaling_metrics import (
+    MetricUnavailable,
+    Sample,
+    Scaled,
+    propose,
+)
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS
+from kubedsm_lab.emulator.api.values import rfc3339
 from support.actor_world import NS, condition, emulated
 
 pytestmark = pytest.mark.looptime
@@ -43,7 +46,7 @@ def proposed(pods, used, metric=HALF, *, wanted=None, resource="cpu"):
     """Of the pods, and their names' thousandths in a sample of 5 s ago."""
     samples = {(NS, name): Sample(NOW - 5, {resource: amount}) for name, amount in used.items()}
     wanted = len(pods) if wanted is None else wanted
-    return propose_of_resource(metric, Scaled(pods, wanted, samples, NOW, 0.1))
+    return propose(metric, Scaled(NS, "web", pods, wanted, NOW, 0.1, samples=samples))
 
 
 def replicas(*case, **more):
@@ -180,27 +183,8 @@ def test_exactly_at_an_average_value_what_has_no_figure_counts_as_nothing():
     assert replicas([pod("a"), pod("b")], {"a": 100}) == 2
 
 
-def test_one_container_is_the_pod_s_own():
-    source = {"name": "cpu", "container": "c", "target": {"averageUtilization": 50}}
-    metric = {"type": "ContainerResource", "containerResource": source}
-    found = proposed(ABC, {"a": 200, "b": 200, "c": 200}, metric)
-    current = {"averageUtilization": 100, "averageValue": "200m"}
-    named = {"name": "cpu", "container": "c", "current": current}
-    assert found.status == {"type": "ContainerResource", "containerResource": named}
-    assert found.replicas == 6
-    assert found.description == "cpu container resource utilization (percentage of request)"
-
-
 NO_FIGURES = "unable to get metrics for resource cpu: no metrics returned from resource metrics API"
-NO_CONTAINER = (
-    "failed to get cpu usage: unable to get metrics for resource cpu: container x not present in "
-    "metrics for pod"
-)
 UNREADY = "did not receive metrics for targeted pods (pods might be unready)"
-OTHER = {
-    "type": "ContainerResource",
-    "containerResource": {"name": "cpu", "container": "x", "target": {"averageValue": "1"}},
-}
 
 
 @pytest.mark.parametrize(
@@ -221,11 +205,6 @@ OTHER = {
             ([pod("a", requests={"cpu": "0"})], {"a": 9}),
             "FailedGetResourceMetric",
             "failed to get cpu utilization: no metrics returned matched known pods",
-        ),
-        (
-            (ABC, {"a": 9}, OTHER),
-            "FailedGetContainerResourceMetric",
-            f"{NO_CONTAINER} {NS}/a",
         ),
         ((ABC, {"a": 9}, cpu()), "InvalidMetricSourceType", "invalid metric: neither an average"),
         ((ABC, {}, {"type": "Resource"}), "InvalidMetricSourceType", "invalid metric: resource: "),

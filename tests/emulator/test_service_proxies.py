@@ -13,10 +13,9 @@ from yarl import URL
 
 from kubedsm.model.model import Tier
 from kubedsm_lab.emulator.api.resources import ENDPOINTS, NAMESPACES, SERVICES
-from kubedsm_lab.emulator.processes.accounts import Accounts
-from kubedsm_lab.emulator.processes.forwarding import Forwarding
 from kubedsm_lab.emulator.processes.pod_processes import PodProcess
-from kubedsm_lab.emulator.processes.service_proxies import ServiceProxies
+from kubedsm_lab.emulator.processes.service_proxies import Forwarding, ServiceProxies
+from kubedsm_lab.emulator.processes.usage import Accounts
 from support.fixed_clock import FixedClock
 from support.loopback import Server
 

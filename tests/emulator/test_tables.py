@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 from kubedsm_lab.emulator.api import resources
-from kubedsm_lab.emulator.http.durations import human_duration
-from kubedsm_lab.emulator.http.pod_columns import pod_status
-from kubedsm_lab.emulator.http.tables import as_table
+from kubedsm_lab.emulator.http.tables import as_table, human_duration, pod_status
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 CREATED = "2025-12-31T23:55:30Z"

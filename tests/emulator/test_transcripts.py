@@ -42,7 +42,7 @@ UNLOGGED = {
     ]
 }
 #: seconds; pods start sooner than the player takes the cluster for quiet
-TIMING = Timing(start_delay=0.1, stop_delay=0.2, hpa_sync=0.5)
+TIMING = Timing(start_delay=0.06, stop_delay=0.13, hpa_sync=0.3)
 TOKEN = "the right one"  # noqa: S105 - nobody's
 
 

@@ -4,21 +4,21 @@ import asyncio
 
 import pytest
 from aiohttp import ClientTimeout, web
+from kubedsm.explain.client import Answering, answering, effects_since
+from kubedsm.explain.server import Diagnostics
 
 from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
-from kubedsm.explain.client import Answering, answering, effects_since
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.effects import Around, Effect, Response, summarize_effects
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
-from kubedsm.explain.server import Diagnostics
 from kubedsm.explain.subjects import Explanations, Subject
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.sites import NOTHING_AWAY
 from kubedsm.optimizer.moving.suggestion import ClusterScore, Move, MoveKind, Suggestion
-from kubedsm.planner.requests import InProcess, Known
+from kubedsm.planner.requests import InProcessPlanner, PlanningContext
 from kubedsm.process.clock import VirtualClock
 from kubedsm.process.http_limits import AddressUnavailableError
 from support.answers import WEB, sample
@@ -39,8 +39,8 @@ def served():
     mirror, configuration = ClusterMirror(), Configuration()
     policy = configuration.policy
     decisions = Decisions(DecisionRecord(VirtualClock()), mirror, lambda: policy)
-    known = Known(mirror, (), lambda: configuration, lambda: policy, VirtualClock())
-    explanations = explanations_of(decisions, InProcess(known))
+    known = PlanningContext(mirror, (), lambda: configuration, lambda: policy, VirtualClock())
+    explanations = explanations_of(decisions, InProcessPlanner(known))
     return decisions, Diagnostics(explanations, port=0)
 
 

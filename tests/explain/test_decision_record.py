@@ -59,7 +59,7 @@ class Hurried:
 
 
 async def explained_pending(world):
-    said = await world.runtime.thinker.ask(world.runtime.decisions.pending())
+    said = await world.runtime.planner.solve(world.runtime.decisions.pending())
     return msgspec.json.decode(said)["pending"]
 
 
@@ -194,9 +194,9 @@ async def test_those_that_there_is_no_time_for_are_told_without_nodes():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
         world.deploy("huge", 3, cpu="64")
         await asyncio.sleep(1)
-        question, known = world.runtime.decisions.pending(), world.runtime.thinker.known
+        question, known = world.runtime.decisions.pending(), world.runtime.planner.context
         hurried = attrs.evolve(known, clock=Hurried(PendingPods.budget / 3))
-        said = msgspec.json.decode(question.answered(hurried))["pending"]
+        said = msgspec.json.decode(question.solve(hurried))["pending"]
         assert [len(each["nodes"]) for each in said] == [2, 2, 0]
         assert all(each["message"] and each["decidedAt"] for each in said)
 

@@ -10,9 +10,7 @@ from PIL import Image
 
 from draw_dashboard.__main__ import HEADING, KINDS, ROW, WIDTH, draw, main
 from draw_dashboard.asking import Curve, filled, named
-from draw_dashboard.curves import legend
-from draw_dashboard.panels import joined
-from draw_dashboard.units import UNITS, written
+from draw_dashboard.panels import UNITS, joined, layout_legend, written
 from support.dashboard import PANELS, one_of_each_kind
 
 TIMES = np.arange(0.0, 181.0)
@@ -81,11 +79,11 @@ def test_the_last_number_is_that_of_what_is_now():
     assert np.isnan(Curve("", {}, np.array([NAN])).last)
 
 
-def test_a_legend_takes_as_many_lines_as_it_needs():
-    names = [curve(name="n" * 20) for _ in range(5)]
-    lines = list(legend(names, 400))
-    assert [[index for _, index, _ in line] for line in lines] == [[0, 1], [2, 3], [4]]
-    assert [x for x, *_ in lines[1]] == [x for x, *_ in lines[0]]
+def test_a_legend_has_the_columns_and_the_lines_that_there_is_room_for():
+    names = ["n" * 20] * 5
+    assert layout_legend(names, 400) == (2, 5)
+    assert layout_legend(names, 100) == (1, 3)
+    assert layout_legend(names[:2], 4000) == (2, 2)
 
 
 def test_answers_of_a_table_are_joined_by_their_labels_and_sorted():

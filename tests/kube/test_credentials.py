@@ -10,10 +10,9 @@ import sys
 import pytest
 from aiohttp import web
 
+from kubedsm.kube.client.environment import SERVICE_ACCOUNT_VARIABLE, proxy_for
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import CredentialsError, Unreachable
-from kubedsm.kube.client.proxies import proxy_for
-from kubedsm.kube.client.service_account import SERVICE_ACCOUNT_VARIABLE
 from support.loopback import POST, Server, config, says, talking
 from support.processes import PATIENCE
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from kubedsm.kube.calls import verbs
+from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Conflict, NotFound
 from kubedsm.kube.watching.reflector import Reflector
@@ -85,7 +85,7 @@ async def story(cluster, api, clock):
             "template": template("web"),
         },
     }
-    assert (await verbs.version(cluster, timeout=2.0)).startswith("v1.")
+    assert (await reads.version(cluster, timeout=2.0)).startswith("v1.")
     async with following(cluster, clock) as follower:
         await follower.until(lambda known: set(known.nodes) == {"n2", "n3"})
         api.create(DEPLOYMENTS, deployment, namespace=NS)
@@ -96,14 +96,14 @@ async def story(cluster, api, clock):
         assert one.requests.cpu == 1000
         assert Tiers().of(follower.nodes["n2"].labels) == "edge"
 
-        await verbs.set_pod_condition(
+        await writes.set_pod_condition(
             cluster, three, "Unschedulable", "0/2 nodes fit", since=clock.wall(), timeout=2.0
         )
         shown = api.get(PODS, NS, three.name)["status"]["conditions"]
         assert shown[0]["message"] == "0/2 nodes fit"
 
         for pod, target in ((one, "n2"), (two, "n3"), (three, "n3")):
-            await verbs.bind(
+            await writes.bind(
                 cluster, pod, target,
                 annotations={"controller.kubernetes.io/pod-deletion-cost": "5"},
                 labels={"tier": "edge"}, timeout=2.0,
@@ -112,17 +112,17 @@ async def story(cluster, api, clock):
         bound = {pod.uid: pod for pod in follower.pods.values()}
         assert [bound[p.uid].node_name for p in (one, two, three)] == ["n2", "n3", "n3"]
         assert bound[one.uid].labels["tier"] == "edge"
-        assert await verbs.get_pod(cluster, NS, one.name, timeout=2.0) == bound[one.uid]
+        assert await reads.get_pod(cluster, NS, one.name, timeout=2.0) == bound[one.uid]
 
         with pytest.raises(Conflict, match="already assigned to node"):
-            await verbs.bind(cluster, one, "n3", annotations={}, labels={}, timeout=2.0)
-        await verbs.create_event(
-            cluster, verbs.Regarding.of(one), reason="Scheduled", action="Binding",
+            await writes.bind(cluster, one, "n3", annotations={}, labels={}, timeout=2.0)
+        await writes.create_event(
+            cluster, writes.Regarding.of(one), reason="Scheduled", action="Binding",
             note="assigned to n2", instance="kubedsm-1", at=clock.wall(), timeout=2.0,
         )  # fmt: skip
         assert [event["involvedObject"]["uid"] for event in api.list(EVENTS, NS)] == [one.uid]
         with pytest.raises(NotFound):
-            await verbs.get_config_map(cluster, NS, "kubedsm", timeout=2.0)
+            await reads.get_config_map(cluster, NS, "kubedsm", timeout=2.0)
 
         api.patch(DEPLOYMENTS, NS, "web", {"spec": {"replicas": 2}}, MERGE)
         api.delete(NODES, "", "n2")

@@ -10,7 +10,7 @@ import attrs
 import pytest
 from aiohttp import web
 
-from kubedsm.kube.calls import verbs
+from kubedsm.kube.calls import writes
 from kubedsm.kube.client import connections
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import (
@@ -128,7 +128,7 @@ async def test_an_answer_is_an_answer_whatever_it_says(tmp_path, status):
         assert (response.status, response.body) == (status, b"<html>sorry</html>")
         if status == 502:
             with pytest.raises(ServerError, match="502 BadGateway: sorry"):
-                await verbs.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=PATIENCE)
+                await writes.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=PATIENCE)
 
 
 def unused_url(scheme="http"):

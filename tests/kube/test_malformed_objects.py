@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.kube.wire import decoding
-from kubedsm.kube.wire.decoding import WireError
+from kubedsm.kube.wire.errors import WireError
 from kubedsm_lab.bench.watched_pods import watch_line
 from support.any_damage import places, put
 from support.examples import examples

@@ -2,8 +2,11 @@
 
 import pytest
 
-from kubedsm.kube.calls import live, pod_writes
-from kubedsm.kube.calls.pod_events import PodEvent, events_about
+from kubedsm.kube.calls import reads, writes
+from kubedsm.kube.calls.reads import (
+    PodEvent,
+    events_about,
+)
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.selectors import Requirement
@@ -65,19 +68,19 @@ async def test_budgets_are_read_with_whom_they_cover():
     ]
     cluster = AnsweringCluster({"items": items})
     both = (Requirement("app", "In", ("a",)), Requirement("tier", "NotIn", ("x",)))
-    assert await live.all_budgets(cluster, timeout=3) == [
+    assert await reads.all_budgets(cluster, timeout=3) == [
         Budget("shop", both, 2),
         Budget("shop", (Requirement("app", "Exists"),), 0),
     ]
     assert cluster.asked[0].path == "/apis/policy/v1/poddisruptionbudgets"
     with pytest.raises(WireError):
-        await live.all_budgets(AnsweringCluster({"items": [{"metadata": 1}]}), timeout=3)
+        await reads.all_budgets(AnsweringCluster({"items": [{"metadata": 1}]}), timeout=3)
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
 async def test_an_eviction_may_only_ask(dry_run):
     cluster = AnsweringCluster({"kind": "Status"}, 201)
-    await pod_writes.evict(cluster, POD, timeout=3, dry_run=dry_run)
+    await writes.evict(cluster, POD, timeout=3, dry_run=dry_run)
     [request] = cluster.asked
     assert request.path.endswith("/pods/cart-1/eviction")
     options = request.body["deleteOptions"]

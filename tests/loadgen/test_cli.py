@@ -6,13 +6,12 @@ import socket
 
 import pytest
 
-from loadgen import overloading, recovery, sending, serving
+from loadgen import recovery, sending, server
 from loadgen.checking import Check
 from loadgen.cli import loadgen, main
 from loadgen.driver import Limits
-from loadgen.generators import PAPER_REQUESTS, normal
+from loadgen.generators import PAPER_REQUESTS, Wavy, normal, wavy
 from loadgen.scenario import load, loads
-from loadgen.wavy import Wavy, wavy
 
 EXAMPLES = " such as 500ms, 90s or 2m"
 DIFFERENT = " are not different names with commas between"
@@ -319,9 +318,9 @@ def test_what_is_done_takes_what_can_be_said_with_the_same_defaults():
     for name, does in (
         ("run", sending.run),
         ("check", sending.check),
-        ("closed", overloading.closed),
-        ("hpa", overloading.hpa),
-        ("serve", serving.serve),
+        ("closed", sending.closed),
+        ("hpa", sending.hpa),
+        ("serve", server.serve),
     ):
         command = loadgen.get_command(None, name)
         options[name] = {each.name: each.default for each in command.params}

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from loadgen.closed import Clients, ClosedLoop
+from loadgen.driver import Clients, ClosedLoop
 from loadgen.measures import RequestRecorder
 from loadgen.transport import Answer, TransportError
 

@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from loadgen.arrivals import Arrival
-from loadgen.hpa import Plan, Played, play, window_of
-from loadgen.hpa_report import hpa_report, line_of
+from loadgen.hpa import Plan, Played, hpa_report, line_of, play, window_of
 from loadgen.measures import Outcome
 from loadgen.recovery import Recovery, Sla, Window
 from loadgen.transport import Answer

@@ -7,7 +7,7 @@ import pytest
 from loadgen import measures
 from loadgen.arrivals import Arrival
 from loadgen.measures import Latency, Outcome, RequestRecorder
-from loadgen.report import report
+from loadgen.sending import report
 from support.printed import printed
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadgen.quota import PERIOD, Quota
+from loadgen.work import PERIOD, Quota
 
 
 class Machine:

@@ -3,9 +3,8 @@
 import attrs
 import pytest
 
-from loadgen.generators import REQUESTS_PER_REPLICA, GeneratorError
+from loadgen.generators import REQUESTS_PER_REPLICA, GeneratorError, Wavy, wavy
 from loadgen.scenario import dumps, loads
-from loadgen.wavy import Wavy, wavy
 
 #: Room for 12 replicas of 1 core, 4 of them on the edge.
 SMALL = {

@@ -10,13 +10,20 @@ import pytest
 
 import support
 from kubedsm.config.settings import Configuration, document
-from kubedsm.planner.child_process import Asked, Configured
-from kubedsm.planner.frames import framed, pickled, read
+from kubedsm.planner.protocol import (
+    Configured,
+    NumberedRequest,
+    dump_message,
+    pack_frame,
+    read_frame,
+)
 from support.questions import Process
 
-WORD = framed(b"word")
-CONFIGURED = framed(pickled([Configured(document(Configuration()))]))
-QUESTION = framed(pickled([Asked(1, Process(), frozenset(), 0, announced=False)]))
+WORD = pack_frame(b"word")
+CONFIGURED = pack_frame(dump_message([Configured(document(Configuration()))]))
+QUESTION = pack_frame(
+    dump_message([NumberedRequest(1, Process(), frozenset(), 0, announced=False)])
+)
 
 
 @pytest.fixture
@@ -35,7 +42,7 @@ def child():
 
 @pytest.mark.parametrize("length", range(len(WORD)))
 def test_half_a_word_is_none(length):
-    assert read(io.BytesIO(WORD[:length])) == b""
+    assert read_frame(io.BytesIO(WORD[:length])) == b""
 
 
 @pytest.mark.http

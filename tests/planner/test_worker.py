@@ -12,23 +12,21 @@ from types import SimpleNamespace
 import attrs
 import pytest
 import structlog
+from kubedsm.explain.listener import Listener
 
 import support
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.explain.listener import Listener
 from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm.model.model import Tier, Tiers, Uid
 from kubedsm.model.sites import Away
 from kubedsm.objective.lasting import Quiet
 from kubedsm.optimizer.programming.programme import Status
 from kubedsm.planner import worker as worker_module
-from kubedsm.planner.mirror_replication import ToldMirror
-from kubedsm.planner.pack_request import RoomByPacking
-from kubedsm.planner.place_request import PodsToPlace, as_it_is
-from kubedsm.planner.preempt_request import RoomFor
-from kubedsm.planner.requests import InProcess, Known, NoAnswerError
-from kubedsm.planner.suggest_request import MovesToMake
-from kubedsm.planner.worker import Worker, WrongAnswerError
+from kubedsm.planner.protocol import ReplicatedMirror
+from kubedsm.planner.rebalancing_requests import PackRequest, SuggestRequest
+from kubedsm.planner.requests import InProcessPlanner, NoResponseError, PlanningContext
+from kubedsm.planner.scheduling_requests import PlaceRequest, PreemptRequest
+from kubedsm.planner.worker import RequestFailedError, Worker
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.log_throttle import SaidByCause
 from support import placement_instances as made
@@ -53,7 +51,7 @@ class Counts(Listener):
 
 @attrs.define
 class Thinking:
-    mirror: ToldMirror
+    mirror: ReplicatedMirror
     followed: set
     configuration: CurrentConfiguration
     counts: Counts
@@ -63,8 +61,8 @@ class Thinking:
     def here(self):
         """The form that answers in this process."""
         current = self.configuration.current
-        return InProcess(
-            Known(
+        return InProcessPlanner(
+            PlanningContext(
                 self.mirror, self.followed, lambda: current, lambda: current.policy, SystemClock()
             )
         )
@@ -74,13 +72,13 @@ class Thinking:
             while self.counts.started < times:  # noqa: ASYNC110 - it is another process that acts
                 await asyncio.sleep(0.01)
 
-    async def ask(self, question):
+    async def solve(self, question):
         """Ask until there is an answer, as whoever asks does."""
         async with asyncio.timeout(60):
             while True:
                 try:
-                    return await self.worker.ask(question)
-                except NoAnswerError:
+                    return await self.worker.solve(question)
+                except NoResponseError:
                     await asyncio.sleep(0.05)
 
 
@@ -89,7 +87,7 @@ async def thinking(monkeypatch, mirror=None, followed=()):
     monkeypatch.setenv("PYTHONPATH", str(Path(support.__file__).parents[1]))
     clock, counts, configuration = SystemClock(), Counts(), CurrentConfiguration()
     followed = set(followed)
-    mirror = mirror or ToldMirror(followed=followed)
+    mirror = mirror or ReplicatedMirror(followed=followed)
     worker = Worker(
         mirror, followed, configuration, clock, random.Random(1), SaidByCause(clock), counts
     )
@@ -139,7 +137,7 @@ def now_is(mirror, case):
 
 
 async def test_its_mirror_is_the_schedulers_whatever_happens_and_whenever_it_began(monkeypatch):
-    monkeypatch.setattr(worker_module, "AT_ONCE", 7)
+    monkeypatch.setattr(worker_module, "CHUNK", 7)
     rng = random.Random(3)
     async with thinking(monkeypatch, followed=[Uid("p1-0")]) as on:
         for version in range(900):
@@ -150,38 +148,38 @@ async def test_its_mirror_is_the_schedulers_whatever_happens_and_whenever_it_beg
             if on.counts.started and version < 500 and rng.random() < 0.05:
                 marked = {pod.uid for pod in on.mirror.pods() if pod.detached}
                 on.followed.symmetric_difference_update(rng.choice((set(), marked)))
-                here = await on.here.ask(State())
-                assert await on.worker.ask(State()) == here
+                here = await on.here.solve(State())
+                assert await on.worker.solve(State()) == here
             if version == 500:
                 await on.started()
-                os.kill((await on.worker.ask(Process()))[0], signal.SIGKILL)
+                os.kill((await on.worker.solve(Process()))[0], signal.SIGKILL)
         await on.started(2)
-        assert await on.worker.ask(State()) == await on.here.ask(State())
+        assert await on.worker.solve(State()) == await on.here.solve(State())
         assert state_of(on.mirror)["held"]
 
 
 async def test_its_answers_are_those_that_are_worked_out_here(monkeypatch):
-    seen, moves = Counter(), MovesToMake(frozenset(), frozenset(), Quiet(), 60.0)
+    seen, moves = Counter(), SuggestRequest(frozenset(), frozenset(), Quiet(), 60.0)
     async with thinking(monkeypatch) as on:
         await on.started()
         for seed in range(20):
             urgent = now_is(on.mirror, drawn_case(seed))
-            suggested = await on.here.ask(moves)
-            assert await on.worker.ask(moves) == suggested, seed
-            room = RoomFor(urgent, {}, frozenset(), budgets=())
-            here = await on.here.ask(room)
-            assert await on.worker.ask(room) == here, seed
+            suggested = await on.here.solve(moves)
+            assert await on.worker.solve(moves) == suggested, seed
+            room = PreemptRequest(urgent, {}, frozenset(), budgets=())
+            here = await on.here.solve(room)
+            assert await on.worker.solve(room) == here, seed
             away = Away(cut={"x": frozenset(list(on.mirror.snapshot().nodes)[:1])})
-            for view in (as_it_is, away.apart, away.in_cloud):
-                placing = PodsToPlace((urgent.uid,), 0.0, 60.0, view=view)
-                placed = await on.here.ask(placing)
-                assert await on.worker.ask(placing) == placed, seed
+            for view in (None, away.apart, away.in_cloud):
+                placing = PlaceRequest((urgent.uid,), 0.0, 60.0, view=view)
+                placed = await on.here.solve(placing)
+                assert await on.worker.solve(placing) == placed, seed
                 seen["placed"] += len(placed.decision.bindings)
-                seen["refused"] += len(placed.refused)
+                seen["refused"] += len(placed.unplaced)
             seen["moves"] += len(suggested.suggestion.moves)
             seen["found"] += here.found is not None
-            seen["coming"] += here.coming is not None
-    assert all(seen[kind] for kind in ("moves", "found", "coming", "placed", "refused")), seen
+            seen["freeing"] += here.freeing is not None
+    assert all(seen[kind] for kind in ("moves", "found", "freeing", "placed", "refused")), seen
 
 
 async def test_packing_is_found_there_as_it_is_here(monkeypatch):
@@ -189,11 +187,11 @@ async def test_packing_is_found_there_as_it_is_here(monkeypatch):
     pods = [running(f"r{i}", f"r{i}", made.resources(2), on=f"n{i}") for i in range(2)]
     waits = made.pod("w", "w", made.resources(3))
     about = frozenset(), frozenset(), Quiet(), 5.0
-    question = RoomByPacking(*about, refused=frozenset({waits.uid, Uid("urgent")}))
+    question = PackRequest(*about, refused=frozenset({waits.uid, Uid("urgent")}))
     async with thinking(monkeypatch) as on:
         await on.started()
         now_is(on.mirror, SimpleNamespace(snapshot=made.snapshot(nodes, [*pods, waits])))
-        here, there = await on.here.ask(question), await on.worker.ask(question)
+        here, there = await on.here.solve(question), await on.worker.solve(question)
     assert there.suggestion == here.suggestion
     assert len(there.suggestion.moves) == 1
     assert there.left == here.left
@@ -208,13 +206,13 @@ async def test_a_configuration_that_is_changed_is_the_one_it_answers_by(monkeypa
         rng = random.Random(5)
         for version in range(60):
             happen(on.mirror, rng, version)
-        assert await on.worker.ask(State()) == await on.here.ask(State())
+        assert await on.worker.solve(State()) == await on.here.solve(State())
 
 
 async def test_it_is_nicer_than_the_scheduler_and_hears_no_signal_meant_for_that(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
-        pid, niceness, session = await on.worker.ask(Process())
+        pid, niceness, session = await on.worker.solve(Process())
     assert pid != os.getpid()
     assert niceness == min(19, os.nice(0) + 5)
     assert session == pid
@@ -223,8 +221,8 @@ async def test_it_is_nicer_than_the_scheduler_and_hears_no_signal_meant_for_that
 
 async def test_what_is_asked_before_the_first_worker_is_up_is_no_news(monkeypatch):
     async with thinking(monkeypatch) as on:
-        with structlog.testing.capture_logs() as logs, pytest.raises(NoAnswerError):
-            await on.worker.ask(Process())
+        with structlog.testing.capture_logs() as logs, pytest.raises(NoResponseError):
+            await on.worker.solve(Process())
         assert [line["log_level"] for line in logs] == ["debug"]
         assert on.counts.unanswered_of == {"process": 1}
 
@@ -232,33 +230,33 @@ async def test_what_is_asked_before_the_first_worker_is_up_is_no_news(monkeypatc
 async def test_a_killed_worker_is_started_again_and_the_question_answered_later(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
-        pid, *_ = await on.worker.ask(Process())
+        pid, *_ = await on.worker.solve(Process())
         with structlog.testing.capture_logs() as logs:
-            asking = asyncio.ensure_future(on.worker.ask(Dawdle(30.0)))
+            asking = asyncio.ensure_future(on.worker.solve(Dawdle(30.0)))
             await asyncio.sleep(0.1)
             os.kill(pid, signal.SIGKILL)
-            with pytest.raises(NoAnswerError):
+            with pytest.raises(NoResponseError):
                 await asking
         assert on.counts.unanswered_of == {"dawdle": 1}
         said = sorted((line["event"], line["log_level"]) for line in logs)
-        assert said == [("no answer", "warning"), ("worker ended", "warning")]
+        assert said == [("no response", "warning"), ("worker ended", "warning")]
         happen(on.mirror, random.Random(2), 1)
-        assert await on.ask(State()) == await on.here.ask(State())
+        assert await on.solve(State()) == await on.here.solve(State())
         assert on.counts.started == 2
-        assert (await on.worker.ask(Process()))[0] != pid
+        assert (await on.worker.solve(Process()))[0] != pid
 
 
 async def test_one_that_takes_too_long_is_ended_and_nothing_else_waits_for_it(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
-        pid, *_ = await on.worker.ask(Process())
+        pid, *_ = await on.worker.solve(Process())
         monkeypatch.setattr(worker_module, "PATIENCE", 0.2)
-        asking = asyncio.ensure_future(on.worker.ask(Dawdle(60.0, budget=0.1)))
+        asking = asyncio.ensure_future(on.worker.solve(Dawdle(60.0, budget=0.1)))
         turns = 0
         while not asking.done():
             await asyncio.sleep(0.01)
             turns += 1
-        with pytest.raises(NoAnswerError, match="took more than"):
+        with pytest.raises(NoResponseError, match="took more than"):
             await asking
         assert turns > 3
         await until_gone(pid)
@@ -271,8 +269,8 @@ async def test_a_question_that_was_given_up_is_not_taken_for_the_next_one(monkey
         await on.started()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
-                await on.worker.ask(Dawdle(0.5))
-        assert await on.worker.ask(Dawdle(0.0)) == 0.0
+                await on.worker.solve(Dawdle(0.5))
+        assert await on.worker.solve(Dawdle(0.0)) == 0.0
         assert on.counts.started == 1
 
 
@@ -280,15 +278,15 @@ async def test_questions_are_taken_one_after_the_other(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
         questions = [Dawdle(seconds) for seconds in (0.2, 0.0, 0.1)]
-        assert await asyncio.gather(*map(on.worker.ask, questions)) == [0.2, 0.0, 0.1]
+        assert await asyncio.gather(*map(on.worker.solve, questions)) == [0.2, 0.0, 0.1]
 
 
 async def test_a_mistake_is_told_as_ours_and_costs_no_process(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
-        with pytest.raises(WrongAnswerError, match="ValueError: a mistake"):
-            await on.worker.ask(Broken())
-        assert await on.worker.ask(Dawdle(0.0)) == 0.0
+        with pytest.raises(RequestFailedError, match="ValueError: a mistake"):
+            await on.worker.solve(Broken())
+        assert await on.worker.solve(Dawdle(0.0)) == 0.0
         assert on.counts.started == 1
 
 
@@ -296,9 +294,9 @@ async def test_one_that_is_out_of_step_is_made_anew(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
         on.mirror.changes += 1  # by what it was not told
-        with pytest.raises(NoAnswerError):
-            await on.worker.ask(State())
-        assert await on.ask(State()) == await on.here.ask(State())
+        with pytest.raises(NoResponseError):
+            await on.worker.solve(State())
+        assert await on.solve(State()) == await on.here.solve(State())
         assert on.counts.started == 2
 
 
@@ -309,7 +307,7 @@ async def test_an_answer_is_about_the_pods_as_they_were(monkeypatch):
         while not on.mirror.pods():
             happen(on.mirror, rng, 1)
         pod = on.mirror.pods()[0]
-        asking = asyncio.ensure_future(on.worker.ask(PodNamed(pod.uid)))
+        asking = asyncio.ensure_future(on.worker.solve(PodNamed(pod.uid)))
         await asyncio.sleep(0)
         on.mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
         assert await asking is pod
@@ -318,11 +316,11 @@ async def test_an_answer_is_about_the_pods_as_they_were(monkeypatch):
 async def test_an_urgent_question_interrupts_those_that_are_not(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
-        long = [asyncio.ensure_future(on.worker.ask(Ponder(600.0))) for _ in range(2)]
+        long = [asyncio.ensure_future(on.worker.solve(Ponder(600.0))) for _ in range(2)]
         await asyncio.sleep(0.1)
         happen(on.mirror, random.Random(2), 1)
         async with asyncio.timeout(60):
-            assert await on.worker.ask(PodNamed(Uid("x"), urgent=True)) is None
+            assert await on.worker.solve(PodNamed(Uid("x"), urgent=True)) is None
             assert await long[0]
         # What was asked behind it has the time that it was given.
         done, _ = await asyncio.wait(long[1:], timeout=0.3)
@@ -334,7 +332,7 @@ async def test_an_urgent_question_is_not_interrupted(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
         urgent = Ponder(0.2, urgent=True), PodNamed(Uid("x"), urgent=True)
-        asked = [asyncio.ensure_future(on.worker.ask(question)) for question in urgent]
+        asked = [asyncio.ensure_future(on.worker.solve(question)) for question in urgent]
         began = on.worker._clock.monotonic()
         assert await asyncio.gather(*asked) == [True, None]
         assert on.worker._clock.monotonic() - began >= 0.2
@@ -343,27 +341,27 @@ async def test_an_urgent_question_is_not_interrupted(monkeypatch):
 async def test_an_idle_question_is_interrupted_by_any_and_they_are_not(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
-        idle = asyncio.ensure_future(on.worker.ask(Ponder(600.0), idle=True))
+        idle = asyncio.ensure_future(on.worker.solve(Ponder(600.0), idle=True))
         await asyncio.sleep(0.1)
         async with asyncio.timeout(60):
-            assert await on.worker.ask(Ponder(0.1)) is False
+            assert await on.worker.solve(Ponder(0.1)) is False
             assert await idle is True
             # Nothing waits any more for which another one would have to hurry.
-            assert await on.worker.ask(Ponder(0.1), idle=True) is False
+            assert await on.worker.solve(Ponder(0.1), idle=True) is False
 
 
 async def test_the_solver_of_a_question_that_is_interrupted_stops(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
-        solving = asyncio.ensure_future(on.worker.ask(Solve(600.0)))
+        solving = asyncio.ensure_future(on.worker.solve(Solve(600.0)))
         await asyncio.sleep(1.0)
         async with asyncio.timeout(60):
-            await on.worker.ask(PodNamed(Uid("x"), urgent=True))
+            await on.worker.solve(PodNamed(Uid("x"), urgent=True))
             assert await solving is not Status.OPTIMAL
 
 
 async def test_before_it_is_up_to_date_it_answers_nothing(monkeypatch):
     async with thinking(monkeypatch) as on:
-        with pytest.raises(NoAnswerError):
-            await on.worker.ask(State())
+        with pytest.raises(NoResponseError):
+            await on.worker.solve(State())
         await on.started()

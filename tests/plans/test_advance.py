@@ -187,7 +187,7 @@ def test_whatever_happens_every_step_settles_exactly_once_and_terminal_states_st
         anew = Plan(plan.id, plan.steps)
         assert (plan.waiting, plan.unfinished) == (anew.waiting, anew.unfinished)
         for pod in "abz":
-            assert plan.about(pod) == [step for step in plan.steps if step.pod == pod]
+            assert plan.steps_of(pod) == [step for step in plan.steps if step.pod == pod]
         for old, new in itertools.zip_longest(before.steps, plan.steps):
             if old.state in TERMINAL:
                 assert new == old

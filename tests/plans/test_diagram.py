@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from plans.diagram import state_diagram
+from plans.steps import state_diagram
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "plans.md"
 

@@ -7,7 +7,7 @@ from collections import Counter
 import attrs
 import pytest
 
-from kubedsm.app.event_handler import EventHandler
+from kubedsm.app.cluster_reflectors import EventHandler
 from kubedsm.model.change import Change
 from kubedsm.model.events import (
     KindKnown,
@@ -117,7 +117,7 @@ class World:
 
     def expect(self, change):
         """Ask for each pod that is asleep, by itself and by all its labels."""
-        kinds = self.queue._unschedulable._kind_of
+        kinds = self.queue._unschedulable._class_of
         self.expected = {
             uid: may_be_helped(self.waiting[uid], kind.why.rules, change, self.mirror)
             for uid, kind in kinds.items()
@@ -126,7 +126,7 @@ class World:
 
     def compare(self):
         """See that the same were woken, but for a pod that has changed itself."""
-        for uid, kind in self.queue._unschedulable._kind_of.items():
+        for uid, kind in self.queue._unschedulable._class_of.items():
             assert bool(kind.awake) == self.expected.get(uid, True), uid
         self.expected = {}
 
@@ -140,7 +140,7 @@ class World:
                 rejections = feasibility.rejections(self.waiting[uid])
                 if len(rejections) == len(feasibility.nodes):
                     rules = frozenset(rejected.rule for rejected in rejections.values())
-                    self.queue.wait_for_help(self.waiting[uid], rules)
+                    self.queue.add_unschedulable(self.waiting[uid], rules)
         for uid, pod in self.waiting.items():
             fits = bool(feasibility.feasible(pod))
             assert uid in popped or not fits, f"{pod} fits, and is not tried"

@@ -1,18 +1,18 @@
 """The sentence that everything begins with, and how results say what made them."""
 
-import click
+import sys
+
 import pytest
 
 from kubedsm.config.settings import Configuration, with_settings
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
 from kubedsm_lab.emulator.paper import node, paper_cluster
 from kubedsm_lab.replay.answer import answer
-from kubedsm_lab.replay.glossary import MEANINGS
+from kubedsm_lab.replay.evaluation import other_than_the_papers, render_text
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS, equal_rates
-from kubedsm_lab.replay.provenance import of_runs, told, typed
-from kubedsm_lab.replay.report import EFFECT_HEADINGS, HEADINGS, SERVICE_HEADINGS
+from kubedsm_lab.replay.provenance import of_runs, told, typed_command
+from kubedsm_lab.replay.report import EFFECT_HEADINGS, HEADINGS, MEANINGS, SERVICE_HEADINGS
 from kubedsm_lab.replay.sources import Source, recipe
-from kubedsm_lab.replay.text import other_than_the_papers, papers_text
 from kubedsm_lab.replay.world import Run, Setup
 
 
@@ -127,7 +127,7 @@ def test_where_nothing_is_published_a_line_says_why():
         | {"latencyMs": {}, "overallLatencyMs": {"mean": 1.0, "network": 1.0}, "takenBack": 0}
         | {"pendingSeconds": {"mean": 0, "p95": 0}, "onOneNode": {"services": 0, "avoidable": 0}}
     ]  # fmt: skip
-    alike, other = (papers_text({"means": means}, what) for what in ("", "nodes"))
+    alike, other = (render_text({"means": means}, what, whole=True) for what in ("", "nodes"))
     assert "| kubedsm | 0.800 (0.77) | 0.800 (0.77) |" in alike
     assert "| kubedsm | 0.800 | 0.800 |" in other
     assert "In brackets" not in other
@@ -140,28 +140,19 @@ def test_every_column_is_explained(headings):
     assert set(headings) <= set(MEANINGS)
 
 
-@click.command("replay")
-@click.argument("scenarios", nargs=-1)
-@click.option("--full", is_flag=True)
-@click.option("--seconds", type=float, multiple=True)
-@click.option("--out")
-@click.option("--seeds", default=1)
-def _replay(**_):
-    click.echo(typed())
-
-
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
-        (["--out", "my results", "a b.json"], "'a b.json' --out 'my results'"),
-        (["--full", "--seconds", "1", "--seconds", "2"], "--full --seconds 1.0 --seconds 2.0"),
+        (["--out", "my results", "a b.json"], "--out 'my results' 'a b.json'"),
+        (["--full", "--seconds", "1", "--seconds", "2"], "--full --seconds 1 --seconds 2"),
         (["--full", "--", "-1.json"], "--full -- -1.json"),
         (["$HOME.json"], "'$HOME.json'"),
+        (["a" * 80, "--out", "b c"], f"{'a' * 80} \\\n    --out 'b c'"),
     ],
 )
-def test_the_command_can_be_typed_again(arguments, shown, capsys):
-    _replay.main(arguments, prog_name="kubedsm replay", standalone_mode=False)
-    assert capsys.readouterr().out == f"kubedsm replay {shown}\n"
+def test_the_command_can_be_typed_again(arguments, shown, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/bin/kubedsm", "replay", *arguments])
+    assert typed_command() == f"kubedsm replay {shown}"
 
 
 def test_what_it_was_played_on_is_told():
@@ -171,8 +162,7 @@ def test_what_it_was_played_on_is_told():
         configuration=with_settings(Configuration(), {"suggester.period": "9s"}),
     )
     runs = [Run("load", recipe("", 1, 0.4).scenario(1), "kubedsm", seed, setup) for seed in (1, 2)]
-    with click.Context(_replay, info_name="kubedsm replay"):
-        text = told("Yes.", of_runs(runs, setup, "nodes.yaml", None), "## Then")
+    text = told("Yes.", of_runs(runs, setup, "nodes.yaml", None), "## Then")
     for part in (
         "**Yes.**\n",
         "**Emulated**",

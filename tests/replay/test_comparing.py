@@ -5,13 +5,17 @@ import pytest
 
 from kubedsm.config.documents import DocumentError
 from kubedsm.model.model import Tier
-from kubedsm_lab.replay.comparing import compared
-from kubedsm_lab.replay.files import RESULTS
 from kubedsm_lab.replay.measures import Answers, ResponseTimes, measures_of
-from kubedsm_lab.replay.page import page
-from kubedsm_lab.replay.plots import pictures
+from kubedsm_lab.replay.page import RESULTS, render_page
+from kubedsm_lab.replay.pictures import draw_report
 from kubedsm_lab.replay.recording import Record
-from kubedsm_lab.replay.report import assembled, in_a_sentence, plain_tables, tables
+from kubedsm_lab.replay.report import (
+    assembled,
+    compared,
+    in_a_sentence,
+    plain_tables,
+    tables,
+)
 from kubedsm_lab.replay.runner import Outcome
 from kubedsm_lab.replay.timeline import Life, Timeline
 from support.policy_clusters import MI, node, pod
@@ -28,8 +32,10 @@ def folder(tmp_path):
         spans = ((Tier.EDGE, 0.0, edge_until), (Tier.CLOUD, edge_until, 10.0))
         lives = tuple(Life("a", -1.0, -0.5, tier, ((a, b),)) for tier, a, b in spans)
         record = Record(Timeline(10.0, lives, {"a": ((-1.0, 1),)}), (EDGE,), {"a": pod("a")})
-        times = ResponseTimes(mean, mean)
-        answers = Answers({"a": times}, times, 0, {"a": {Tier.EDGE: mean}}) if mean else Answers()
+        times = ResponseTimes.of_seconds(mean, mean) if mean else ResponseTimes()
+        answers = (
+            Answers({"a": times}, times, 0, {"a": {Tier.EDGE: 1000 * mean}}) if mean else Answers()
+        )
         outcome = Outcome(
             "load", policy, 1, measures_of(record, answers), record.timeline.placements(), 10.0
         )
@@ -61,7 +67,7 @@ def test_policies_stand_side_by_side_and_runs_of_one_are_taken_together(folder):
     assert "| policy | service | edge share | mean ms | p95 ms | edge ms |\n" in plain_tables(found)
     assert "| kubedsm | a | 0.700 | 150.0 | 150.0 | 150.0 |" in plain_tables(found)
     assert in_a_sentence(found) == "Measured on a cluster (Kubernetes v1)."
-    shown = page("kubedsm record", plain_tables(found), pictures(found))
+    shown = render_page("kubedsm record", plain_tables(found), draw_report(found))
     assert "means of 2 runs" in shown
     assert "virtual" not in shown
 
@@ -71,14 +77,14 @@ def test_what_moves_brought_is_shown_where_a_scheduler_said_so(folder):
     of_all = brought | {"untold": {"too few requests": 2}}
     nothing = of_all | {"measured": 0, "expectedChange": None, "measuredChange": None}
     found = compared([folder("1", "kubedsm", edge_until=8.0), folder("2", "old", edge_until=2.0)])
-    assert "effect measured" not in plain_tables(found) + page(
+    assert "effect measured" not in plain_tables(found) + render_page(
         "kubedsm record", plain_tables(found)
     )
     found["means"][0]["moveEffects"], found["means"][1]["moveEffects"] = of_all, nothing
     shown = plain_tables(found)
     assert "| kubedsm | 4 | 2 | -20.0 | -15.3 | too few requests: 2 |" in shown
     assert "| old | 4 | 0 | - | - | too few requests: 2 |" in shown
-    assert ">-15.3</td>" in page("kubedsm record", plain_tables(found))
+    assert ">-15.3</td>" in render_page("kubedsm record", plain_tables(found))
     text = printed(tables(found))
     assert "load, kubedsm: the effect of 2 of 4 moves was measured: each was to make resp" in text
     assert "load, old: the effect of 0 of 4 moves was measured; not measured: too few" in text
@@ -106,7 +112,7 @@ def test_pictures_are_drawn_of_what_is_known(folder):
             folder("2", "kube-scheduler", edge_until=6.0),
         ]
     )
-    assert set(pictures(found)) == {
+    assert set(draw_report(found)) == {
         "edge-ratio-by-scenario.svg",
         "edge-share-by-service.svg",
         "placements.svg",

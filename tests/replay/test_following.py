@@ -12,12 +12,11 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Unreachable
-from kubedsm.kube.wire import sightings
 from kubedsm.model.model import Tier, Tiers
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES
 from kubedsm_lab.emulator.front import Delivery, EmulatedFront, RequestFault
-from kubedsm_lab.replay import following
+from kubedsm_lab.replay import following, sightings
 from kubedsm_lab.replay.following import Plan, followed, recorded
 from kubedsm_lab.replay.measures import lost_pod_seconds, pending_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
@@ -225,7 +224,7 @@ async def test_who_stops_it_with_the_load_gets_the_response_times_too(tmp_path):
         loop.call_later(7.2, partial(load_report, path, world.clock.wall(), 7, web="e1"))
         seen, answers = await record(world, attrs.evolve(PLAN, load_report=path), stop)
     assert seen.timeline.end == pytest.approx(7, abs=0.1)
-    assert answers.overall.mean == 0.04
+    assert answers.overall.mean == 40
 
 
 async def test_it_begins_and_ends_with_the_load_of_which_there_is_a_report(tmp_path):
@@ -248,8 +247,8 @@ async def test_it_begins_and_ends_with_the_load_of_which_there_is_a_report(tmp_p
     )  # fmt: skip
     assert max(life.created for life in timeline.lives) < 30
     tier = Tier.EDGE if there == "e1" else Tier.CLOUD
-    assert answers.by_tier == {"web": {tier: 0.04}, "shop": {Tier.CLOUD: 0.04}}
-    assert answers.responses["web"].p95 == 0.04
+    assert answers.by_tier == {"web": {tier: 40}, "shop": {Tier.CLOUD: 40}}
+    assert answers.responses["web"].p95 == 40
     assert answers.unanswered == 2
 
 

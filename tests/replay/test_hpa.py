@@ -14,17 +14,15 @@ from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
-from kubedsm_lab.replay.command import _MODELLED
-from kubedsm_lab.replay.hpa.command import PRESET
-from kubedsm_lab.replay.hpa.figures import chance_of_apart
-from kubedsm_lab.replay.hpa.modelled_service import ModelledService
-from kubedsm_lab.replay.hpa.plan import CONTENDERS, FULL, REFERENCE, SHORT, Plan
+from kubedsm_lab.replay.command import EXPERIMENTS
+from kubedsm_lab.replay.hpa.experiment import CONTENDERS, PRESET, Plan
 from kubedsm_lab.replay.hpa.processor_sharing import ClosedLoop, Processors
-from kubedsm_lab.replay.hpa.tables import SECTIONS, standings
+from kubedsm_lab.replay.hpa.service import ModelledService
+from kubedsm_lab.replay.hpa.tables import chance_of_apart, median_interval, sections, standings
 from kubedsm_lab.replay.hpa.trial import Look, Outcome, Start, Trial, play
-from kubedsm_lab.replay.sections import as_markdown
+from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.standings import Place
-from kubedsm_lab.replay.summaries import median_interval
+from kubedsm_lab.replay.tables import as_markdown
 from support.command_line import kubedsm
 
 STEP = 0.01
@@ -205,7 +203,7 @@ def outcome(policy, seed, seconds, *, later=0.0, demand=0.2, mode="recovered", *
 def lines_of(title, made):
     (found,) = [
         part
-        for part in as_markdown(SECTIONS, made, "by hand").split("## ")
+        for part in as_markdown(sections(made), "by hand").split("## ")
         if part.startswith(f"{title}\n")
     ]
     return [line for line in found.splitlines() if line.startswith("| ")][2:]
@@ -286,9 +284,9 @@ def test_two_policies_are_level_within_the_intervals_of_their_medians():
 
 
 def test_the_usual_plan_has_the_seeds_that_a_median_needs():
-    assert SHORT.seeds >= 20
-    assert len(FULL.all) == 50 * (2 * len(CONTENDERS) + 4 + 3)
-    assert len(set(FULL.all)) == len(FULL.all)
+    assert PRESET.short.seeds >= 20
+    assert len(PRESET.full.all) == 50 * (2 * len(CONTENDERS) + 4 + 3)
+    assert len(set(PRESET.full.all)) == len(PRESET.full.all)
 
 
 def test_pods_get_their_nodes_at_once_or_later_than_they_would():
@@ -301,7 +299,7 @@ def test_pods_get_their_nodes_at_once_or_later_than_they_would():
 
 def test_the_command_from_end_to_end(tmp_path, monkeypatch):
     """One seed with ours: 10 clients are too many for 3 pods, and enough for 20 of them."""
-    monkeypatch.setitem(_MODELLED, "hpa", attrs.evolve(PRESET, short=Plan(1, (KUBEDSM,), (), ())))
+    monkeypatch.setitem(EXPERIMENTS, "hpa", attrs.evolve(PRESET, short=Plan(1, (KUBEDSM,), (), ())))
     arguments = ("replay", "--preset", "hpa", "--jobs", 1)
     done = kubedsm(*arguments, "--out", tmp_path, "-o", "json")
     assert (done.returncode, done.stderr) == (0, "")

@@ -13,7 +13,7 @@ from kubedsm.config.settings import Configuration
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
-from kubedsm_lab.replay.command import _MODELLED
+from kubedsm_lab.replay.command import EXPERIMENTS
 from kubedsm_lab.replay.load_aware import trial
 from kubedsm_lab.replay.load_aware.application import (
     CAPACITY,
@@ -23,15 +23,12 @@ from kubedsm_lab.replay.load_aware.application import (
     Function,
     Resource,
 )
-from kubedsm_lab.replay.load_aware.command import PRESET
-from kubedsm_lab.replay.load_aware.contenders import CONTENDERS, DEFAULT, OURS, PAPER
-from kubedsm_lab.replay.load_aware.history import LoadHistory
+from kubedsm_lab.replay.load_aware.experiment import PRESET, Plan, sections
+from kubedsm_lab.replay.load_aware.history import LoadHistory, ModelledPrometheus
 from kubedsm_lab.replay.load_aware.model import Chance, Traffic, end_to_end, visit_seconds
-from kubedsm_lab.replay.load_aware.plan import FULL, Plan
-from kubedsm_lab.replay.load_aware.prometheus import ModelledPrometheus
-from kubedsm_lab.replay.load_aware.tables import SECTIONS
-from kubedsm_lab.replay.load_aware.trial import Outcome, Trial, play
-from kubedsm_lab.replay.sections import as_markdown
+from kubedsm_lab.replay.load_aware.trial import CONTENDERS, OURS, PAPER, Outcome, Trial, play
+from kubedsm_lab.replay.presets import REFERENCE
+from kubedsm_lab.replay.tables import as_markdown
 from support.command_line import kubedsm
 
 #: all as long as on average, and at the first pod
@@ -158,7 +155,7 @@ async def test_it_is_told_as_prometheus_tells_it():
         for worker in (1, 2):
             pod = shown(f"{service}-{worker}", service, worker)
             history.notice(ObjectChange(0, "ADDED", PODS, pod, None), 0)
-    history.come(10, 50)
+    history.set_users(10, 50)
     await clock.sleep(100)
     queries = queries_of(Configuration(load_aware=LoadAware(prometheus="http://model")))
     whom = LoadAware(window=100)
@@ -181,7 +178,7 @@ def outcome(contender, users=10, seed=1, *, scenario=1, p95=1.0, **more):
 def lines_of(title, made):
     (found,) = [
         part
-        for part in as_markdown(SECTIONS, made, "by hand").split("## ")
+        for part in as_markdown(sections(made), "by hand").split("## ")
         if part.startswith(f"{title}\n")
     ]
     return [line for line in found.splitlines() if line.startswith("| ") and "---" not in line]
@@ -189,7 +186,7 @@ def lines_of(title, made):
 
 def test_tables_have_ours_beside_what_was_published():
     made = [
-        *(outcome(DEFAULT, users, p95=2.0) for users in (10, 20)),
+        *(outcome(REFERENCE, users, p95=2.0) for users in (10, 20)),
         # as means over trials .75 and 1: lower by 62.5 and 50 %
         outcome(OURS, 10, 1, p95=0.5, moves=3, moves_in_all=5),
         outcome(OURS, 10, 2, p95=1.0),
@@ -210,14 +207,14 @@ def test_tables_have_ours_beside_what_was_published():
 
 
 def test_the_whole_plan_is_the_papers():
-    assert len(FULL.all) == 2 * 3 * 10 * 10 * len(CONTENDERS)
-    assert {trial.minutes for trial in FULL.all} == {30}
+    assert len(PRESET.full.all) == 2 * 3 * 10 * 10 * len(CONTENDERS)
+    assert {trial.minutes for trial in PRESET.full.all} == {30}
 
 
 def test_the_command_from_end_to_end(tmp_path, monkeypatch):
     """In a short form that is the same on every machine: ours is better, and nothing is lost."""
-    tiny = Plan(["tree"], (60,), 1, (1,), (DEFAULT, PAPER, OURS), minutes=2)
-    monkeypatch.setitem(_MODELLED, "load-aware", attrs.evolve(PRESET, short=tiny))
+    tiny = Plan(["tree"], (60,), 1, (1,), (REFERENCE, PAPER, OURS), minutes=2)
+    monkeypatch.setitem(EXPERIMENTS, "load-aware", attrs.evolve(PRESET, short=tiny))
     monkeypatch.setattr(trial, "ROLLOUT", 60.0)
     arguments = ("replay", "--preset", "load-aware", "--jobs", 1)
     done = kubedsm(*arguments, "--out", tmp_path, "-o", "json")
@@ -228,8 +225,8 @@ def test_the_command_from_end_to_end(tmp_path, monkeypatch):
     outcomes = {
         each["trial"]["contender"]: msgspec.convert(each, Outcome) for each in found["trials"]
     }
-    assert list(outcomes) == [DEFAULT, PAPER, OURS]
-    assert outcomes[OURS].p95 < outcomes[DEFAULT].p95
+    assert list(outcomes) == [REFERENCE, PAPER, OURS]
+    assert outcomes[OURS].p95 < outcomes[REFERENCE].p95
     assert outcomes[OURS].lost_pod_seconds == 0
     assert outcomes[OURS].moves_in_all > 0
     # The seed's evictions cost a pod until its successor is Ready.
@@ -238,4 +235,4 @@ def test_the_command_from_end_to_end(tmp_path, monkeypatch):
     assert tables.startswith("**Told the measured load, KubeDSM's p95 of response times was ")
     assert "## How\n\nA model, not a measurement" in tables
     assert "scenario 1: kubedsm + load</td>" in (tmp_path / "index.html").read_text()
-    assert play(outcomes[DEFAULT].trial) == outcomes[DEFAULT]
+    assert play(outcomes[REFERENCE].trial) == outcomes[REFERENCE]

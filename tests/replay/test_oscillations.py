@@ -3,8 +3,8 @@
 import attrs
 import pytest
 
-from kubedsm_lab.replay.oscillations import OSCILLATIONS, oscillation
 from kubedsm_lab.replay.runner import carry_out
+from kubedsm_lab.replay.tuning import OSCILLATIONS, oscillation
 from kubedsm_lab.replay.world import Run, Setup
 
 

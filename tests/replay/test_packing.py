@@ -11,23 +11,26 @@ from kubedsm.model.model import Resources, Tier
 from kubedsm.optimizer.packing.pack import Packed
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
-from kubedsm.solvers.highs import Highs
-from kubedsm_lab.replay.packing import command, sweep
+from kubedsm.solvers.available import Highs
+from kubedsm_lab.replay.command import EXPERIMENTS
+from kubedsm_lab.replay.packing import experiment
 from kubedsm_lab.replay.packing.attempts import (
     Attempt,
     Call,
     Category,
-    _Between,
-    _papers,
     attempt,
     category,
-    holds,
+    has_no_overload,
+    place_by_paper,
     placed_proven,
 )
+from kubedsm_lab.replay.packing.attempts import (
+    call as packed_within,
+)
+from kubedsm_lab.replay.packing.experiment import PRESET, Plan, attempts
 from kubedsm_lab.replay.packing.instances import PRIORITIES, Shape, instance, seeds, shapes
-from kubedsm_lab.replay.packing.sweep import Plan, attempts
-from kubedsm_lab.replay.packing.tables import SECTIONS
-from kubedsm_lab.replay.sections import as_markdown
+from kubedsm_lab.replay.packing.tables import sections
+from kubedsm_lab.replay.tables import as_markdown
 from support.command_line import kubedsm
 from support.policy_clusters import MI, node, pod, snapshot
 
@@ -117,9 +120,9 @@ def test_a_node_holds_no_more_than_it_has_room_for():
     one = instance(TINY, 1)
     pod, (name, room) = one.arrivals[0][0], next(iter(one.empty.free.items()))
     full = attrs.evolve(one.empty, pods={pod.uid: pod}, free={**one.empty.free, name: pod.requests})
-    assert holds(full.with_placed({pod.uid: name}))
+    assert has_no_overload(full.with_placed({pod.uid: name}))
     tight = {**one.empty.free, name: pod.requests - Resources(1)}
-    assert not holds(attrs.evolve(full, free=tight).with_placed({pod.uid: name}))
+    assert not has_no_overload(attrs.evolve(full, free=tight).with_placed({pod.uid: name}))
     assert room.cpu >= pod.requests.cpu
 
 
@@ -150,8 +153,8 @@ def test_the_papers_order_moves_no_pod_for_a_less_important_one():
     start = snapshot([node("n1", Tier.EDGE, 8, GI), node("n2", Tier.EDGE, 6, GI)], [
         big, packable("small", 1, 8)
     ])  # fmt: skip
-    assert _papers(start, (2, 1), Highs()) == (1, 0)
-    ours = _Between(start, start, (2, 1), Highs()).within(PLENTY, gaps=True)
+    assert place_by_paper(start, (2, 1), Highs()) == (1, 0)
+    ours = packed_within(start, start, (2, 1), Highs(), PLENTY, gaps=True)
     assert ours.placed == (1, 1)
 
 
@@ -161,9 +164,8 @@ def test_without_gaps_pods_that_need_each_others_room_stay():
     pods = [packable(f"{n}", 1, n, on, running=True)
             for n, on in ((6, "n1"), (3, "n1"), (5, "n2"), (4, "n2"))]  # fmt: skip
     start = snapshot(nodes, [*pods, packable("2", 1, 2)])
-    between = _Between(start, start, (1,), Highs())
-    assert between.within(PLENTY, gaps=True).placed == (5,)
-    assert between.within(PLENTY, gaps=False).placed == (4,)
+    for gaps, placed in ((True, 5), (False, 4)):
+        assert packed_within(start, start, (1,), Highs(), PLENTY, gaps=gaps).placed == (placed,)
 
 
 def packable(name, priority, cores, on=None, *, running=False):
@@ -204,7 +206,7 @@ def test_what_was_done_is_not_done_again(tmp_path):
 
 
 def test_a_plan_has_the_same_seeds_for_all_priorities(monkeypatch):
-    monkeypatch.setattr(sweep, "shapes", lambda _: [Shape(4, 4, 1, 90), Shape(4, 4, 1, 105)])
+    monkeypatch.setattr(experiment, "shapes", lambda _: [Shape(4, 4, 1, 90), Shape(4, 4, 1, 105)])
     assert Plan(2, (1, 4), (1.0,)).cases(1) == [
         (Shape(4, 4, priorities, usage), seed)
         for seed in (1, 2)
@@ -226,7 +228,7 @@ def of(shape, *calls, seed=1, paper=None):
 def lines_of(title, *made):
     (found,) = [
         part
-        for part in as_markdown(SECTIONS, made, "by hand").split("## ")
+        for part in as_markdown(sections(made), "by hand").split("## ")
         if part.startswith(f"{title}\n")
     ]
     return [line for line in found.splitlines() if line.startswith("| ") and "---" not in line]
@@ -258,7 +260,7 @@ def test_tables_have_ours_beside_what_was_published():
     ]
     titles = [
         line
-        for line in as_markdown(SECTIONS, made, "by hand").splitlines()
+        for line in as_markdown(sections(made), "by hand").splitlines()
         if line.startswith("## ")
     ]
     assert "## Figure 4: better, and proven the best" not in titles
@@ -311,9 +313,10 @@ def test_wrong_usage_is_told_in_one_line(arguments, complaint):
 @pytest.fixture
 def tiny(monkeypatch):
     """A short form of two instances, of which no result depends on the machine."""
-    monkeypatch.setattr(sweep, "shapes", lambda _: [Shape(4, 4, 1, 95), Shape(4, 4, 1, 105)])
-    monkeypatch.setattr(sweep, "solver_of", lambda *_: Highs(nodes=50))
-    monkeypatch.setattr(command, "SHORT", Plan(1, (4,), (PLENTY,)))
+    monkeypatch.setattr(experiment, "shapes", lambda _: [Shape(4, 4, 1, 95), Shape(4, 4, 1, 105)])
+    monkeypatch.setattr(experiment, "solver_of", lambda *_: Highs(nodes=50))
+    short = attrs.evolve(PRESET, short=Plan(1, (4,), (PLENTY,)))
+    monkeypatch.setitem(EXPERIMENTS, "packing", short)
 
 
 def packed(*arguments):

@@ -3,16 +3,16 @@
 import attrs
 import pytest
 
-from kubedsm.kube.wire.sightings import (
+from kubedsm.model.model import Resources, Tier, Tiers
+from kubedsm_lab.replay.measures import lost_pod_seconds
+from kubedsm_lab.replay.recording import TimelineRecorder
+from kubedsm_lab.replay.sightings import (
     DeploymentGone,
     DeploymentSeen,
     NodeSeen,
     PodGone,
     PodSeen,
 )
-from kubedsm.model.model import Resources, Tier, Tiers
-from kubedsm_lab.replay.measures import lost_pod_seconds
-from kubedsm_lab.replay.recording import TimelineRecorder
 from support.policy_clusters import MI, node, pod
 
 

@@ -61,7 +61,7 @@ def test_edge_ratio_is_the_time_mean_of_the_mean_over_services():
     result = measured(found)
     assert result.edge_ratio == pytest.approx(0.6)
     assert result.shares == {"a": 1.0, "b": pytest.approx(0.2)}
-    assert result.deviation == pytest.approx(0.4)
+    assert result.std == pytest.approx(0.4)
 
 
 def test_optimum_share_is_integral_over_integral():
@@ -97,7 +97,7 @@ def test_pods_that_were_ready_before_the_scenario_began_are_counted_from_its_beg
 def test_without_a_ready_pod_of_each_service_there_is_no_ratio():
     found = timeline(life("a", Tier.EDGE, (0.0, 10.0)), b=((0.0, 1),))
     result = measured(found)
-    assert (result.edge_ratio, result.optimum_share, result.deviation) == (None, None, None)
+    assert (result.edge_ratio, result.optimum_share, result.std) == (None, None, None)
 
 
 def test_pending_time_ends_with_the_binding_the_pod_or_the_run():
@@ -180,11 +180,11 @@ def test_one_missing_pod_is_lost_once_however_many_moves_are_in_flight():
 def test_response_times_follow_the_tier_and_the_due_times():
     """50 requests, 5 a second, 100 ms each: no queue. 2 s at the edge alone, then nobody till 4."""
     found = measured(timeline(life("a", Tier.EDGE, (0.0, 2.0)), life("a", Tier.CLOUD, (4.0, 10.0))))
-    times = found.answers.responses["a"]
-    assert found.answers.unanswered == 0
-    assert times.p95 > 1.0
-    assert times.network == pytest.approx((9 * 0.02 + 41 * 0.08) / 50)
-    assert found.answers.overall == times
+    times = found.latency_ms["a"]
+    assert found.unanswered == 0
+    assert times.p95 > 1000
+    assert times.network == pytest.approx((9 * 20 + 41 * 80) / 50)
+    assert found.overall_latency_ms == times
 
 
 def test_global_chance_stays_out_of_it():

@@ -14,8 +14,8 @@ import pytest
 from kubedsm.config import settings
 from kubedsm.config.sections import MigrationSettings
 from kubedsm.config.settings import Configuration
-from kubedsm.execution.tier_labels import DELETION_COST_ANNOTATION
-from kubedsm.kube.calls import pod_writes
+from kubedsm.execution.bind_calls import DELETION_COST_ANNOTATION
+from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Conflict, DisruptionBudgetExceeded, Request
 from kubedsm_lab.bench.processes import family
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
@@ -44,9 +44,9 @@ def test_everybody_places_the_paper_s_services(policy):
     result = carry_out(short(policy)).measures
     assert 0 <= result.edge_ratio <= result.edge_ratio / (result.optimum_share or 1) <= 1
     assert result.optimum_share <= 1
-    assert result.answers.unanswered == 0
+    assert result.unanswered == 0
     assert result.lost_pod_seconds == 0
-    assert 0 < result.pending.mean < 1
+    assert 0 < result.pending_seconds.mean < 1
     if policy in BASELINES or policy == "no-migration":
         assert result.migrations == 0
 
@@ -113,8 +113,8 @@ def test_a_cluster_without_room_leaves_pods_waiting_and_says_nothing_of_the_rati
     small = ClusterSpec((node("e1", "edge", "2", "4Gi"),))
     result = carry_out(short("kubedsm", cluster=small)).measures
     assert result.edge_ratio is None
-    assert result.pending.p95 > SHORT.duration
-    assert result.answers.unanswered > 0
+    assert result.pending_seconds.p95 > SHORT.duration
+    assert result.unanswered > 0
 
 
 def test_runs_in_processes_are_the_runs_in_this_one():
@@ -202,14 +202,14 @@ async def test_what_baselines_preempt_goes_whatever_its_budget_says():
         await asyncio.sleep(1)
         pods = {pod.name: pod for pod in runtime.mirror.snapshot().pods.values()}
         with pytest.raises(DisruptionBudgetExceeded):
-            await pod_writes.evict(world.front, pods[name], timeout=1)
+            await writes.evict(world.front, pods[name], timeout=1)
         plain = PlainBindings(world.front)
-        await pod_writes.evict(plain, pods[name], timeout=1, dry_run=True)
+        await writes.evict(plain, pods[name], timeout=1, dry_run=True)
         with pytest.raises(Conflict):
-            await pod_writes.evict(plain, attrs.evolve(pods[name], uid="another"), timeout=1)
+            await writes.evict(plain, attrs.evolve(pods[name], uid="another"), timeout=1)
         await asyncio.sleep(1)
         assert {name, other} == {pod["metadata"]["name"] for pod in world.pods("low")}
-        await pod_writes.evict(plain, pods[name], timeout=1)
+        await writes.evict(plain, pods[name], timeout=1)
         await asyncio.sleep(1)
         assert name not in {pod["metadata"]["name"] for pod in world.pods("low")}
 

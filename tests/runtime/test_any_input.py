@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from kubedsm.app.configuration_source import KEY
+from kubedsm.app.live_configuration import KEY
 from kubedsm.config.settings import dump
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.model.model import Tier
 from kubedsm.observability.gauges import families
 from kubedsm.observability.reading import Leadership, read
-from kubedsm_lab.chaos.invariants import Invariants
+from kubedsm_lab.chaos.oracles import Invariants
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
     HORIZONTAL_POD_AUTOSCALERS,

@@ -1,9 +1,9 @@
 """Which Events are the same again, combined, or too many."""
 
 import pytest
-
 from kubedsm.events.event_writer import BURST, COMBINED, REFILL, SIMILAR, WITHIN, EventSeries
-from kubedsm.process.token_bucket import TokenBucket
+
+from kubedsm.process.backoff import TokenBucket
 
 
 @pytest.fixture

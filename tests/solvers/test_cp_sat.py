@@ -3,9 +3,7 @@ import pytest
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.optimizer.programming.programme import Rows, Status
-from kubedsm.solvers.available import installed, lacking, solver_of
-from kubedsm.solvers.cp_sat import CpSat
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import CpSat, Highs, installed, lacking, solver_of
 
 needs_ortools = pytest.mark.skipif(
     not installed("cp-sat"), reason="ortools is not installed (pip install 'kubedsm[exact]')"

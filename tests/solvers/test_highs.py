@@ -2,8 +2,7 @@ import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.optimizer.programming.programme import Rows, Status
-from kubedsm.solvers.available import solver_of
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs, solver_of
 
 
 def test_a_byte_too_much_is_too_much():

@@ -14,9 +14,7 @@ from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.optimizer.programming.in_order import Goal, maximised_in_order
 from kubedsm.optimizer.programming.programme import Rows, Status
 from kubedsm.solvers import process
-from kubedsm.solvers.available import installed
-from kubedsm.solvers.cp_sat import CpSat
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import CpSat, Highs, installed
 from support.processes import PATIENCE
 from support.stub_highspy import BANNER, PRINTS, write_stub
 
@@ -185,7 +183,7 @@ import numpy as np
 from kubedsm.optimizer.programming.programme import Rows
 from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.solvers import process
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from threading import Thread
 rows = Rows()
 rows.add(rows.variables([5]), [1], most=3)

@@ -2,7 +2,7 @@
 
 from kubedsm.kube.calls.permissions import APPROVALS, Right
 from kubedsm_lab.emulator.front import RequestFault
-from kubedsm_lab.emulator.http.request_info import attributes_of
+from kubedsm_lab.emulator.http.paths import attributes_of
 
 OWN = "kubedsm"
 #: the scheduler's own objects, in its own namespace

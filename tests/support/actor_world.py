@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.actors.cache import controller_of, key_of
 from kubedsm_lab.emulator.actors.conditions import find
-from kubedsm_lab.emulator.actors.container_runtime import ContainerRuntime
-from kubedsm_lab.emulator.actors.metrics_server import Usage
-from kubedsm_lab.emulator.actors.scaling_metrics import Metrics
+from kubedsm_lab.emulator.actors.kubelet import ContainerRuntime
+from kubedsm_lab.emulator.actors.scaling_metrics import Metrics, Usage
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,

@@ -20,8 +20,8 @@ def sample(at, edge=None, cloud=None, *, rates=(10.0, 10.0), window=30.0):
 def tell(world, edge=None, cloud=None, **said):
     """A sample of now."""
     measured = sample(world.clock.wall(), edge, cloud, **said)
-    world.runtime._handler.handle(MeasuredApplied(measured))
+    world.runtime.handler.handle(MeasuredApplied(measured))
 
 
 def tell_nothing(world):
-    world.runtime._handler.handle(MeasuredApplied(NOTHING_MEASURED))
+    world.runtime.handler.handle(MeasuredApplied(NOTHING_MEASURED))

@@ -5,10 +5,9 @@ import msgspec
 from kubedsm.dashboard.rows import MoveRow
 from kubedsm.dashboard.state.headline import describe_migration
 from kubedsm.model.model import Resources, Share
-from kubedsm_lab.demo.frame import Frame
+from kubedsm_lab.demo.frame import Frame, Standing
 from kubedsm_lab.demo.observer import Migrations, NodeView, ServiceView
-from kubedsm_lab.demo.standing import Standing
-from kubedsm_lab.replay.summaries import Latency
+from kubedsm_lab.replay.measures import Latency
 
 GB = 10**9
 #: with a name as long as they get

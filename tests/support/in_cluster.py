@@ -7,9 +7,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from kubedsm.kube.client.service_account import SERVICE_ACCOUNT_VARIABLE
-from kubedsm_lab.emulator.http.certificates import server_tls
-from kubedsm_lab.emulator.http.server import HttpFront
+from kubedsm.kube.client.environment import SERVICE_ACCOUNT_VARIABLE
+from kubedsm_lab.emulator.http.server import HttpFront, server_tls
 from support.rights import Logged, token_of
 
 

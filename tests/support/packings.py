@@ -44,7 +44,7 @@ def placed(world, app="large"):
 def settled(world):
     """Whether nothing is held any more, and nothing under way."""
     runtime = world.runtime
-    mirror, preemptor = runtime.mirror, runtime._preemptor
+    mirror, preemptor = runtime.mirror, runtime.preemptor
     held = mirror._reservations or mirror._claims or preemptor._nominations or preemptor._kept
     return runtime.manager.quiet.is_set() and not held
 
@@ -54,12 +54,12 @@ class Counting:
 
     def __init__(self, runtime, seconds=0.0, meanwhile=None):
         self.asked, self.seconds, self.meanwhile = [], seconds, meanwhile
-        self._thinker = runtime.thinker
-        runtime.packer.thinker = self
+        self._planner = runtime.planner
+        runtime.migrator.planner = self
 
-    async def ask(self, question):
+    async def solve(self, question):
         self.asked.append(question)
-        answer = await self._thinker.ask(question)
+        answer = await self._planner.solve(question)
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:
             meanwhile(answer)

@@ -3,17 +3,17 @@
 import random
 
 import attrs
+from kubedsm.explain.listener import Listener
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import MigrationSettings
 from kubedsm.config.settings import Configuration
 from kubedsm.execution.bind_calls import BindCalls
 from kubedsm.execution.limits import Limits, MoveLimits
-from kubedsm.execution.migration_calls import StepCalls
+from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.execution.migrations import Moves
-from kubedsm.execution.orphan_sweep import LeftBehind
+from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
-from kubedsm.explain.listener import Listener
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm.process.supervisor import Supervisor
 
@@ -40,15 +40,15 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
     binds = BindCalls(
         cluster, mirror, said, at_once=limits.binds_in_flight, timeout=limits.request_timeout
     )
-    step_calls = StepCalls(cluster, clock, limits.request_timeout, configuration, said, nothing)
+    calls = MigrationCalls(cluster, clock, limits.request_timeout, configuration, said, nothing)
     moves = Moves(mirror, MoveLimits(configuration), clock, nothing, nothing, nothing)
-    left_behind = LeftBehind(mirror, step_calls, clock, nothing, nothing, nothing)
+    left_behind = OrphanSweep(mirror, calls, clock, nothing, nothing, nothing)
     manager = PlacementManager(
         mirror,
         followed,
         clock,
         binds,
-        step_calls,
+        calls,
         moves,
         left_behind,
         on_bound,

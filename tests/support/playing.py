@@ -26,9 +26,9 @@ Object = dict[str, Any]
 _DEADLINE = 5.0
 _POLL = 0.02
 #: seconds without a write after which controllers and kubelets count as done
-_QUIET = 0.15
+_QUIET = 0.1
 #: seconds that a watch which was silent in the recording is listened to
-_SILENCE = 0.3
+_SILENCE = 0.2
 
 
 @attrs.frozen
@@ -68,8 +68,12 @@ class Player:
     #: scene → how it differed from the recording
     differences: dict[str, list[str]] = attrs.field(factory=dict)
     _streams: dict[int, _Stream] = attrs.field(factory=dict)
+    _recorded: list[Object] = attrs.field(init=False)
     #: whether something was written since the cluster was last seen quiet
     _stirred: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        self._recorded = list(recorded_objects(list(self.exchanges)))
 
     async def play(self) -> dict[str, list[str]]:
         """Scene → how it differs; a scene that agrees has an empty list."""
@@ -190,7 +194,7 @@ class Player:
     def _strangers(self, mentioned: str) -> list[Object]:
         """The recorded objects that are mentioned, by uid or by a generated name, and not known."""
         strangers: dict[str, Object] = {}
-        for obj in recorded_objects(list(self.exchanges)):
+        for obj in self._recorded:
             metadata = obj["metadata"]
             name = metadata["name"]
             by_name = "generateName" in metadata and re.search(rf"\b{re.escape(name)}\b", mentioned)

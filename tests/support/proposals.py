@@ -7,7 +7,7 @@ import structlog
 
 from kubedsm.config.settings import load
 from kubedsm.kube.calls.permissions import APPROVALS
-from kubedsm.kube.wire.move_request import (
+from kubedsm.kube.wire.annotations import (
     ANSWER_ANNOTATION,
     REQUEST_ANNOTATION,
     MoveRequest,
@@ -31,7 +31,7 @@ class Scene:
 
     @property
     def proposed(self):
-        return self.world.runtime.suggester.proposed
+        return self.world.runtime.migrator.proposed
 
     async def until_proposed(self):
         await self.world.until(lambda: self.proposed, 20)

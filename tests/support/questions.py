@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from kubedsm.optimizer.programming.programme import Rows
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from support.histories import state_of
 
 
@@ -21,7 +21,7 @@ class State:
     urgent = False
     budget = 1.0
 
-    def answered(self, known):
+    def solve(self, known):
         return hashlib.sha256(repr(state_of(known.mirror)).encode()).hexdigest()
 
 
@@ -33,7 +33,7 @@ class Process:
     urgent = False
     budget = 1.0
 
-    def answered(self, known):
+    def solve(self, known):
         return os.getpid(), os.nice(0), os.getsid(0)
 
 
@@ -46,7 +46,7 @@ class Dawdle:
     name = "dawdle"
     urgent = False
 
-    def answered(self, known):
+    def solve(self, known):
         time.sleep(self.seconds)
         return self.seconds
 
@@ -59,7 +59,7 @@ class Ponder:
     urgent: bool = False
     name = "ponder"
 
-    def answered(self, known):
+    def solve(self, known):
         deadline = known.deadline(self)
         while not deadline.passed:
             time.sleep(0.001)
@@ -74,7 +74,7 @@ class Broken:
     urgent = False
     budget = 1.0
 
-    def answered(self, known):
+    def solve(self, known):
         print("not an answer")  # noqa: T201
         raise ValueError("a mistake")
 
@@ -88,7 +88,7 @@ class PodNamed:
     name = "pod"
     budget = 1.0
 
-    def answered(self, known):
+    def solve(self, known):
         return known.mirror.pod(self.uid)
 
 
@@ -100,7 +100,7 @@ class Solve:
     urgent = False
     name = "solve"
 
-    def answered(self, known):
+    def solve(self, known):
         rng = random.Random(1)
         rows = Rows()
         numbers = rows.variables([5] * 60)

@@ -2,7 +2,7 @@
 
 import attrs
 
-from kubedsm_lab.emulator.access.tokens import AUDIENCE
+from kubedsm_lab.emulator.access.access import AUDIENCE
 from kubedsm_lab.emulator.api.resources import SERVED
 from kubedsm_lab.emulator.http.routes import ApiResponse
 from support.manifests import BASE, documents

@@ -12,7 +12,7 @@ import orjson
 
 from kubedsm.kube.client.port import Response
 from kubedsm.kube.watching import watched
-from kubedsm.kube.wire.decoding import WireError
+from kubedsm.kube.wire.errors import WireError
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.resources import (

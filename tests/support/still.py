@@ -5,10 +5,10 @@ import random
 import orjson
 
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.execution.migration_calls import StepCalls
-from kubedsm.kube.calls import live
+from kubedsm.execution.migration_calls import MigrationCalls
+from kubedsm.kube.calls import reads
+from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.kube.wire.decoding import pod as read
-from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
 from kubedsm.process.clock import VirtualClock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm_lab.emulator.api.api_server import ApiServer
@@ -112,14 +112,14 @@ class Still:
     @property
     def step_calls(self):
         said = SaidByCause(self.clock)
-        return StepCalls(self.front, self.clock, 10.0, CurrentConfiguration(), said, _ignore)
+        return MigrationCalls(self.front, self.clock, 10.0, CurrentConfiguration(), said, _ignore)
 
     async def check(self, mode):
         return await self.step_calls.check(self.known(), mode)
 
     async def read_owner(self):
-        found = await live.read_pod(self.front, self.known(), timeout=10)
-        return await live.read_owner(self.front, found, timeout=10)
+        found = await reads.read_pod(self.front, self.known(), timeout=10)
+        return await reads.read_owner(self.front, found, timeout=10)
 
 
 def _ignore(_pod, _refused):

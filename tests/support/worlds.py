@@ -11,8 +11,7 @@ from kubedsm.app.assembly import Runtime
 from kubedsm.config.settings import Configuration
 from kubedsm.observability.measured_cluster import MeasuredCluster
 from kubedsm.process.clock import Clock, VirtualClock
-from kubedsm_lab.chaos.invariants import Invariants
-from kubedsm_lab.chaos.witness import Witness
+from kubedsm_lab.chaos.oracles import Invariants, Witness
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.front import EmulatedFront

@@ -14,8 +14,8 @@ from kubedsm.explain.explanation import Explanation
 from kubedsm.explain.server import query_of, refused
 from kubedsm.explain.subjects import Kind, Subject, SubjectError
 from kubedsm.observability.reading import Leadership
-from kubedsm.planner.requests import NoAnswerError
-from kubedsm.rebalancing.suggester import Suggester
+from kubedsm.planner.requests import NoResponseError
+from kubedsm.rebalancing.suggester import Migrator
 from kubedsm.terminal.echo import escape_strings
 
 _KINDS = ("pod", "node", "workload", "move", "decision")
@@ -71,17 +71,17 @@ class Questions:
                 raise web.HTTPConflict(text="replaced by a later request: try again\n")
             try:
                 request_ = self._suggester().what_if(*changes)
-                imagined = await self._runtime.thinker.ask(request_, idle=True)
-            except NoAnswerError as error:
+                imagined = await self._runtime.planner.solve(request_, idle=True)
+            except NoResponseError as error:
                 raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
         return explanation_response(
             explain_what_if(imagined, changes, self._runtime.configuration.current)
         )
 
-    def _suggester(self) -> Suggester:
+    def _suggester(self) -> Migrator:
         if obstacle := self._obstacle():
             raise web.HTTPServiceUnavailable(text=f"{obstacle}\n")
-        suggester = self._runtime.suggester
+        suggester = self._runtime.migrator
         if suggester is None:
             raise web.HTTPServiceUnavailable(text="this policy migrates nothing\n")
         return suggester

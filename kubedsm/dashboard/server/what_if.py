@@ -23,7 +23,7 @@ from kubedsm.explain.explanation import (
 )
 from kubedsm.model.model import Workload
 from kubedsm.planner.plurals import counted
-from kubedsm.planner.what_if import Imagined, Placed, promising
+from kubedsm.planner.what_if import Placed, WhatIfResponse, promising
 
 #: limits of one request: replicas added to a workload, and in all; workloads changed
 MOST, MOST_IN_ALL, MOST_WORKLOADS = 100, 500, 100
@@ -99,7 +99,7 @@ def _short(text: str) -> str:
 
 
 def explain_what_if(
-    imagined: Imagined, changes: Changes, configuration: Configuration
+    imagined: WhatIfResponse, changes: Changes, configuration: Configuration
 ) -> Explanation[None]:
     """`configuration`: the one in force."""
     return Explanation(
@@ -109,7 +109,7 @@ def explain_what_if(
     )
 
 
-def _lines(imagined: Imagined, configuration: Configuration) -> Iterator[Words]:
+def _lines(imagined: WhatIfResponse, configuration: Configuration) -> Iterator[Words]:
     moves, missing = len(imagined.moves), _missing(imagined)
     met = "every QoS target is met"
     if missing:
@@ -132,12 +132,12 @@ def _lines(imagined: Imagined, configuration: Configuration) -> Iterator[Words]:
         yield ("There may be better migrations: the search is limited as for a suggestion.",)
 
 
-def _missing(imagined: Imagined) -> int:
+def _missing(imagined: WhatIfResponse) -> int:
     return sum(max(0, each.wanted - each.then.edge) for each in imagined.shares.values())
 
 
 def _sections(
-    imagined: Imagined, changes: Changes, configuration: Configuration
+    imagined: WhatIfResponse, changes: Changes, configuration: Configuration
 ) -> Iterator[Section]:
     headings = ("workload", "at the edge now", "then", "target then")
     shares = (

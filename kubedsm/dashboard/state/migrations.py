@@ -12,7 +12,7 @@ from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.explain.migration_progress import Progress
 from kubedsm.model.model import Uid
 from kubedsm.observability.reading import Reading
-from kubedsm.planner.migration_reasons import made_for
+from kubedsm.planner.what_if import describe_purpose
 from kubedsm.rebalancing.migration_effects import NOT_MEASURED
 from plans.steps import Plan, Step
 
@@ -124,7 +124,7 @@ def _describe_effect(effect: Effect | None) -> str:
 def _shown(runtime: Runtime) -> Iterator[tuple[Entry, MoveOutcome]]:
     """Yield the migrations to be shown, newest first; proposals only while they are current."""
     past, latest = 0, True
-    current = runtime.suggester is not None and runtime.suggester.proposed is not None
+    current = runtime.migrator is not None and runtime.migrator.proposed is not None
     for entry in runtime.decisions.record.newest_first():
         if entry.kind is not Kind.SUGGESTION:
             continue
@@ -145,4 +145,5 @@ def _purposes(entry: Entry, runtime: Runtime, reading: Reading) -> dict[Uid, str
         return {}
     moves = [outcome.move for outcome in entry.moves]
     promises = reading.policy.promises_in(basis.snapshot)
-    return {move.pod.uid: made_for(move, moves, basis.shares_before, promises) for move in moves}
+    shares = basis.shares_before
+    return {move.pod.uid: describe_purpose(move, moves, shares, promises) for move in moves}

@@ -18,7 +18,7 @@ from kubedsm.dashboard.state.tables import Difference, RowTable
 from kubedsm.explain.decision_record import DecisionRecord, Entry, Kind
 from kubedsm.explain.facts import PodChoice
 from kubedsm.explain.migration_outcome import Outcome
-from kubedsm.kube.calls.verbs import Regarding
+from kubedsm.kube.calls.writes import Regarding
 from kubedsm.model.model import Pod, Uid
 from kubedsm.planner.plurals import named
 from kubedsm.process.clock import Clock

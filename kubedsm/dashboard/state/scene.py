@@ -29,7 +29,7 @@ from kubedsm.dashboard.state.tables import (
 from kubedsm.explain.effects import Effect
 from kubedsm.explain.listener import Listener, Result
 from kubedsm.explain.migration_outcome import MoveOutcome
-from kubedsm.kube.calls.verbs import Regarding
+from kubedsm.kube.calls.writes import Regarding
 from kubedsm.model.change import Change
 from kubedsm.model.model import Pod, Uid
 from kubedsm.observability.reading import Leadership, Reading, read

@@ -89,7 +89,7 @@ def status_row(
     tiers: Iterable[str],
 ) -> StatusRow:
     """leadership: None where nothing is decided. tiers: see `troubles`."""
-    suggester, states = runtime.suggester, [move.state for move in there.moves.values()]
+    suggester, states = runtime.migrator, [move.state for move in there.moves.values()]
     proposed = suggester.proposed if suggester is not None else None
     status = StatusRow(
         headline="listing the cluster",

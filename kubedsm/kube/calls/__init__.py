@@ -1,4 +1,1 @@
-"""What is asked of an API server, request by request.
-
-None of them tries again: whether that is right, only the caller knows.
-"""
+"""Requests to an API server: reads, writes, leases, and the rights that they need."""

@@ -1,7 +1,6 @@
-"""A cluster that is asked once: what keeps it from answering is told so that it can be mended.
+"""`Cluster` for commands that do not retry: its errors name the cause and the remedy.
 
-Whoever is patient takes a refusal as it comes, and asks again. Whoever gives up says which right is
-missing and who gives it, or that what answers is no API server.
+They say which right is missing and who grants it, or that the server is no API server.
 """
 
 from collections.abc import AsyncIterator
@@ -40,7 +39,7 @@ class MissingRightError(Forbidden):
 
 
 def missing_right(request: Request, error: ApiStatusError) -> MissingRightError:
-    """What the refusal of a request comes to."""
+    """Return the error of a refused request, with the missing right."""
     right, where = _right_for(request)
     of = f"{right.resource}.{right.group}" if right.group else right.resource
     ours = {attrs.evolve(each, own=False) for feature in FEATURES for each in feature.rights}
@@ -54,7 +53,7 @@ def missing_right(request: Request, error: ApiStatusError) -> MissingRightError:
 
 
 def _right_for(request: Request) -> tuple[Right, str]:
-    """What is needed for it, and where."""
+    """Return the right that a request needs, and its scope."""
     group, parts = "", request.path.strip("/").split("/")
     match parts:
         case ["apis", group, _, *parts]:
@@ -72,7 +71,7 @@ def _right_for(request: Request) -> tuple[Right, str]:
 
 @attrs.frozen(slots=True)
 class ExplainedCluster:
-    """The `Cluster` behind it, with its refusals explained."""
+    """`Cluster` with explained refusals."""
 
     cluster: Cluster
     #: its URL

@@ -1,6 +1,6 @@
-"""The Lease by which replicas agree on which of them acts.
+"""Reads and writes of the Lease that elects a leader.
 
-What a real API server 1.36 makes of these requests is recorded in the contract test's scene lease.
+Responses of a real API server 1.36 are recorded in the contract test's scene lease.
 """
 
 import math
@@ -10,10 +10,14 @@ from typing import Any
 import attrs
 import msgspec
 
-from kubedsm.kube.client.api_errors import body_of
-from kubedsm.kube.client.paths import LEASES, path_of
-from kubedsm.kube.client.port import Cluster, Request
-from kubedsm.kube.wire.errors import UNREADABLE, unreadable
+from kubedsm.kube.client.api_errors import send
+from kubedsm.kube.client.port import (
+    LEASES,
+    Cluster,
+    Request,
+    path_of,
+)
+from kubedsm.kube.wire.decoding import read_json
 
 
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
@@ -31,30 +35,30 @@ class _Lease(msgspec.Struct, frozen=True):
 
 @attrs.frozen(slots=True)
 class Term:
-    """Who holds it. Two that are equal are the same renewal."""
+    """Holder and times of a Lease. Equal terms are the same renewal."""
 
-    #: empty if nobody does
+    #: empty if the Lease is free
     holder: str
-    #: seconds that it is the holder's after each renewal; None if it does not say
+    #: duration in seconds after each renewal; None if the Lease names none
     seconds: float | None
-    #: RFC 3339, for people: nobody compares them with clocks of their own
+    #: RFC 3339, for people: never compared with a clock
     acquired: str
     renewed: str
-    #: how often it went from one holder to another
+    #: number of changes of holder
     transitions: int
 
     def renewed_at(self, wall: float) -> "Term":
         return attrs.evolve(self, renewed=_moment(wall))
 
     def released_at(self, wall: float) -> "Term":
-        """Nobody's: in a moment, for those who look at nothing but the time."""
+        """Release: no holder, and a duration of 1 s for clients that only compare times."""
         return attrs.evolve(self.renewed_at(wall), holder="", seconds=1.0)
 
 
 @attrs.frozen(slots=True)
 class Lease:
     term: Term
-    #: as it was read, its resourceVersion included: what a write is conditional on
+    #: metadata as read, with the resourceVersion that a write is conditional on
     metadata: dict[str, Any]
 
 
@@ -68,31 +72,31 @@ class LeaseName:
 
 
 def term_of(holder: str, seconds: float, wall: float, transitions: int) -> Term:
-    """A term that begins now: `wall`, seconds since the epoch."""
+    """Return a term that begins at `wall`, seconds since the epoch."""
     now = _moment(wall)
     return Term(holder, math.ceil(seconds), now, now, transitions)
 
 
 async def read(cluster: Cluster, lease: LeaseName, *, timeout: float) -> Lease:
-    """The Lease as it is now. Raises NotFound, WireError."""
+    """Read the Lease. Raises NotFound, WireError."""
     path = path_of(LEASES, lease.namespace, "leases", lease.name)
-    return _lease(body_of(await cluster.request(Request("GET", path), timeout=timeout)))
+    return _lease(await send(cluster, Request("GET", path), timeout))
 
 
 async def create(cluster: Cluster, lease: LeaseName, term: Term, *, timeout: float) -> Lease:
-    """Raises Conflict if there is one, NotFound if there is no such namespace."""
+    """Create the Lease. Raises Conflict if it exists, NotFound if the namespace does not."""
     path = path_of(LEASES, lease.namespace, "leases")
     body = _body({"name": lease.name, "namespace": lease.namespace}, term)
-    return _lease(body_of(await cluster.request(Request("POST", path, body=body), timeout=timeout)))
+    return _lease(await send(cluster, Request("POST", path, body=body), timeout))
 
 
 async def replace(
     cluster: Cluster, lease: LeaseName, known: Lease, term: Term, *, timeout: float
 ) -> Lease:
-    """Raises Conflict if it was changed since `known` was read, NotFound if it is gone."""
+    """Write the Lease. Raises Conflict if it changed since `known`, NotFound if it is gone."""
     path = path_of(LEASES, lease.namespace, "leases", lease.name)
-    request = Request("PUT", path, body=_body(known.metadata, term))
-    return _lease(body_of(await cluster.request(request, timeout=timeout)))
+    body = _body(known.metadata, term)
+    return _lease(await send(cluster, Request("PUT", path, body=body), timeout))
 
 
 def _body(metadata: dict[str, Any], term: Term) -> dict[str, Any]:
@@ -111,10 +115,7 @@ def _body(metadata: dict[str, Any], term: Term) -> dict[str, Any]:
 
 
 def _lease(body: bytes) -> Lease:
-    try:
-        read = msgspec.json.decode(body, type=_Lease)
-    except UNREADABLE as error:
-        raise unreadable("Lease", error, body) from None
+    read = read_json("Lease", body, _Lease)
     spec = read.spec
     seconds = spec.lease_duration_seconds
     term = Term(

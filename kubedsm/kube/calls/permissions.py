@@ -1,6 +1,6 @@
-"""The rights that each feature needs: what `kubedsm rbac` prints, and the manifests give.
+"""Rights of each feature: printed by `kubedsm rbac`, and granted by the manifests.
 
-A test compares them with the requests that are sent, both ways: none is missing, none is too many.
+A test compares them with the requests that are sent: none is missing, none is superfluous.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ class Right:
 
     @property
     def named(self) -> bool:
-        """Whether a rule can say the object's name: before it is made, it has none."""
+        """Return True if a rule can name the object: it has no name before it is created."""
         return self.own and self.verb != "create"
 
 
@@ -151,7 +151,7 @@ FEATURES = (
 
 
 def rules(features: Iterable[Feature]) -> list[Rule]:
-    """What gives these rights, and each of them once."""
+    """Return rules that grant the features' rights, each right once."""
     needing: dict[Right, list[str]] = {}
     for feature in features:
         for right in dict.fromkeys(feature.rights):

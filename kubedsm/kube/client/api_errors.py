@@ -1,29 +1,47 @@
-"""From what an API server answers to the error that says what it means."""
+"""Error of a response, by its status and its Status object.
+
+Apart from `port`, so that the help of commands does not load msgspec.
+"""
 
 import http
 import re
 
 import msgspec
 
-from kubedsm.kube.client import port
+from kubedsm.kube.client.port import (
+    ApiStatusError,
+    Cluster,
+    Conflict,
+    DisruptionBudgetExceeded,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Request,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+)
 
-_BY_STATUS: dict[int, type[port.ApiStatusError]] = {
-    400: port.Invalid,
-    401: port.Unauthorized,
-    403: port.Forbidden,
-    404: port.NotFound,
-    405: port.Invalid,
-    409: port.Conflict,
-    410: port.Expired,
-    413: port.Invalid,
-    415: port.Invalid,
-    422: port.Invalid,
-    429: port.TooManyRequests,
-}
 _SERVER_ERRORS = 500
-#: of a body that is no Status object, as much as fits on a line
+#: characters of a body that is not a Status object
 _EXCERPT = 200
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+
+_BY_STATUS: dict[int, type[ApiStatusError]] = {
+    400: Invalid,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: Invalid,
+    409: Conflict,
+    410: Expired,
+    413: Invalid,
+    415: Invalid,
+    422: Invalid,
+    429: TooManyRequests,
+}
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -48,8 +66,8 @@ class Status(msgspec.Struct, frozen=True):
 _STATUS = msgspec.json.Decoder(Status)
 
 
-def status_error(status: Status, code: int) -> port.ApiStatusError:
-    """The error of a Status object; `code` is what HTTP said, for a Status that does not say."""
+def status_error(status: Status, code: int) -> ApiStatusError:
+    """Return the error of a Status object; `code` is the HTTP status, for a Status without one."""
     code = status.code or code
     causes = tuple(
         (cause.reason or "", cause.field or cause.message or "")
@@ -57,41 +75,42 @@ def status_error(status: Status, code: int) -> port.ApiStatusError:
     )
     kind = _BY_STATUS.get(code)
     if kind is None:
-        kind = port.ServerError if code >= _SERVER_ERRORS else port.ApiStatusError
-    if kind is port.TooManyRequests and any(reason == "DisruptionBudget" for reason, _ in causes):
-        kind = port.DisruptionBudgetExceeded
+        kind = ServerError if code >= _SERVER_ERRORS else ApiStatusError
+    if kind is TooManyRequests and any(reason == "DisruptionBudget" for reason, _ in causes):
+        kind = DisruptionBudgetExceeded
     reason = status.reason or _phrase(code)
     return kind(code, reason, " ".join((status.message or "no message").split()), causes)
 
 
-def body_of(answer: port.Response) -> bytes:
-    """The body of an answer.
+def api_error(status: int, body: bytes) -> ApiStatusError:
+    """Return the error of a response that is not a success.
 
-    Raises ApiStatusError for one that is no success, OutcomeUnknown for one that no API server
-    gives, such as a proxy's page: whether the request came to one, it does not say.
-    """
-    if answer.status // 100 != 2:  # noqa: PLR2004  the class of successes
-        raise api_error(answer.status, answer.body)
-    if not answer.body.lstrip().startswith(b"{"):
-        raise port.OutcomeUnknown(
-            f"answered {answer.status} with no JSON object: is it an API server?"
-        )
-    return answer.body
-
-
-def api_error(status: int, body: bytes) -> port.ApiStatusError:
-    """The error of an answer that is not a success.
-
-    The body may be a Status object, or what proxies and overloaded servers send instead: HTML,
-    plain text, nothing.
+    The body may be a Status object. Proxies and overloaded servers send HTML, plain text or
+    nothing instead.
     """
     try:
         parsed = _STATUS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = " ".join(_MARKUP.sub(" ", body.decode(errors="replace")).split())
         parsed = Status(message=text if len(text) <= _EXCERPT else text[: _EXCERPT - 1] + "…")
-    # A body's own idea of the code must not turn a refusal into something else.
+    # A code in the body must not turn a refusal into something else.
     return status_error(msgspec.structs.replace(parsed, code=status), status)
+
+
+async def send(cluster: Cluster, request: Request, timeout: float) -> bytes:
+    """Send one request and return the body of its response.
+
+    Raises ApiStatusError for a status that is not a success. Raises OutcomeUnknown for a body that
+    no API server sends, such as a proxy's page: the request may not have reached a server.
+    """
+    response = await cluster.request(request, timeout=timeout)
+    if response.status // 100 != 2:  # noqa: PLR2004  the class of successes
+        raise api_error(response.status, response.body)
+    if not response.body.lstrip().startswith(b"{"):
+        raise OutcomeUnknown(
+            f"answered {response.status} with no JSON object: is it an API server?"
+        )
+    return response.body
 
 
 def _phrase(code: int) -> str:

@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection, for one exchange at a time: a request's bytes, an answer's body.
+"""HTTP/1.1 connection with one exchange at a time: a request's bytes, a response's body.
 
-httptools reads the answers. What it leaves to its user is here: an answer has greatest lengths,
-ends with its connection if nothing else says where, and is never one that nobody asked for.
+httptools parses responses. This module adds limits of length, responses that end with their
+connection, and the refusal of unsolicited responses.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _SAYS_WHERE_IT_ENDS = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class Connection(asyncio.Protocol):
-    """Made by `loop.create_connection`. Closed by `abort` or the server; never used again then."""
+    """Protocol for `loop.create_connection`; not reusable once `abort` or the server closed it."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -48,14 +48,14 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether there may be another exchange."""
+        """Return True if another exchange is possible."""
         return self._answer is None and not self._transport.is_closing()
 
     async def exchange(self, sent: bytes) -> Response:
-        """Send a request, and wait for all of its answer; to a HEAD there can be none.
+        """Send a request, and return its whole response; HEAD is not supported.
 
-        Raises ConnectionError if what comes is no answer. If it is given up, by whatever
-        exception, the connection is closed, with what was not sent yet.
+        Raises ConnectionError for an invalid response. Any exception closes the connection and
+        discards unsent bytes.
         """
         self._begin()
         self._answer = self._loop.create_future()
@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is None and not self._in_head and self._ends_with_connection:
-            self._answered()
+            self._resolve()
         self._fail(str(exc or CLOSED))
         self.gone.set_result(None)
 
@@ -120,11 +120,11 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._in_head:
             return  # 1xx: the answer itself is still to come
-        self._answered()
+        self._resolve()
         if not self._parser.should_keep_alive():
             self.abort()
 
-    def _answered(self) -> None:
+    def _resolve(self) -> None:
         if self._answer is not None and not self._answer.done():
             status = self._parser.get_status_code()
             self._answer.set_result(Response(status, b"".join(self._body)))

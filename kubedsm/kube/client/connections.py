@@ -1,9 +1,8 @@
-"""The connections to one server: few, and warm.
+"""Pool of warm connections to one server.
 
-A burst begins without a handshake, however long it was quiet: what was not used for a while is used
-for something small, before the server, or a load balancer without saying so, lets go of it. When
-all of them are slow to come back there are more, for as long as that lasts: a Lease's renewal must
-not wait behind sixty binds.
+A burst begins without a handshake: a small request keeps each idle connection open, before the
+server or a load balancer drops it. If all connections of the pool are slow, further ones are opened
+meanwhile: a Lease renewal must not wait behind sixty binds.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ _NEXT_ADDRESS = 0.25
 
 @attrs.define(eq=False)
 class Connections:
-    """To be closed with `aclose`."""
+    """Pool, to be closed with `aclose`."""
 
     #: of the server: its host and port
     url: URL
@@ -49,16 +48,13 @@ class Connections:
 
     @asynccontextmanager
     async def one(self, within: float) -> AsyncIterator[Connection]:
-        """One of one's own for a while, there in so many seconds.
-
-        Raises Unreachable if none came about.
-        """
+        """Acquire a connection for exclusive use; raise Unreachable after `within` seconds."""
         is_of_few, connection = False, None
         try:
             try:
                 async with asyncio.timeout(within):
                     is_of_few = await self._turn(min(SOON, within / 2))
-                    connection = self._kept() or await self._opened()
+                    connection = self._pop_idle() or await self._open()
             except TimeoutError:
                 raise Unreachable(f"{self.url}: no connection within {within:g} s") from None
             except OSError as error:
@@ -73,36 +69,36 @@ class Connections:
     async def keep_warm(
         self, something_small: Callable[[], Awaitable[bytes]], clock: Clock
     ) -> NoReturn:
-        """Have them open and used, until cancelled; what fails is tried again later."""
+        """Keep the connections open and in use until cancelled; failures are retried later."""
         while True:
             with suppress(OSError, ClusterError):
                 await self._use(await something_small())
             with suppress(OSError):
                 for _ in range(len(self._all), FEW):
                     async with self._few, asyncio.timeout(PATIENCE):
-                        self._take_back(await self._opened())
+                        self._take_back(await self._open())
             await clock.sleep(PAUSE)
 
     async def aclose(self) -> None:
         """Close all of them."""
-        await _closed(list(self._all))
+        await _close_all(list(self._all))
 
     async def _turn(self, within: float) -> bool:
-        """Wait until one of the few is free; False if that takes longer."""
+        """Wait for a free place in the pool; return False after `within` seconds."""
         try:
             async with asyncio.timeout(within):
                 return await self._few.acquire()
         except TimeoutError:
             return False
 
-    def _kept(self) -> Connection | None:
+    def _pop_idle(self) -> Connection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.usable:
                 return connection
         return None
 
-    async def _opened(self) -> Connection:
+    async def _open(self) -> Connection:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(
             self.url.host or "", self.url.port or 0, type=socket.SOCK_STREAM
@@ -131,9 +127,9 @@ class Connections:
             self._idle.remove(connection)
 
     async def _use(self, request: bytes) -> None:
-        """Use each that was not used since last time.
+        """Send the request over each connection that was idle since the last call.
 
-        Raises OSError if one fails; then none that is idle is kept.
+        If one fails, all idle connections are closed, and OSError is raised.
         """
         unused = [each for each in self._idle if not each.used]
         for each in self._all:
@@ -146,17 +142,17 @@ class Connections:
                 async with self._few, asyncio.timeout(PATIENCE):
                     await connection.exchange(request)
             except OSError:
-                await _closed([connection, *self._idle])
+                await _close_all([connection, *self._idle])
                 raise
             self._take_back(connection)
 
 
-async def _closed(connections: Collection[Connection]) -> None:
+async def _close_all(connections: Collection[Connection]) -> None:
     for connection in connections:
         connection.abort()
     await asyncio.gather(*(connection.gone for connection in connections))
 
 
 def told(error: Exception) -> str:
-    """On one line."""
+    """Return the error's text on one line."""
     return " ".join(str(error).split()) or type(error).__name__

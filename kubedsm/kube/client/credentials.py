@@ -1,10 +1,10 @@
-"""How to be let in by an API server, from a kubeconfig or a pod's service account.
+"""Credentials of an API server, from a kubeconfig or a pod's service account.
 
-kubernetes_asyncio reads them; here its many ways to fail become one line, and what expires is
-renewed: a service account's token each minute, an exec plugin's shortly before it runs out, and
-whatever it was when the server stops accepting it. Client certificates are read once.
+kubernetes_asyncio loads them. This module turns its failures into one-line messages, and renews
+tokens: a service account's each minute, an exec plugin's shortly before expiry, and any that the
+server rejects. Client certificates are read once.
 
-To be imported where credentials are loaded: kubernetes_asyncio takes half a second to.
+Import this module lazily: kubernetes_asyncio takes half a second to import.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from kubernetes_asyncio.config import ConfigException
 from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader, load_kube_config
 
-from kubedsm.kube.client import kubeconfig
+from kubedsm.kube.client import environment
 from kubedsm.kube.client.port import CredentialsError
 
 #: seconds for reading credentials; an exec plugin may have to ask a cloud for them
@@ -52,12 +52,12 @@ class Credentials:
 
     @property
     def server(self) -> str:
-        """Its URL, without a slash at the end."""
+        """Return the URL, without a slash at the end."""
         return str(self._loaded.configuration.host).rstrip("/")
 
     @property
     def server_name(self) -> str | None:
-        """What the server's certificate must name, if that is not the URL's host."""
+        """Return the name in the server's certificate, if that is not the URL's host."""
         return self._loaded.configuration.tls_server_name or None
 
     @property
@@ -65,7 +65,7 @@ class Credentials:
         return self._loaded.configuration.proxy or None
 
     def tls(self) -> ssl.SSLContext:
-        """How to speak TLS with the server.
+        """Return the TLS context for the server.
 
         Raises CredentialsError if a certificate or key cannot be used.
         """
@@ -84,28 +84,28 @@ class Credentials:
         return context
 
     async def authorization(self) -> str | None:
-        """The Authorization header as of now, if there is one.
+        """Return the current Authorization header, if there is one.
 
         Raises CredentialsError if it had to be renewed and could not be.
         """
         try:
             loader = self._loaded.kubeconfig
             if self._rejected or hasattr(loader, "exec_plugin_expiry"):
-                await self._renewed()
+                await self._renew()
             header = await self._loaded.configuration.get_api_key_with_prefix("BearerToken")
         except _FAILURES as error:
-            raise CredentialsError(f"{self._source}: {_told(error)}") from error
+            raise CredentialsError(f"{self._source}: {_message(error)}") from error
         self._header = header.strip() if header else None
         if self._header and not self._header.isprintable():
             raise CredentialsError(f"{self._source}: the token has what cannot be in a header")
         return self._header
 
     def rejected(self, header: str | None) -> None:
-        """The server did not accept that header: read everything anew before the next request."""
+        """Note that the server rejected the header: reload before the next request."""
         if header == self._header:
             self._rejected = True
 
-    async def _renewed(self) -> None:
+    async def _renew(self) -> None:
         # One renewal at a time: those who waited for it find it done.
         async with self._renewal, asyncio.timeout(LOAD_TIMEOUT):
             if self._rejected:
@@ -121,30 +121,30 @@ class Credentials:
 async def from_kubeconfig(
     path: Path | None, context: str | None, environ: Mapping[str, str]
 ) -> Credentials:
-    """Those of one context: of that file, else of $KUBECONFIG, else of ~/.kube/config.
+    """Load the credentials of a context: of that file, else of $KUBECONFIG or ~/.kube/config.
 
     Raises CredentialsError.
     """
     try:
-        files = kubeconfig.files(path, environ)
-        chosen = kubeconfig.context(files, context)
-    except kubeconfig.KubeconfigError as error:
+        files = environment.files(path, environ)
+        chosen = environment.context(files, context)
+    except environment.KubeconfigError as error:
         raise CredentialsError(str(error)) from None
 
     async def load() -> _Loaded:
         configuration = Configuration()
         loader = await load_kube_config(
-            kubeconfig.joined(files), chosen, configuration, persist_config=False
+            environment.joined(files), chosen, configuration, persist_config=False
         )
         return _Loaded(configuration, loader)
 
-    credentials = Credentials(f"kubeconfig {kubeconfig.joined(files)}, context {chosen}", load)
+    credentials = Credentials(f"kubeconfig {environment.joined(files)}, context {chosen}", load)
     await credentials.authorization()
     return credentials
 
 
 async def in_cluster(environ: Mapping[str, str], service_account: Path) -> Credentials:
-    """Those of the service account of the pod we run in.
+    """Load the credentials of the service account of this pod.
 
     Raises CredentialsError.
     """
@@ -163,7 +163,7 @@ async def in_cluster(environ: Mapping[str, str], service_account: Path) -> Crede
     return credentials
 
 
-def _told(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {LOAD_TIMEOUT:g} s"
     text = " ".join(str(error).split())

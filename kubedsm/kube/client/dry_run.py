@@ -1,7 +1,6 @@
-"""A cluster that is only read: writes are told in the log, and answered as if they were made.
+"""Read-only cluster: writes are logged, and answered as if they succeeded.
 
-As kubectl's `--dry-run=client`: the API server never hears of them, and so nothing of what would
-follow from them is seen.
+Like kubectl's `--dry-run=client`: no write reaches the API server, and none has consequences.
 """
 
 import re
@@ -13,8 +12,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from kubedsm.kube.client.paths import EVENTS
-from kubedsm.kube.client.port import Cluster, Request, Response
+from kubedsm.kube.client.port import EVENTS, Cluster, Request, Response
 from kubedsm.kube.client.write_gate import READS
 
 log = structlog.get_logger()

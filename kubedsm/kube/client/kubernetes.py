@@ -1,13 +1,12 @@
-"""The Kubernetes API over HTTP, as a `Cluster`.
+"""`Cluster` over HTTP: the Kubernetes API.
 
-kubernetes_asyncio finds and renews the credentials; requests go out raw, since its typed calls cost
-five times the CPU. Writes, which come in bursts, have connections of their own, at less than half
-the CPU of aiohttp, which sees to all else: reads, watches, and writes by way of a proxy. Every wait
-has an end: for a connection, for an answer, for a watch's headers; how long a watch may be silent
-is its reader's affair.
+kubernetes_asyncio loads and renews the credentials. Requests are raw, since its typed calls cost
+five times the CPU. Writes, which come in bursts, have a connection pool of their own, at less than
+half the CPU of aiohttp. aiohttp carries reads, watches, and writes through a proxy. Connections,
+responses and a watch's headers have deadlines; the reader of a watch limits its silence.
 
-A connection that is closed takes what was not sent yet with it, rather than leave that to the
-kernel: nothing of a request that was given up arrives when the network works again.
+Closing a connection discards unsent bytes: no part of an abandoned request arrives when the network
+recovers.
 """
 
 import asyncio
@@ -29,6 +28,12 @@ import kubedsm
 from kubedsm.kube.client.api_errors import api_error
 from kubedsm.kube.client.connection import CLOSED, NO_LINGERING
 from kubedsm.kube.client.connections import Connections, told
+from kubedsm.kube.client.environment import (
+    SERVICE_ACCOUNT,
+    is_in_cluster,
+    proxy_for,
+    service_account_in,
+)
 from kubedsm.kube.client.port import (
     CredentialsError,
     OutcomeUnknown,
@@ -36,12 +41,6 @@ from kubedsm.kube.client.port import (
     Response,
     Unreachable,
     not_sent,
-)
-from kubedsm.kube.client.proxies import proxy_for
-from kubedsm.kube.client.service_account import (
-    SERVICE_ACCOUNT,
-    is_in_cluster,
-    service_account_in,
 )
 from kubedsm.process.clock import Clock
 
@@ -75,10 +74,7 @@ def _socket(info: aiohttp.AddrInfoType) -> socket.socket:
 
 
 class _Body(aiohttp.BytesPayload):
-    """A request's body, which keeps all of it back if it may not leave when its turn comes.
-
-    The headers leave together with it.
-    """
+    """Request body that is withheld, with its headers, if the request may not leave any more."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(orjson.dumps(request.body), content_type=request.content_type)
@@ -118,7 +114,7 @@ class KubernetesCluster:
         *,
         environ: Mapping[str, str] = os.environ,
     ) -> Self:
-        """The server of a kubeconfig's context; the usual file and the current one by default.
+        """Return the server of a kubeconfig context; by default the current one of the usual file.
 
         Raises CredentialsError.
         """
@@ -134,7 +130,7 @@ class KubernetesCluster:
         environ: Mapping[str, str] = os.environ,
         service_account: Path = SERVICE_ACCOUNT,
     ) -> Self:
-        """The server of the cluster whose pod we run in.
+        """Return the server of the cluster of this pod.
 
         Raises CredentialsError.
         """
@@ -151,9 +147,9 @@ class KubernetesCluster:
         *,
         environ: Mapping[str, str] = os.environ,
     ) -> Self:
-        """In a pod its own cluster, unless a kubeconfig or context is given; else a kubeconfig's.
+        """Return the pod's own cluster, or a kubeconfig's if one is given or this is no pod.
 
-        No request is sent yet. Raises CredentialsError.
+        Sends no request. Raises CredentialsError.
         """
         service_account = service_account_in(environ)
         given = kubeconfig or context or environ.get("KUBECONFIG")
@@ -163,12 +159,12 @@ class KubernetesCluster:
 
     @property
     def server(self) -> str:
-        """Its URL, for messages."""
+        """Return the URL, for messages."""
         return self._base
 
     @property
     def host(self) -> str:
-        """Its name and port."""
+        """Return host and port."""
         return self._url.authority
 
     async def __aenter__(self) -> Self:
@@ -196,7 +192,7 @@ class KubernetesCluster:
             await self._session.close()
 
     async def keep_warm(self, clock: Clock) -> None:
-        """Have connections open for the next burst of writes, until cancelled."""
+        """Keep connections open for the next burst of writes, until cancelled."""
 
         async def version() -> bytes:
             return self._bytes(Request("GET", "/version"), await self._authorization())
@@ -205,7 +201,7 @@ class KubernetesCluster:
             await self._connections.keep_warm(version, clock)
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send one request and read its whole answer; see `Cluster.request`."""
+        """Send one request and read its whole response; see `Cluster.request`."""
         if request.body is not None and self._connections is not None:
             return await self._write(request, self._connections, timeout)
         limits = aiohttp.ClientTimeout(total=timeout, connect=timeout * CONNECT_SHARE)
@@ -268,9 +264,9 @@ class KubernetesCluster:
     async def _lines(
         self, request: Request, response: aiohttp.ClientResponse
     ) -> AsyncGenerator[bytes, None]:
-        """Split as the chunks come, since aiohttp's own lines have a greatest length.
+        """Split chunks into lines, since aiohttp limits the length of a line.
 
-        A last line without its newline was cut off, and is dropped.
+        A last line without its newline is incomplete, and is dropped.
         """
         unfinished: list[bytes] = []
         try:
@@ -314,7 +310,7 @@ class KubernetesCluster:
             raise Unreachable(str(error)) from error
 
     def _bytes(self, request: Request, authorization: str | None) -> bytes:
-        """The request as it goes over a connection."""
+        """Return the bytes of a request on the wire."""
         body = b"" if request.body is None else orjson.dumps(request.body)
         headers = {"Host": self._url.host_port_subcomponent, **_HEADERS}
         if authorization:

@@ -1,17 +1,26 @@
-"""The one seam between us and an API server: requests and streams, and what their errors mean.
+"""API server interface: requests, responses, object paths, and errors.
 
-Two things stand behind it, the Kubernetes API over HTTP (`kubernetes.KubernetesCluster`) and the
-emulated cluster in this process (`emulator.front.EmulatedFront`). Everything above it, lists,
-watches, binds, is the same code for both.
+Two servers implement `Cluster`: the Kubernetes API over HTTP (`kubernetes.KubernetesCluster`) and
+the emulated cluster in this process (`emulator.front.EmulatedFront`). Lists, watches and binds are
+the same code for both.
 """
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import attrs
 
 from kubedsm.terminal.problems import Problem
+
+CORE, APPS, POLICY, EVENTS = "/api/v1", "/apis/apps/v1", "/apis/policy/v1", "/apis/events.k8s.io/v1"
+LEASES = "/apis/coordination.k8s.io/v1"
+#: DNS subdomain by RFC 1123 with a length limit: the API's validation of names that we use
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_LONGEST = 253
 
 
 def _always() -> bool:
@@ -24,18 +33,18 @@ class Request:
     #: without the query, such as /api/v1/namespaces/shop/pods/cart-1/binding
     path: str
     query: Mapping[str, str] = attrs.field(factory=dict)
-    #: a JSON value, or None for no body
+    #: JSON value, or None for no body
     body: Any = None
     content_type: str = "application/json"
-    #: asked when its bytes are about to leave this process, however long that took: if they may not
-    #: any more, none does, and it is Unreachable. Only asked of requests that have a body.
+    #: called when the bytes are about to leave this process, however long that took. On False no
+    #: byte is sent, and the request is Unreachable. Only called for requests with a body.
     may_leave: Callable[[], bool] = attrs.field(default=_always, eq=False, repr=False)
 
 
 @attrs.frozen(slots=True)
 class Response:
     status: int
-    #: the body as it came; JSON on every answer of a healthy API server
+    #: raw body; JSON on every response of a healthy API server
     body: bytes
 
 
@@ -43,7 +52,7 @@ class Cluster(Protocol):
     """An API server."""
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send one request and read its whole answer, whatever its status.
+        """Send one request and read its whole response, whatever its status.
 
         Raises Unreachable if no connection came about, so that nothing was applied, and
         OutcomeUnknown if the connection broke or `timeout` seconds passed after the request may
@@ -55,18 +64,18 @@ class Cluster(Protocol):
     ) -> AbstractAsyncContextManager["AsyncIterator[bytes]"]:
         """Open a watch: an iterator over its lines, without their newlines.
 
-        `timeout` bounds the wait for the answer's headers, not the stream. Raises as `request`
-        does, and ApiStatusError if the answer is not 200. A stream that breaks raises
-        OutcomeUnknown from the iterator; one that the server closes just ends.
+        `timeout` bounds the wait for the response headers, not the stream. Raises as `request`
+        does, and ApiStatusError if the status is not 200. A stream that breaks raises
+        OutcomeUnknown from the iterator; a stream that the server closes ends.
         """
 
 
 class ClusterError(Problem):
-    """Something the API server, or the way to it, did to us. Never a bug of ours."""
+    """Failure of the API server or of the connection to it; never a bug of this program."""
 
 
 class CredentialsError(ClusterError):
-    """No usable credentials, or none any more; one line says where and why."""
+    """No usable credentials, or expired ones; the message says where and why."""
 
 
 class Unreachable(ClusterError):
@@ -74,7 +83,7 @@ class Unreachable(ClusterError):
 
 
 def not_sent(request: Request) -> Unreachable:
-    """What a request is that may not leave."""
+    """Return the error of a request that may not leave."""
     return Unreachable(f"{request.method} {request.path} was not sent: not leading for sure now")
 
 
@@ -97,7 +106,7 @@ class ApiStatusError(ClusterError):
 
     @property
     def namespace_terminating(self) -> bool:
-        """The namespace is being deleted, and takes nothing new."""
+        """The namespace is being deleted, and accepts no new objects."""
         return any(reason == "NamespaceTerminating" for reason, _ in self.causes)
 
 
@@ -135,3 +144,35 @@ class TooManyRequests(ApiStatusError):
 
 class ServerError(ApiStatusError):
     """5xx: the server could not. It may or may not have applied a write."""
+
+
+def is_name(text: str) -> bool:
+    """Return True if an object can have that name."""
+    return len(text) <= _LONGEST and _SUBDOMAIN.fullmatch(text) is not None
+
+
+def path_of(
+    group: str, namespace: str, plural: str, name: str | None = None, subresource: str = ""
+) -> str:
+    """Return the path of a kind in a namespace, of one object, or of its subresource.
+
+    Names come from objects that others write. Raises Invalid for text that cannot be a name, so
+    that it cannot become another path.
+    """
+    parts = [group, "namespaces", _segment(namespace), plural]
+    if name is not None:
+        parts.append(_segment(name))
+    if subresource:
+        parts.append(subresource)
+    return "/".join(parts)
+
+
+def pod_path(namespace: str, name: str, subresource: str = "") -> str:
+    """Return the path of a pod. Raises Invalid for text that cannot be a pod's name."""
+    return path_of(CORE, namespace, "pods", name, subresource)
+
+
+def _segment(name: str) -> str:
+    if not is_name(name):
+        raise Invalid(400, "BadRequest", f"{name[:_LONGEST]!r} is not the name of an object")
+    return quote(name, safe="")

@@ -1,9 +1,9 @@
-"""The one place where all writes pass: open until a moment that is put off as long as we lead.
+"""Gate for all writes: open until a deadline that each Lease renewal extends.
 
-A write that comes later waits a moment, for the answer to a renewal may be there, and not be read
-yet where something held up the event loop; then it is refused before anything is sent. One that
-waits for its connection when the gate shuts keeps its bytes, and one that is under way is given up.
-Reads always pass.
+A write after the deadline waits for a moment, since a delayed event loop may not have read the
+response to a renewal yet. Then the write is refused before a byte is sent. When the gate shuts, a
+write that waits for its connection sends nothing, and a write in flight is abandoned. Reads always
+pass.
 """
 
 import asyncio
@@ -37,19 +37,16 @@ class WriteGate:
         self._unsettled_until = -math.inf
 
     def open_until(self, moment: float) -> None:
-        """Let writes pass until then, by the clock's monotonic time, in place of any earlier time.
-
-        Those under way go on as well.
-        """
+        """Set the deadline, in monotonic time; it also applies to writes in flight."""
         self._until = moment
         self._changed.set()
 
     def shut(self) -> None:
-        """Let no write pass any more."""
+        """Close the gate."""
         self.open_until(-math.inf)
 
     async def settle(self) -> None:
-        """Shut, and return when nothing that has passed can arrive any more."""
+        """Close the gate, and return when no earlier write can arrive any more."""
         self.shut()
         await self._clock.sleep(max(0.0, self._unsettled_until - self._clock.monotonic()))
 
@@ -58,7 +55,7 @@ class WriteGate:
         return self._clock.monotonic() < self._until
 
     async def watch(self) -> NoReturn:
-        """Give up what is under way at the moment the gate shuts; to be run beside its users."""
+        """Abandon writes in flight when the gate shuts; runs next to the gate's users."""
         while True:
             self._changed.clear()
             while self.is_open:
@@ -91,7 +88,7 @@ class WriteGate:
             raise
 
     async def _opens(self) -> bool:
-        """Whether it is open, or opens within a moment."""
+        """Return True if the gate is open, or opens within `PATIENCE`."""
         until = self._clock.monotonic() + PATIENCE
         while not self.is_open and self._clock.monotonic() < until:
             await self._clock.sleep(LOOK)

@@ -1,4 +1,4 @@
-"""A ConfigMap as it is now, by list and watch: the scheduler's own, for all that is read in it."""
+"""Follow one ConfigMap by list and watch: configuration, pause switch, migration requests."""
 
 import random
 from collections.abc import Callable
@@ -8,8 +8,7 @@ import attrs
 import structlog
 
 from kubedsm.kube.calls.permissions import APPROVALS
-from kubedsm.kube.client.paths import is_name
-from kubedsm.kube.client.port import Cluster
+from kubedsm.kube.client.port import Cluster, is_name
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.watching.watched import config_map
 from kubedsm.kube.wire.decoding import ConfigMap
@@ -25,7 +24,7 @@ class ConfigMapName:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Raise ValueError if it is none."""
+        """Parse NAMESPACE/NAME. Raises ValueError."""
         namespace, _, name = text.partition("/")
         if not (is_name(namespace) and is_name(name)):
             raise ValueError(f"{text} is no namespace and name, such as kubedsm/kubedsm")
@@ -52,49 +51,49 @@ class FollowedConfigMap:
         rng: random.Random,
     ) -> None:
         self.name = name
-        #: as it was told last
+        #: last reported state
         self.found: ConfigMap | None = None
         self._observers: list[Callable[[ConfigMap | None], None]] = []
-        #: states that could not be read, when one could be
+        #: malformed states counted at the last state that could be read
         self._unread = 0
         self._reflector = Reflector(
             cluster,
             config_map(name.namespace, name.name),
             clock,
             rng,
-            self._changed,
-            self._listed,
+            self._update,
+            self._note_list,
             log.warning,
         )
 
     def observe(self, observer: Callable[[ConfigMap | None], None]) -> None:
-        """Have it called with each state, with the first one too; None: there is none."""
+        """Call the observer with each state from the first one on; None: no ConfigMap."""
         self._observers.append(observer)
 
     async def run(self) -> NoReturn:
-        """Follow it for ever."""
+        """Follow the ConfigMap forever."""
         await self._reflector.run()
 
     @property
     def known(self) -> bool:
-        """Whether it is now as `found` says, as far as the API server tells us anything."""
+        """Return True if `found` is the current state, as far as the API server reports it."""
         return self._reflector.following and not self._unreadable
 
     @property
     def trouble(self) -> str:
-        """What is wrong with following it now, or was last; empty if nothing is."""
+        """Return the current or last failure to follow the ConfigMap; empty if there is none."""
         return self._reflector.statistics.trouble
 
     @property
     def _unreadable(self) -> bool:
         return self._reflector.statistics.malformed > self._unread
 
-    def _changed(self, found: ConfigMap | None) -> None:
+    def _update(self, found: ConfigMap | None) -> None:
         self._unread = self._reflector.statistics.malformed
         self.found = found
         for observer in self._observers:
             observer(found)
 
-    def _listed(self) -> None:
+    def _note_list(self) -> None:
         if self.found is None and not self._unreadable:
-            self._changed(None)
+            self._update(None)

@@ -1,23 +1,23 @@
-"""Keep up with all objects of one kind: list them, then watch from where the list was taken.
+"""Reflector: list all objects of one kind, then watch from the version of the list.
 
 Rules.
-- A list is taken in pages; what is known and not in it is gone, and is told as deleted. It is
-  only believed as a whole: one that breaks off deletes nothing and is taken again.
-- A watch goes on from the last version seen, in an event or a bookmark, as often as it ends or
-  breaks. Only what makes that version useless leads to another list, and a watch that is forbidden.
-- A stream that says nothing for `silent_after` seconds is taken for dead. Real servers send a
-  bookmark about once a minute; where none come, reconnecting costs one request.
-- Whatever fails is tried again, after 0.8 s doubling to 30 s. A stream that ends as soon as it
-  began is a failure too.
+- A list is read in pages. Known objects that are not in the list are reported as deleted. Only a
+  complete list counts: a list that breaks off deletes nothing and is repeated.
+- A watch continues from the last version seen, in an event or a bookmark, whenever it ends or
+  breaks. Another list follows only if that version is useless, or the watch is forbidden.
+- A stream without a line for `silent_after` seconds counts as dead. Real servers send a bookmark
+  about once a minute; without bookmarks, reconnecting costs one request.
+- Failures are retried after 0.8 s, doubling to 30 s. A stream that ends as soon as it began is a
+  failure too.
 - An object that cannot be read is reported and skipped.
 
-Source: client-go's reflector, whose contract this keeps: the states of one object come in order,
-some may be skipped, nothing is promised across objects.
+Source: client-go's reflector, with the same contract: versions of one object come in order, some
+may be skipped, nothing is guaranteed across objects.
 """
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Generic, NoReturn, TypeVar
 
@@ -34,10 +34,10 @@ from kubedsm.kube.client.port import (
     NotFound,
     Request,
 )
-from kubedsm.kube.watching.known_objects import KnownObjects
 from kubedsm.kube.watching.watched import Watched
 from kubedsm.kube.wire import decoding
-from kubedsm.kube.wire.decoding import WireError
+from kubedsm.kube.wire.decoding import Identity
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.resource_versions import is_older
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
@@ -48,18 +48,21 @@ E = TypeVar("E")
 
 PAGE_SIZE = 500
 LIST_TIMEOUT = 60.0
-#: until a watch's headers come
+#: seconds until the headers of a watch
 OPEN_TIMEOUT = 30.0
 SILENT_AFTER = 75.0
-#: seconds we ask a watch to last at least, and at most: spread, so that they end at different times
+#: least and most seconds that a watch is requested to last: spread, so that ends do not coincide
 WATCH_SECONDS = (300, 600)
-#: a stream that lasted this long has worked
+#: seconds after which a stream counts as working
 WORKING_AFTER = 5.0
-#: A version the server has never reached is not refused, but watched in silence (seen on 1.36).
+#: A version that the server never reached is not refused but watched in silence (seen on 1.36).
 SILENT_STREAMS = 4
-#: a list from a lagging server is taken again so often; then the history has really been rewound
+#: lists of a lagging server before the history counts as rewound
 STALE_LISTS = 5
-#: a deadline this much too early is not worth moving for every line
+#: deleted uids that are remembered, against replays
+_REMEMBERED = (
+    4096  #: seconds between changes of a stream's deadline, which need not move with every line
+)
 _REARM_EVERY = 1.0
 
 
@@ -70,9 +73,9 @@ class ReflectorStatistics:
     relists: int
     reconnects: int
     malformed: int
-    #: by the clock's monotonic time; None before the first line of a watch
+    #: monotonic time; None before the first line of a watch
     last_line_at: float | None
-    #: what is wrong now; empty while it works
+    #: current failure; empty while it works
     trouble: str
 
     @property
@@ -81,16 +84,16 @@ class ReflectorStatistics:
 
 
 class StaleListError(ClusterError):
-    """A list older than what was seen before: its server lags behind."""
+    """List older than a version seen before: its server lags behind."""
 
 
 class Reflector(Generic[T, E]):
-    """Tells one consumer, by `on_event`, how objects of one kind come, change and go.
+    """Reflector of one kind: passes additions, changes and deletions to `on_event`.
 
-    `on_synced` is called once, after the first complete list. `report` gets a line for the log
-    when something goes wrong, when that changes, and when it is over; and one for objects that
-    cannot be read, by cause. With `on_refused` the kind may be one that we have no right to see
-    (403), or that is not served (404): it is called if that is what the first list is answered.
+    `on_synced` is called once, after the first complete list. `report` gets a log line when a
+    failure begins, changes or ends, and one per cause for objects that cannot be read. With
+    `on_refused` the kind is optional: `on_refused` is called if the first list is forbidden (403)
+    or not served (404).
     """
 
     def __init__(
@@ -120,9 +123,9 @@ class Reflector(Generic[T, E]):
         self._backoff = Backoff(rng)
         self._said = SaidByCause(clock)
         self._known = KnownObjects()
-        #: the newest seen, where the next watch begins
+        #: newest version seen, from which the next watch begins
         self._version = ""
-        #: nothing can be watched from there: a list must come first
+        #: a list must come before the next watch
         self._must_list = True
         self._lists = 0
         self._streams = 0
@@ -131,18 +134,18 @@ class Reflector(Generic[T, E]):
         self._stale_lists = 0
         self._last_line_at: float | None = None
         self._trouble: ClusterError | WireError | None = None
-        #: when the stream that is open is taken for dead
+        #: deadline of the open stream
         self._silence: asyncio.Timeout | None = None
-        #: those who wait for a list that is begun after they asked
+        #: callers that wait for a list begun after their call
         self._awaiting: list[asyncio.Event] = []
-        #: a stream is open: what happens now is told at once
+        #: a stream is open: changes arrive at once
         self.following = False
-        #: by the first list; it is tried again all the same, for a right may be granted
+        #: the first list was refused; retried all the same, since the right may be granted
         self.refused = False
 
     @property
     def kind(self) -> str:
-        """Of the objects."""
+        """Kind of the objects."""
         return self._watched.kind
 
     @property
@@ -162,14 +165,14 @@ class Reflector(Generic[T, E]):
         )
 
     async def list_once(self, *, timeout: float) -> None:
-        """List, and leave it at that; a page is waited for as long as that.
+        """List without a watch; `timeout` seconds for a page.
 
-        Raises ClusterError or WireError, and then only a part of the objects has been told.
+        Raises ClusterError or WireError after only a part of the objects was reported.
         """
         await self._list(timeout)
 
     async def run(self) -> NoReturn:
-        """List, unless that was done, and watch for ever."""
+        """List, unless that was done, and watch forever."""
         while True:
             try:
                 while self._must_list:
@@ -192,9 +195,9 @@ class Reflector(Generic[T, E]):
             await self._clock.sleep(delay)
 
     async def list_anew(self) -> None:
-        """Return when a list has been taken that was begun after this call.
+        """Return when a list that was begun after this call is complete.
 
-        All that had happened when this was called is known then, however late the watch is.
+        Every change before this call is known then, however late the watch is.
         """
         listed = asyncio.Event()
         self._awaiting.append(listed)
@@ -234,10 +237,10 @@ class Reflector(Generic[T, E]):
         if not anonymous:
             for gone in self._known.keep_only(present):
                 self._on_event(self._watched.deleted(gone))
-        self._listed(awaiting)
+        self._complete_list(awaiting)
 
-    def _listed(self, awaiting: int) -> None:
-        """Take note of a whole list, for which so many were waiting when it was begun."""
+    def _complete_list(self, awaiting: int) -> None:
+        """Complete a list that `awaiting` callers waited for when it was begun."""
         for listed in self._awaiting[:awaiting]:
             listed.set()
         del self._awaiting[:awaiting]
@@ -258,9 +261,9 @@ class Reflector(Generic[T, E]):
         return decoding.page(f"{self._watched.kind}List", response.body)
 
     def _check_age(self, version: str) -> None:
-        """Refuse a list from the past, so that nothing is deleted because a server lags.
+        """Raise StaleListError for a list older than known versions, so that it deletes nothing.
 
-        After STALE_LISTS of them it is the cluster that has gone back (a restored backup).
+        After STALE_LISTS such lists the cluster itself has gone back (a restored backup).
         """
         if is_older(version, self._version):
             self._stale_lists += 1
@@ -270,14 +273,14 @@ class Reflector(Generic[T, E]):
         self._stale_lists = 0
 
     def _rewound(self) -> None:
-        """Take any state from now on for a new one, and have the consumer do so."""
+        """Accept any version from now on as new, and notify the consumer."""
         self._report(f"{self._watched.kind} watch: the cluster's history was rewound")
         self._known.forget_versions()
         if self._watched.rewound is not None:
             self._on_event(self._watched.rewound)
 
     async def _watch(self) -> bool:
-        """Follow one stream to its end; whether it lasted long enough to have worked."""
+        """Read one stream to its end; return True if it lasted long enough to have worked."""
         query = {
             **dict(self._watched.selectors),
             "watch": "1",
@@ -323,7 +326,7 @@ class Reflector(Generic[T, E]):
         return lasted
 
     def _arm(self, silence: asyncio.Timeout) -> None:
-        """Put off the end of the stream, unless a list has to come first."""
+        """Extend the deadline of the stream, unless a list has to come first."""
         patience = 0.0 if self._awaiting else self._silent_after
         silence.reschedule(asyncio.get_running_loop().time() + patience)
 
@@ -336,14 +339,14 @@ class Reflector(Generic[T, E]):
         match read:
             case decoding.Applied():
                 self._apply(read)
-                self._reached(read.identity.resource_version)
+                self._advance_to(read.identity.resource_version)
             case decoding.Removed():
                 gone = self._known.remove(read.identity)
                 if gone is not None:
                     self._on_event(self._watched.deleted(gone))
-                self._reached(read.identity.resource_version)
+                self._advance_to(read.identity.resource_version)
             case decoding.Bookmark():
-                self._reached(read.resource_version)
+                self._advance_to(read.resource_version)
             case decoding.Failed():
                 raise read.error
         self._out_of_trouble()
@@ -356,7 +359,7 @@ class Reflector(Generic[T, E]):
             self._on_event(self._watched.deleted(gone))
         self._on_event(self._watched.applied(read.object))
 
-    def _reached(self, version: str) -> None:
+    def _advance_to(self, version: str) -> None:
         if version and not is_older(version, self._version):
             self._version = version
 
@@ -368,7 +371,7 @@ class Reflector(Generic[T, E]):
             self._report(f"{self._watched.kind} skipped: {error}{others}")
 
     def _in_trouble(self, error: ClusterError | WireError) -> None:
-        """Report it, unless it is the same trouble as before."""
+        """Report a failure, unless it is the same as before."""
         refused = (
             self._on_refused is not None
             and not self.synced
@@ -393,8 +396,104 @@ def _sort_of(error: ClusterError | WireError | None) -> tuple[type, int]:
 
 
 def _spoils_version(error: ClusterError | WireError) -> bool:
-    """Whether the watch can only go on after another list."""
+    """Return True if the watch can only continue after another list."""
     return isinstance(error, Expired | Invalid) or (
         isinstance(error, ApiStatusError)
         and any(reason == "ResourceVersionTooLarge" for reason, _ in error.causes)
     )
+
+
+Key = tuple[str, str]
+
+
+def _is_news(seen: Identity, known: Identity) -> bool:
+    if not known.resource_version:
+        return True
+    if known.uid == seen.uid and known.resource_version == seen.resource_version:
+        return False
+    return not is_older(seen.resource_version, known.resource_version)
+
+
+class KnownObjects:
+    """Store of the objects of one kind that exist, and the last version seen of each.
+
+    Rules. A uid lives once: a deleted uid never comes back. A name with another uid is another
+    object, whose predecessor is gone. An object's resourceVersion never goes back.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Key, Identity] = {}
+        #: deleted uids, as an ordered set
+        self._gone: dict[str, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def take(self, seen: Identity) -> tuple[Identity, ...] | None:
+        """Store the object; return the objects that it replaced under its name.
+
+        Return None for a version that is not new.
+        """
+        key = (seen.namespace, seen.name)
+        known = self._known.get(key)
+        if seen.uid in self._gone or (known is not None and not _is_news(seen, known)):
+            return None
+        self._known[key] = seen
+        if known is None or known.uid == seen.uid:
+            return ()
+        self._bury(known.uid)
+        return (known,)
+
+    def overtook(self, seen: Identity) -> bool:
+        """Return True if a later version of the same object is known."""
+        known = self._known.get((seen.namespace, seen.name))
+        return (
+            known is not None
+            and known.uid == seen.uid
+            and is_older(seen.resource_version, known.resource_version)
+        )
+
+    def remove(self, seen: Identity) -> Identity | None:
+        """Delete the object; return the object known under its name, unless that is newer."""
+        key = (seen.namespace, seen.name)
+        known = self._known.get(key)
+        buried = seen.uid in self._gone
+        self._bury(seen.uid)
+        if known is None:
+            return None
+        if known.uid != seen.uid and (
+            # Another uid was deleted under this name. If that was later, the known one is gone too.
+            buried or not is_older(known.resource_version, seen.resource_version)
+        ):
+            return None
+        del self._known[key]
+        self._bury(known.uid)
+        return known
+
+    def keep_only(self, present: Mapping[Key, str]) -> Iterator[Identity]:
+        """Delete and yield objects not in `present` (uid by key; an empty uid matches any)."""
+        absent = [
+            known
+            for key, known in self._known.items()
+            if present.get(key) is None or present[key] not in ("", known.uid)
+        ]
+        for known in absent:
+            del self._known[known.namespace, known.name]
+            self._bury(known.uid)
+            yield known
+
+    def forget_versions(self) -> None:
+        """Accept any version as new, after the server's history was rewound."""
+        self._known = {
+            key: Identity(known.namespace, known.name, known.uid, "")
+            for key, known in self._known.items()
+        }
+        self._gone.clear()
+
+    def _bury(self, uid: str) -> None:
+        if not uid:
+            return
+        self._gone.pop(uid, None)
+        self._gone[uid] = None
+        if len(self._gone) > _REMEMBERED:
+            del self._gone[next(iter(self._gone))]

@@ -1,4 +1,4 @@
-"""What can be watched: where it is served, how its JSON is read, which events it makes."""
+"""Watched kinds: path, decoder, and the events of `model` that their changes become."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 import attrs
 import msgspec
 
-from kubedsm.kube.client.paths import CORE, path_of
+from kubedsm.kube.client.port import CORE, path_of
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.decoding import ConfigMap
 from kubedsm.model.events import (
@@ -35,7 +35,7 @@ E = TypeVar("E")
 
 @attrs.frozen(slots=True)
 class Watched(Generic[T, E]):
-    """Objects of type T, told as events of type E."""
+    """Kind with objects of type T, reported as events of type E."""
 
     kind: str
     path: str
@@ -43,9 +43,9 @@ class Watched(Generic[T, E]):
     read_line: Callable[[bytes], decoding.Line[T]]
     applied: Callable[[T], E]
     deleted: Callable[[decoding.Identity], E]
-    #: of labelSelector and fieldSelector
+    #: labelSelector and fieldSelector
     selectors: tuple[tuple[str, str], ...] = ()
-    #: told before the first object of a history that was rewound, to all that remember versions
+    #: event before the first object of a rewound history, for consumers that remember versions
     rewound: E | None = None
 
 
@@ -91,9 +91,9 @@ CSI_NODES = _surrounding(CSINode, "/apis/storage.k8s.io/v1/csinodes", decoding.C
 
 
 def config_map(namespace: str, name: str) -> Watched[ConfigMap, ConfigMap | None]:
-    """One ConfigMap, told as it is; None if it is deleted.
+    """Return the kind that consists of one ConfigMap; None is reported if it is deleted.
 
-    By that selector the right to see it may be limited to its name (`resourceNames`).
+    The field selector allows a role to limit the right to this name (`resourceNames`).
     """
     return Watched(
         decoding.CONFIG_MAPS.kind,

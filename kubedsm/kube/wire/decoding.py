@@ -1,8 +1,8 @@
-"""From the API's JSON to values of the core: only the fields we need, in one pass.
+"""Decode the API's JSON into values of `model`: only the fields that we need, in one pass.
 
-A malformed object raises WireError, which names the object and the field, and nothing else does.
-Unknown fields are skipped; a null is an absent field, as Go's encoder has it. What many pods have
-in common, their class, is converted once and then shared.
+A malformed object raises WireError, which names the object and the field. No other error is raised.
+Unknown fields are skipped. A null is an absent field, as in Go's encoder. Pod classes, which many
+pods share, are converted once.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,27 +16,22 @@ import msgspec
 
 from kubedsm.kube.client.api_errors import status_error
 from kubedsm.kube.client.port import ApiStatusError
-from kubedsm.kube.wire import pods, schema, surroundings
-from kubedsm.kube.wire.errors import UNREADABLE, Source, WireError, unreadable, wire_error
+from kubedsm.kube.wire import pods, schema
+from kubedsm.kube.wire.errors import UNREADABLE, Source, unreadable, wire_error
 from kubedsm.kube.wire.pod_requests import Amounts, FieldError, integers
+from kubedsm.kube.wire.pod_rules import node_selector_terms
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Taint
-from kubedsm.model.surroundings import Claim, CSINode, Namespace, StorageClass, Volume
-
-__all__ = [
-    "Applied", "Bookmark", "ConfigMap", "Failed", "Identity", "Line", "Page", "Removed",
-    "WireError", "config_map", "node", "node_item", "node_line", "page", "pod", "pod_item",
-    "pod_line", "server_version",
-]  # fmt: skip
+from kubedsm.model.surroundings import Claim, CSINode, CSIVolume, Namespace, StorageClass, Volume
 
 T = TypeVar("T")
 S = TypeVar("S")
 
 
-# Structs, as these are made for every event: a third of the time an attrs class takes.
+# Structs, since one is made for every event: in a third of the time of an attrs class.
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False):
-    """Which object, and which state of it."""
+    """Object and version: namespace, name, uid and resourceVersion."""
 
     namespace: str
     name: str
@@ -45,7 +40,7 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
 
 
 class Applied(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """An object as it is now."""
+    """ADDED or MODIFIED: an object as it is now."""
 
     identity: Identity
     object: T
@@ -56,20 +51,20 @@ class Removed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Bookmark(msgspec.Struct, frozen=True, gc=False):
-    """Everything up to this version has been sent."""
+    """BOOKMARK: every change up to this version has been sent."""
 
     resource_version: str
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """An ERROR event: the last of its stream."""
+    """ERROR: the last event of its stream."""
 
     error: ApiStatusError
 
 
 @attrs.frozen(slots=True)
 class Page:
-    """A page of a list; its items are still JSON, so that one bad item spoils only itself."""
+    """Page of a list with undecoded items: one malformed item does not affect the others."""
 
     resource_version: str
     continue_token: str
@@ -78,22 +73,20 @@ class Page:
 
 @attrs.frozen(slots=True)
 class ConfigMap:
-    """With its text data."""
+    """ConfigMap with its text data and the request to migrate pods, if it carries one."""
 
     identity: Identity
     data: Mapping[str, str]
-    #: see `move_request`; empty if nothing is
+    #: annotation, see `annotations.MoveRequest`; empty without a request
     requested_moves: str = ""
 
     def __str__(self) -> str:
         return f"{self.identity.namespace}/{self.identity.name}"
 
 
-#: what one line of a watch says
+#: one line of a watch
 Line = Applied[T] | Removed | Bookmark | Failed
 
-_LIST = msgspec.json.Decoder(schema.List)
-_SERVER_VERSION = msgspec.json.Decoder(schema.ServerVersion)
 _CHANGES = (schema.Added, schema.Modified)
 
 
@@ -106,7 +99,7 @@ Shape = TypeVar("Shape", bound=HasMetadata)
 
 
 class Reader(Generic[Shape, T]):
-    """Reads objects of one kind: JSON to the shape of it that we read, shape to value."""
+    """Decoder for one kind: from JSON to its shape, from the shape to a value."""
 
     def __init__(self, kind: str, shape: type[Shape], make: Callable[[Shape], T]) -> None:
         self.kind = kind
@@ -122,70 +115,62 @@ class Reader(Generic[Shape, T]):
         )
 
     def value(self, source: Source) -> T:
-        """One object from its JSON, or from a parsed dump.
-
-        Raises WireError.
-        """
-        return self._made(source, _read(self.kind, source, self._decoder, self._shape))
+        """Decode one object from its JSON, or from a parsed dump. Raises WireError."""
+        return self._convert(source, self._read(source))
 
     def item(self, source: Source) -> Applied[T]:
-        """An object of a list.
-
-        Raises WireError.
-        """
-        shape = _read(self.kind, source, self._decoder, self._shape)
-        return Applied(_identity(shape.metadata), self._made(source, shape))
+        """Decode an object of a list. Raises WireError."""
+        shape = self._read(source)
+        return Applied(_identity(shape.metadata), self._convert(source, shape))
 
     def line(self, line: bytes) -> Line[T]:
-        """One line of a watch.
-
-        Raises WireError.
-        """
+        """Decode one line of a watch. Raises WireError."""
         try:
             event = self._lines.decode(line)
         except UNREADABLE as error:
             raise unreadable(self.kind, error, line, "object") from None
         if isinstance(event, _CHANGES):
             shape = event.object
-            return Applied(_identity(shape.metadata), self._made(line, shape, "object"))
+            return Applied(_identity(shape.metadata), self._convert(line, shape, "object"))
         if isinstance(event, schema.Deleted):
             return Removed(_identity(event.object.metadata))
         if isinstance(event, schema.Bookmarked):
             return Bookmark(event.object.metadata.resource_version)
         return Failed(status_error(event.object, HTTPStatus.INTERNAL_SERVER_ERROR))
 
-    def _made(self, source: Source, shape: Shape, inside: str = "") -> T:
+    def _read(self, source: Source) -> Shape:
+        try:
+            if isinstance(source, bytes | msgspec.Raw):
+                return self._decoder.decode(source)
+            return msgspec.convert(source, self._shape)
+        except UNREADABLE as error:
+            raise unreadable(self.kind, error, source) from None
+
+    def _convert(self, source: Source, shape: Shape, inside: str = "") -> T:
         try:
             return self._make(shape)
         except FieldError as error:
             raise wire_error(self.kind, error.path, error.reason, source, inside) from None
 
 
-def page(kind: str, body: bytes) -> Page:
-    """One page of a list of that kind.
-
-    Raises WireError if the body is no list; its items are not looked at.
-    """
-    shape = _read(kind, body, _LIST, schema.List)
-    metadata = shape.metadata
-    return Page(metadata.resource_version, metadata.continue_ or "", shape.items or ())
+def read_json(kind: str, body: bytes, shape: type[S]) -> S:
+    """Decode the body of a response. Raises WireError, which names the kind."""
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except UNREADABLE as error:
+        raise unreadable(kind, error, body) from None
 
 
 def server_version(body: bytes) -> str:
-    """The API server's version, such as v1.36.2.
-
-    Raises WireError.
-    """
-    return _read("Version", body, _SERVER_VERSION, schema.ServerVersion).git_version
+    """Return the API server's version, such as v1.36.2. Raises WireError."""
+    return read_json("Version", body, schema.ServerVersion).git_version
 
 
-def _read(kind: str, source: Source, decoder: "msgspec.json.Decoder[S]", shape: type[S]) -> S:
-    try:
-        if isinstance(source, bytes | msgspec.Raw):
-            return decoder.decode(source)
-        return msgspec.convert(source, shape)
-    except UNREADABLE as error:
-        raise unreadable(kind, error, source) from None
+def page(kind: str, body: bytes) -> Page:
+    """Decode one page of a list, except its items. Raises WireError if the body is no list."""
+    shape = read_json(kind, body, schema.List)
+    metadata = shape.metadata
+    return Page(metadata.resource_version, metadata.continue_ or "", shape.items or ())
 
 
 def _identity(metadata: schema.Metadata) -> Identity:
@@ -233,23 +218,72 @@ def _config_map(shape: schema.ConfigMap) -> ConfigMap:
     return ConfigMap(_identity(shape.metadata), shape.data or {}, requested)
 
 
+def _namespace(shape: schema.Namespace) -> Namespace:
+    metadata, status = shape.metadata, shape.status or schema.NamespaceStatus()
+    terminating = metadata.deletion_timestamp is not None or status.phase == "Terminating"
+    return Namespace(metadata.name, metadata.labels or {}, terminating)
+
+
+def _claim(shape: schema.Claim) -> Claim:
+    """Raises FieldError."""
+    metadata = shape.metadata
+    if not metadata.namespace:
+        raise FieldError("metadata.namespace", "missing")
+    spec, status = shape.spec or schema.ClaimSpec(), shape.status or schema.ClaimStatus()
+    annotations = metadata.annotations or schema.Annotations()
+    return Claim(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        volume=spec.volume_name or "",
+        bound=bool(spec.volume_name)
+        and (annotations.bind_completed is not None or status.phase == "Bound"),
+        lost=status.phase == "Lost",
+        terminating=metadata.deletion_timestamp is not None,
+        once_per_pod="ReadWriteOncePod" in (spec.access_modes or ()),
+        storage_class=annotations.storage_class or spec.storage_class_name or "",
+    )
+
+
+def _volume(shape: schema.Volume) -> Volume:
+    spec = shape.spec or schema.VolumeSpec()
+    required = spec.node_affinity.required if spec.node_affinity else None
+    csi = spec.csi
+    return Volume(
+        shape.metadata.name,
+        None if required is None else node_selector_terms(required),
+        shape.metadata.labels or {},
+        CSIVolume(csi.driver, csi.volume_handle)
+        if csi and csi.driver and csi.volume_handle
+        else None,
+    )
+
+
+def _storage_class(shape: schema.StorageClass) -> StorageClass:
+    waits = shape.volume_binding_mode == "WaitForFirstConsumer"
+    return StorageClass(shape.metadata.name, waits)
+
+
+def _csi_node(shape: schema.CSINode) -> CSINode:
+    drivers = shape.spec.drivers if shape.spec else None
+    return CSINode(
+        shape.metadata.name,
+        {
+            driver.name: driver.allocatable.count
+            for driver in drivers or ()
+            if driver.allocatable and driver.allocatable.count is not None
+        },
+    )
+
+
 PODS: Reader[schema.Pod, Pod] = Reader("Pod", schema.Pod, pods.made)
 NODES: Reader[schema.Node, Node] = Reader("Node", schema.Node, node_of)
-NAMESPACES: Reader[schema.Namespace, Namespace] = Reader(
-    "Namespace", schema.Namespace, surroundings.namespace
-)
-CLAIMS: Reader[schema.Claim, Claim] = Reader(
-    "PersistentVolumeClaim", schema.Claim, surroundings.claim
-)
-VOLUMES: Reader[schema.Volume, Volume] = Reader(
-    "PersistentVolume", schema.Volume, surroundings.volume
-)
+NAMESPACES: Reader[schema.Namespace, Namespace] = Reader("Namespace", schema.Namespace, _namespace)
+CLAIMS: Reader[schema.Claim, Claim] = Reader("PersistentVolumeClaim", schema.Claim, _claim)
+VOLUMES: Reader[schema.Volume, Volume] = Reader("PersistentVolume", schema.Volume, _volume)
 STORAGE_CLASSES: Reader[schema.StorageClass, StorageClass] = Reader(
-    "StorageClass", schema.StorageClass, surroundings.storage_class
+    "StorageClass", schema.StorageClass, _storage_class
 )
-CSI_NODES: Reader[schema.CSINode, CSINode] = Reader(
-    "CSINode", schema.CSINode, surroundings.csi_node
-)
+CSI_NODES: Reader[schema.CSINode, CSINode] = Reader("CSINode", schema.CSINode, _csi_node)
 
 CONFIG_MAPS: Reader[schema.ConfigMap, ConfigMap] = Reader(
     "ConfigMap", schema.ConfigMap, _config_map

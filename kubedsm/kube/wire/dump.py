@@ -1,6 +1,6 @@
-"""What `kubectl get nodes,pods,... -A -o json` printed, as the events that build a mirror.
+"""Cluster dump from `kubectl get nodes,pods,... -A -o json`, as events that build a mirror.
 
-One malformed object spoils only itself: it is named, with the reason, and the rest is read.
+A malformed object is reported with its name and the reason; the others are read.
 """
 
 import reprlib
@@ -10,8 +10,12 @@ from typing import Any
 import attrs
 import orjson
 
-from kubedsm.config.documents import DocumentError, reading
-from kubedsm.config.recognised import DUMP, refuse_others
+from kubedsm.config.documents import (
+    DUMP,
+    DocumentError,
+    reading,
+    refuse_others,
+)
 from kubedsm.config.yaml_text import FAST, parsed_all
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.errors import WireError
@@ -54,7 +58,7 @@ DEEPEST = 8
 
 @attrs.frozen(slots=True)
 class Malformed:
-    """An object that could not be read."""
+    """Object that could not be decoded."""
 
     kind: str
     #: as kubectl names it: shop/cart-1 for a pod, n2 for a node
@@ -76,7 +80,7 @@ class Dump:
 
     @property
     def lacking(self) -> str:
-        """What is not there and nothing can be decided without: nodes, and pods that are read."""
+        """Return what the dump lacks for any decision: nodes, or readable pods."""
         for kind, applied in (("Node", NodeApplied), ("Pod", PodApplied)):
             if any(isinstance(event, applied) for event in self.events):
                 continue
@@ -95,7 +99,7 @@ def read(text: bytes, source: str) -> Dump:
     Raises DocumentError with one line that names `source`.
     """
     with reading(source):
-        said = _parsed(text)
+        said = _parse(text)
         refuse_others(said, DUMP, also=(f"a {kind}" for kind in _READERS))
     dump = of_objects(said, source)
     if not FAST and len(text) > _LARGE and not _begins_as_json(text):
@@ -105,7 +109,7 @@ def read(text: bytes, source: str) -> Dump:
 
 
 def of_objects(said: Any, source: str) -> Dump:
-    """The same of a dump that is parsed already, or of objects that were never text.
+    """Read a parsed dump, or objects that were never text.
 
     Raises DocumentError.
     """
@@ -141,13 +145,13 @@ def of_objects(said: Any, source: str) -> Dump:
         if kind not in seen
     ]
     rules = {e.pod.pod_class.rules for e in events.values() if isinstance(e, PodApplied)}
-    remarks += [f"no {kind} in {source}: {what}" for kind, what in _assumed(rules, seen)]
+    remarks += [f"no {kind} in {source}: {what}" for kind, what in _assumptions(rules, seen)]
     known = (KindKnown(SURROUNDINGS[kind]) for kind in sorted(seen & SURROUNDINGS.keys()))
     return Dump((*known, *events.values()), tuple(malformed), tuple(remarks))
 
 
-def _assumed(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[tuple[str, str]]:
-    """What is assumed where rules of these ask for a kind that is not there."""
+def _assumptions(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield kinds that pod rules refer to and the dump lacks, with the assumption made."""
     mounts = looks_at_namespaces = False
     for each in rules:
         mounts = mounts or bool(each.claims)
@@ -172,21 +176,21 @@ def _assumed(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[tuple
             yield "CSINode", "assumed that every node takes any number of volumes"
 
 
-def _parsed(text: bytes) -> Any:
+def _parse(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         if not text.strip():
             raise DocumentError("empty") from None
-        return _parsed_yaml(text, error)
+        return _parse_yaml(text, error)
 
 
 def _begins_as_json(text: bytes) -> bool:
     return text.lstrip(_BEFORE_JSON)[:1] in (b"{", b"[")
 
 
-def _parsed_yaml(text: bytes, no_json: orjson.JSONDecodeError) -> Any:
-    """What JSON could say as well."""
+def _parse_yaml(text: bytes, no_json: orjson.JSONDecodeError) -> Any:
+    """Parse YAML into values that JSON has as well."""
     try:
         said = [each for each in parsed_all(text) if each is not None]
     except DocumentError:
@@ -228,7 +232,7 @@ def _items(value: Any, depth: int = 0) -> Iterator[Any]:
             yield item
 
 
-def _namespaced(item: dict[str, Any]) -> dict[str, Any]:
+def _with_namespace(item: dict[str, Any]) -> dict[str, Any]:
     # A manifest has neither; what is written by hand means what kubectl would make of it.
     metadata = item.get("metadata")
     if isinstance(metadata, dict):
@@ -241,10 +245,10 @@ def _namespaced(item: dict[str, Any]) -> dict[str, Any]:
 
 _READERS: Mapping[str, Callable[[dict[str, Any]], ClusterEvent]] = {
     "Node": lambda item: NodeApplied(decoding.node(item)),
-    "Pod": lambda item: PodApplied(decoding.pod(_namespaced(item))),
+    "Pod": lambda item: PodApplied(decoding.pod(_with_namespace(item))),
     "Namespace": lambda item: SurroundingApplied(decoding.NAMESPACES.value(item)),
     "PersistentVolumeClaim": lambda item: SurroundingApplied(
-        decoding.CLAIMS.value(_namespaced(item))
+        decoding.CLAIMS.value(_with_namespace(item))
     ),
     "PersistentVolume": lambda item: SurroundingApplied(decoding.VOLUMES.value(item)),
     "StorageClass": lambda item: SurroundingApplied(decoding.STORAGE_CLASSES.value(item)),

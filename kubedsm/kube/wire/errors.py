@@ -1,4 +1,4 @@
-"""What is wrong with an object the API server sent, in one line that names object and field."""
+"""One-line errors about malformed objects, with the object and the field."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class WireError(Problem, ValueError):
-    """An object that is not what the API promises."""
+    """Object that does not conform to the API."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class WireError(Problem, ValueError):
 
 
 def unreadable(kind: str, error: Exception, source: Source, inside: str = "") -> WireError:
-    """What msgspec says, "Expected `str`, got `int` - at `$.object.spec`", in our form."""
+    """Convert an error of msgspec, "Expected `str`, got `int` - at `$.object.spec`"."""
     if isinstance(error, RecursionError):
         return wire_error(kind, "", "nested too deep", source, inside)
     if not isinstance(error, msgspec.ValidationError):
@@ -53,7 +53,7 @@ def unreadable(kind: str, error: Exception, source: Source, inside: str = "") ->
 
 
 def wire_error(kind: str, path: str, reason: str, source: Source, inside: str = "") -> WireError:
-    """A WireError with as much of the object's name as can be made out."""
+    """Return a WireError with the object's name, as far as it is readable."""
     shape: Any = source
     if isinstance(source, bytes | msgspec.Raw):
         try:

@@ -1,4 +1,4 @@
-"""What a pod holds of its node, counted as kube-scheduler and the kubelet count it.
+"""Resource requests of a pod, computed as kube-scheduler and the kubelet do.
 
 Source: KEP-753 (sidecar containers), KEP-2837 (pod-level resources), KEP-1287 and KEP-5419 (their
 resize in place), and "Resource sharing within containers" in the Kubernetes documentation of init
@@ -21,7 +21,7 @@ _POD_LEVEL = ("cpu", "memory")
 
 
 class Reports(NamedTuple):
-    """What the kubelet reports, which differs from what was asked for while a pod is resized."""
+    """Resources that the kubelet reports; they differ from the requests during a resize."""
 
     #: in the order of the containers, or empty if nothing is reported of any
     containers: tuple[Reported, ...] = ()
@@ -67,7 +67,7 @@ def pod_requests(
     pod_level: Amounts = (),
     reports: Reports | None = None,
 ) -> Resources:
-    """The most the pod asks for at any moment of its life, and one of `pods`.
+    """Return the peak requests over the pod's life, and one of `pods`.
 
     Init containers come in order, each with whether it is a sidecar (restartPolicy Always). An
     init container runs beside the sidecars started before it; the containers run beside all of
@@ -123,18 +123,19 @@ def _effective(
 
 
 def _of_the_pod(asked: Amounts, reports: Reports, overhead: dict[str, int]) -> dict[str, int]:
-    """What takes the place of the containers' requests; without the overhead."""
-    at_pod = _supported(integers(asked, "spec.resources.requests"))
+    """Return the pod-level requests that replace the containers', without the overhead."""
+    at_pod = _pod_level_amounts(integers(asked, "spec.resources.requests"))
     if not at_pod:
         return {}
     without_overhead = [
         {name: max(0, amount - overhead.get(name, 0)) for name, amount in amounts.items()}
-        for amounts in map(_supported, (integers(r, "status.resources") for r in reports.pod))
+        for report in reports.pod
+        for amounts in [_pod_level_amounts(integers(report, "status.resources"))]
     ]
     return _effective(at_pod, without_overhead, reports.infeasible)
 
 
-def _supported(amounts: dict[str, int]) -> dict[str, int]:
+def _pod_level_amounts(amounts: dict[str, int]) -> dict[str, int]:
     return {
         name: amount
         for name, amount in amounts.items()

@@ -1,4 +1,4 @@
-"""Scheduling rules from the API's JSON, made once for all pods that say the same."""
+"""Decode scheduling rules, once for all pods with the same rules."""
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from kubedsm.config.documents import located
-from kubedsm.kube.wire import rules_schema as schema
+from kubedsm.kube.wire import schema
 from kubedsm.kube.wire.pod_requests import FieldError
 from kubedsm.model.model import (
     ClaimReference,
@@ -33,7 +33,7 @@ _DEFAULT_RBD_POOL = "rbd"
 
 
 class Demands(NamedTuple):
-    """What a pod asks for that most pods do not; the key of a cache."""
+    """Rare demands of a pod, as the key of a cache."""
 
     ports: tuple[HostPort, ...] = ()
     claims: tuple[ClaimReference, ...] = ()
@@ -55,7 +55,7 @@ _NO_DEMANDS = Demands()
 def scheduling_rules(
     node_selector: Pairs, tolerations: tuple[Tolerated, ...], demands: Demands | None = None
 ) -> SchedulingRules:
-    """The rules of a pod.
+    """Return the rules of a pod.
 
     Neither order nor repetition means anything in most of this, and what means the same must
     compare equal.
@@ -64,9 +64,9 @@ def scheduling_rules(
     """
     demands = demands or _NO_DEMANDS
     affinity, spread, namespace = demands.affinity, demands.spread, demands.namespace
-    asked = _decoded(_AFFINITY, affinity, "spec.affinity") if affinity else schema.Affinity()
+    asked = _decode(_AFFINITY, affinity, "spec.affinity") if affinity else schema.Affinity()
     own = dict(demands.labels)
-    constraints = _decoded(_SPREAD, spread, "spec.topologySpreadConstraints") if spread else ()
+    constraints = _decode(_SPREAD, spread, "spec.topologySpreadConstraints") if spread else ()
     near, far = asked.pod_affinity or _NO_AFFINITY, asked.pod_anti_affinity or _NO_AFFINITY
     hard, soft = (
         tuple(
@@ -90,15 +90,15 @@ def scheduling_rules(
         disks=demands.disks,
         resource_claims=demands.resource_claims,
         preferences=Preferences(
-            tuple(_preferred_nodes(asked.node_affinity)),
-            tuple(_weighted(near, namespace, own)),
-            tuple(_weighted(far, namespace, own)),
+            tuple(_node_preferences(asked.node_affinity)),
+            tuple(_affinity_preferences(near, namespace, own)),
+            tuple(_affinity_preferences(far, namespace, own)),
             soft,
         ),
     )
 
 
-def _decoded(decoder: "msgspec.json.Decoder[T]", text: bytes, path: str) -> T:
+def _decode(decoder: "msgspec.json.Decoder[T]", text: bytes, path: str) -> T:
     try:
         return decoder.decode(text)
     except msgspec.ValidationError as error:
@@ -124,7 +124,7 @@ def _node_affinity(affinity: schema.NodeAffinity | None) -> tuple[NodeSelectorTe
     return node_selector_terms(affinity.required)
 
 
-def _preferred_nodes(
+def _node_preferences(
     affinity: schema.NodeAffinity | None,
 ) -> Iterator[tuple[int, NodeSelectorTerm]]:
     for term in (affinity.preferred if affinity else None) or ():
@@ -147,7 +147,7 @@ def selector_of(given: schema.LabelSelector | None, more: Iterable[Requirement] 
 
 
 def _same(keys: tuple[str, ...] | None, operator: str, own: dict[str, str]) -> list[Requirement]:
-    """The pod's own value of each label, as a condition; labels it does not have are no matter."""
+    """Return a requirement for each of these labels that the pod has, with its own value."""
     return [Requirement(key, operator, (own[key],)) for key in keys or () if key in own]
 
 
@@ -165,7 +165,7 @@ def _term(term: schema.PodAffinityTerm, namespace: str, own: dict[str, str]) -> 
     )
 
 
-def _weighted(
+def _affinity_preferences(
     affinity: schema.PodAffinity, namespace: str, own: dict[str, str]
 ) -> Iterator[tuple[int, PodAffinityTerm]]:
     for preferred in affinity.preferred or ():
@@ -189,9 +189,9 @@ def _spread(
 
 
 def claims(
-    volumes: Iterable[schema.Volume], namespace: str, pod_name: str
+    volumes: Iterable[schema.PodVolume], namespace: str, pod_name: str
 ) -> Iterator[ClaimReference]:
-    """The claims that these volumes of a pod are."""
+    """Yield the persistent volume claims among a pod's volumes."""
     for volume in volumes:
         if volume.persistent_volume_claim is not None:
             yield ClaimReference(namespace, volume.persistent_volume_claim.claim_name)
@@ -199,8 +199,8 @@ def claims(
             yield ClaimReference(namespace, f"{pod_name}-{volume.name}", ephemeral=True)
 
 
-def disks(volumes: Iterable[schema.Volume]) -> Iterator[Disk]:
-    """The network disks that volumes of a pod name themselves."""
+def disks(volumes: Iterable[schema.PodVolume]) -> Iterator[Disk]:
+    """Yield the network disks that a pod's volumes name directly."""
     for volume in volumes:
         if (gce := volume.gce_persistent_disk) is not None:
             yield _disk("gcePersistentDisk", gce, gce.get("pdName"))

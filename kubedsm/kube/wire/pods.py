@@ -1,4 +1,4 @@
-"""Pods from their JSON: what is read of each, and what many of them share."""
+"""Decode pods: the fields of each, and the pod class that many share."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -7,7 +7,7 @@ from sys import intern
 import msgspec
 
 from kubedsm.kube.wire import schema
-from kubedsm.kube.wire.move_mark import MoveMark, mark_of
+from kubedsm.kube.wire.annotations import MoveMark, mark_of, wishes_of
 from kubedsm.kube.wire.pod_requests import Amounts, FieldError, Reported, Reports, pod_requests
 from kubedsm.kube.wire.pod_rules import (
     Demands,
@@ -16,8 +16,6 @@ from kubedsm.kube.wire.pod_rules import (
     disks,
     scheduling_rules,
 )
-from kubedsm.kube.wire.rules_schema import Volume
-from kubedsm.kube.wire.wishes import wishes_of
 from kubedsm.model.model import (
     DO_NOT_DISRUPT_ANNOTATION,
     EVERY_ADDRESS,
@@ -39,7 +37,7 @@ _NO_STATUS = schema.PodStatus()
 
 
 def made(shape: schema.Pod) -> Pod:
-    """The pod of that shape.
+    """Return the pod of a shape.
 
     Raises FieldError.
     """
@@ -77,10 +75,10 @@ def made(shape: schema.Pod) -> Pod:
         detached=mark is not None,
         gated=bool(spec.scheduling_gates),
         created=metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0,
-        labels=_shared(tuple(labels.items())),
+        labels=_intern_labels(tuple(labels.items())),
         resource_version=metadata.resource_version or "",
         gates=_gates(spec.scheduling_gates) if spec.scheduling_gates else (),
-        pinned=_pinned(metadata, spec) if metadata.annotations or spec.volumes else "",
+        pinned=_reason_to_stay(metadata, spec) if metadata.annotations or spec.volumes else "",
         untouchable=bool(metadata.annotations and _untouchable(metadata.annotations)),
         deletion_cost=metadata.annotations.deletion_cost if metadata.annotations else None,
         wishes=_wishes(metadata.annotations) if metadata.annotations else None,
@@ -95,7 +93,7 @@ def _containers(spec: schema.PodSpec) -> list[schema.Container]:
 
 @lru_cache(maxsize=4096)
 def _images(images: tuple[str, ...]) -> tuple[str, ...]:
-    """With the tag that they have if none is given."""
+    """Return image names with the default tag where none is given."""
     return tuple(
         intern(image if image.rfind(":") > image.rfind("/") else f"{image}:latest")
         for image in images
@@ -103,8 +101,8 @@ def _images(images: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _shared(labels: Pairs) -> Mapping[str, str]:
-    """One object for all pods that have the same."""
+def _intern_labels(labels: Pairs) -> Mapping[str, str]:
+    """Return one object for all pods with equal labels."""
     return dict(labels)
 
 
@@ -113,7 +111,7 @@ def _wishes(annotations: schema.Annotations) -> Wishes | None:
 
 
 def _untouchable(annotations: schema.Annotations) -> str:
-    """Why the pod may not be taken from its node."""
+    """Return why the pod must not leave its node; empty if it may."""
     if annotations.do_not_disrupt == "true":
         return f"it is annotated {DO_NOT_DISRUPT_ANNOTATION}"
     if annotations.mirror is not None:
@@ -121,8 +119,8 @@ def _untouchable(annotations: schema.Annotations) -> str:
     return ""
 
 
-def _pinned(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
-    """Why the pod must be left where it is: it may not be taken, or would leave files behind."""
+def _reason_to_stay(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
+    """Return why the pod must not migrate: untouchable, or with a volume on its node."""
     if metadata.annotations and (why := _untouchable(metadata.annotations)):
         return why
     for volume in spec.volumes or ():
@@ -159,7 +157,7 @@ def _init_requests(container: schema.Container) -> tuple[Amounts, bool]:
 
 
 def _reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
-    """What the kubelet reports; None if that is what was asked for."""
+    """Return the resources that the kubelet reports; None if they equal the requests."""
     if not (
         _differs(spec.containers, status.container_statuses)
         or _differs(spec.init_containers, status.init_container_statuses)
@@ -170,7 +168,7 @@ def _reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
     return Reports(
         _all_reported(spec.containers, status.container_statuses),
         _all_reported(spec.init_containers, status.init_container_statuses),
-        _reported(status),
+        _report_of(status),
         _infeasible(status.conditions or ()),
     )
 
@@ -178,7 +176,7 @@ def _reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
 def _differs(
     containers: list[schema.Container] | None, statuses: list[schema.ContainerStatus] | None
 ) -> bool:
-    """Whether a closer look is needed; a kubelet reports in the order of the containers, mostly."""
+    """Return True if reports may differ from requests; statuses mostly follow spec order."""
     if not containers or not statuses:
         return False
     if len(containers) != len(statuses):
@@ -194,7 +192,7 @@ def _differs(
     return False
 
 
-def _reported(status: schema.ContainerStatus | schema.PodStatus) -> Reported:
+def _report_of(status: schema.ContainerStatus | schema.PodStatus) -> Reported:
     reported: Reported = ()
     if status.allocated_resources:
         reported = (tuple(status.allocated_resources.items()),)
@@ -206,7 +204,7 @@ def _reported(status: schema.ContainerStatus | schema.PodStatus) -> Reported:
 def _all_reported(
     containers: list[schema.Container] | None, statuses: list[schema.ContainerStatus] | None
 ) -> tuple[Reported, ...]:
-    by_name = {status.name: _reported(status) for status in statuses or ()}
+    by_name = {status.name: _report_of(status) for status in statuses or ()}
     return tuple(by_name.get(container.name, ()) for container in containers or ())
 
 
@@ -234,7 +232,7 @@ def _pod_class(
 def _demands(
     metadata: schema.Metadata, spec: schema.PodSpec, namespace: str, labels: Mapping[str, str]
 ) -> Demands | None:
-    """What few pods ask for, beside what all do; None for the others."""
+    """Return the rare demands of a pod; None without any."""
     ports = _host_ports(spec)
     volumes = [volume for volume in spec.volumes or () if _is_claim_or_disk(volume)]
     affinity, spread = spec.affinity, spec.topology_spread_constraints
@@ -255,7 +253,7 @@ def _demands(
     )
 
 
-def _is_claim_or_disk(volume: Volume) -> bool:
+def _is_claim_or_disk(volume: schema.PodVolume) -> bool:
     return (
         volume.persistent_volume_claim is not None
         or volume.ephemeral is not None
@@ -286,7 +284,7 @@ def controller_of(metadata: schema.Metadata) -> schema.Owner | None:
 
 
 def mark_on(metadata: schema.Metadata) -> MoveMark | None:
-    """The mark of a move on that pod, if it has a whole one."""
+    """Return the migration mark of the pod, if it is complete."""
     owner = controller_of(metadata)
     annotation = metadata.annotations.move if metadata.annotations else None
     controller = (owner.kind, owner.name, owner.uid or "") if owner else None
@@ -300,7 +298,7 @@ def _workload(
     owner: schema.Owner | None,
     mark: MoveMark | None,
 ) -> Workload:
-    """Whose pod it is: while a migration detaches it, too.
+    """Return the pod's workload, also while a migration detaches the pod.
 
     The template hash is in one label before a pod is detached and in the other one after it.
     """

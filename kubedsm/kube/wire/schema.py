@@ -1,19 +1,16 @@
-"""The shapes of the API's JSON, as little of them as we read, under its own field names.
+"""Shapes of the API's JSON under its own field names: only the fields that we read.
 
-Every field a server may leave out or set to null is optional here; what a missing one means is
-decided where the values are made, in `decoding`. Unknown fields are skipped by the decoder.
+Every field that a server may omit or set to null is optional. `decoding` decides the meaning of an
+absent field. The decoder skips unknown fields.
 """
 
 from datetime import datetime
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
 from kubedsm.kube.client.api_errors import Status
-from kubedsm.kube.wire import rules_schema as rules
-from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
-from kubedsm.kube.wire.move_request import REQUEST_ANNOTATION
-from kubedsm.kube.wire.rules_schema import Wire
+from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, REQUEST_ANNOTATION
 from kubedsm.model.model import DELETION_COST_ANNOTATION, DO_NOT_DISRUPT_ANNOTATION
 from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
 
@@ -24,6 +21,111 @@ Time = Annotated[datetime, msgspec.Meta(tz=True)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Quantities = dict[str, str | int | float]
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+#: as it came: read when it is first seen, by way of its JSON text
+Unread = dict[str, Any]
+
+
+class Wire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    pass
+
+
+class Requirement(Wire, frozen=True):
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = None
+
+
+class LabelSelector(Wire, frozen=True):
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[Requirement, ...] | None = None
+
+
+class NodeSelectorTerm(Wire, frozen=True):
+    match_expressions: tuple[Requirement, ...] | None = None
+    match_fields: tuple[Requirement, ...] | None = None
+
+
+class NodeSelector(Wire, frozen=True):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
+
+
+class PreferredSchedulingTerm(Wire, frozen=True):
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(Wire, frozen=True):
+    required: NodeSelector | None = msgspec.field(default=None, name=_REQUIRED)
+    preferred: tuple[PreferredSchedulingTerm, ...] | None = msgspec.field(
+        default=None, name=_PREFERRED
+    )
+
+
+class PodAffinityTerm(Wire, frozen=True):
+    topology_key: str
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] | None = None
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] | None = None
+    mismatch_label_keys: tuple[str, ...] | None = None
+
+
+class WeightedPodAffinityTerm(Wire, frozen=True):
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(Wire, frozen=True):
+    required: tuple[PodAffinityTerm, ...] | None = msgspec.field(default=None, name=_REQUIRED)
+    preferred: tuple[WeightedPodAffinityTerm, ...] | None = msgspec.field(
+        default=None, name=_PREFERRED
+    )
+
+
+class Affinity(Wire, frozen=True):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Wire, frozen=True):
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] | None = None
+
+
+class ClaimSource(Wire, frozen=True):
+    claim_name: str
+
+
+class PodVolume(Wire, frozen=True):
+    name: str | None = None
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: Unread | None = None
+    host_path: Unread | None = None
+    empty_dir: Unread | None = None
+    gce_persistent_disk: Unread | None = None
+    aws_elastic_block_store: Unread | None = None
+    rbd: Unread | None = None
+    iscsi: Unread | None = None
+
+
+class ContainerPort(Wire, frozen=True):
+    host_port: int | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+    protocol: str | None = None
+
+
+class VolumeNodeAffinity(Wire, frozen=True):
+    required: NodeSelector | None = None
+
 
 class Owner(Wire, frozen=True):
     kind: str
@@ -33,7 +135,7 @@ class Owner(Wire, frozen=True):
 
 
 class Annotations(Wire, frozen=True):
-    """Of the many that an object may have, those that we read."""
+    """Annotations that we read."""
 
     do_not_disrupt: str | None = msgspec.field(default=None, name=DO_NOT_DISRUPT_ANNOTATION)
     deletion_cost: str | None = msgspec.field(default=None, name=DELETION_COST_ANNOTATION)
@@ -70,7 +172,7 @@ class Container(Wire, frozen=True):
     image: str | None = None
     resources: Requirements | None = None
     restart_policy: str | None = None
-    ports: tuple[rules.ContainerPort, ...] | None = None
+    ports: tuple[ContainerPort, ...] | None = None
 
 
 class Toleration(Wire, frozen=True):
@@ -96,9 +198,9 @@ class PodSpec(Wire, frozen=True):
     scheduling_gates: list[Named] | None = None
     priority: int | None = None
     preemption_policy: str | None = None
-    affinity: rules.Unread | None = None
-    topology_spread_constraints: list[rules.Unread] | None = None
-    volumes: tuple[rules.Volume, ...] | None = None
+    affinity: Unread | None = None
+    topology_spread_constraints: list[Unread] | None = None
+    volumes: tuple[PodVolume, ...] | None = None
     resource_claims: tuple[Named, ...] | None = None
 
 
@@ -192,7 +294,7 @@ class CSISource(Wire, frozen=True):
 
 
 class VolumeSpec(Wire, frozen=True):
-    node_affinity: rules.VolumeNodeAffinity | None = None
+    node_affinity: VolumeNodeAffinity | None = None
     csi: CSISource | None = None
 
 
@@ -277,3 +379,89 @@ class ConfigMap(Wire, frozen=True):
 
 class ServerVersion(Wire, frozen=True):
     git_version: str
+
+
+class LivePodSpec(PodSpec, frozen=True):
+    termination_grace_period_seconds: float | None = None
+
+
+class LivePod(Pod, frozen=True):
+    spec: LivePodSpec
+
+
+class WorkloadCondition(Condition, frozen=True):
+    message: str | None = None
+
+
+class Labelled(Wire, frozen=True):
+    labels: dict[str, str] | None = None
+
+
+class Template(Wire, frozen=True):
+    metadata: Labelled = Labelled()
+
+
+class WorkloadMetadata(Metadata, frozen=True):
+    generation: int = 0
+
+
+class WorkloadSpec(Wire, frozen=True):
+    replicas: int | None = None
+    min_ready_seconds: int | None = None
+    selector: LabelSelector | None = None
+    template: Template = Template()
+
+
+class WorkloadStatus(Wire, frozen=True):
+    replicas: int | None = None
+    updated_replicas: int | None = None
+    observed_generation: int | None = None
+    current_revision: str | None = None
+    update_revision: str | None = None
+    conditions: tuple[WorkloadCondition, ...] | None = None
+
+
+class Workload(Wire, frozen=True):
+    metadata: WorkloadMetadata
+    spec: WorkloadSpec
+    status: WorkloadStatus = WorkloadStatus()
+
+    @property
+    def wanted(self) -> int:
+        return 1 if self.spec.replicas is None else self.spec.replicas
+
+    @property
+    def template_labels(self) -> frozenset[str]:
+        return frozenset(self.spec.template.metadata.labels or ())
+
+    @property
+    def shrinking(self) -> bool:
+        """Return True if the workload has more pods than replicas."""
+        return (self.status.replicas or 0) > self.wanted
+
+
+class ServiceSpec(Wire, frozen=True):
+    selector: dict[str, str] | None = None
+
+
+class Service(Wire, frozen=True):
+    metadata: Metadata
+    spec: ServiceSpec = ServiceSpec()
+
+
+class BudgetSpec(Wire, frozen=True):
+    selector: LabelSelector | None = None
+
+
+class BudgetStatus(Wire, frozen=True):
+    disruptions_allowed: int = 0
+
+
+class Budget(Wire, frozen=True):
+    metadata: Metadata
+    spec: BudgetSpec
+    status: BudgetStatus = BudgetStatus()
+
+
+class Items(Wire, Generic[T], frozen=True):
+    items: tuple[T, ...] | None = None

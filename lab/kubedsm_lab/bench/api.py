@@ -7,7 +7,10 @@ import attrs
 import orjson
 
 from kubedsm.kube.client.api_errors import api_error
-from kubedsm.kube.client.port import Cluster, Request
+from kubedsm.kube.client.port import (
+    Cluster,
+    Request,
+)
 
 _HTTP_ERROR = 400
 #: Expected refusals: a namespace that is terminating or gone, a name that is taken.

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kubedsm.terminal.fitted_table import table
-from kubedsm_lab.replay.sections import Made
+from kubedsm_lab.replay.tables import Section
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Report:
     notes: Sequence[str] = ()
 
     @classmethod
-    def of_sections(cls, figures: Any, method: str, sections: Iterable[Made]) -> "Report":
+    def of_sections(cls, figures: Any, method: str, sections: Iterable[Section]) -> "Report":
         """Return the sections that have lines, each with its explanation, after the method."""
         parts: list[RenderableType] = [Text(f"{method}.")]
         for section in sections:

@@ -1,5 +1,5 @@
-"""Whatever can go wrong, put into a run at one point, and what must be true all the same.
+"""Fault injection: one fault at one point of a run, and invariants that must hold all the same.
 
-Runs are in virtual time on the emulated cluster, and each can be repeated exactly. Nothing here
-knows how the scheduler works: it is judged by what it asks, and by what becomes of the cluster.
+Runs are in virtual time on the emulated cluster, and can be repeated exactly. The scheduler is
+judged only by its requests and the state of the cluster.
 """

@@ -5,9 +5,8 @@ from typing import Any
 
 from kubedsm.config.settings import KEY
 from kubedsm.kube.watching.config_map import ConfigMapName
-from kubedsm.kube.wire.move_request import REQUEST_ANNOTATION, MoveRequest, RequestedMove
-from kubedsm_lab.chaos.fitting import free
-from kubedsm_lab.chaos.invariants import OURS
+from kubedsm.kube.wire.annotations import REQUEST_ANNOTATION, MoveRequest, RequestedMove
+from kubedsm_lab.chaos.oracles import OURS, free
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.pod_state import labels_of, node_of
 from kubedsm_lab.emulator.api.resources import (

@@ -12,15 +12,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
 import aiohttp
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.explain.listener import Listeners
+from kubedsm.explain.server import Diagnostics
 from structlog.testing import capture_logs
 from yarl import URL
 
 from kubedsm.app.leader_election import LeaseTimes
 from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.server.app import page_of
-from kubedsm.dashboard.state.scene import Scene
-from kubedsm.explain.listener import Listeners
-from kubedsm.explain.server import Diagnostics
 from kubedsm.observability.instruments import Instruments
 from kubedsm.observability.server import Monitoring
 from kubedsm.process.clock import SystemClock

@@ -1,15 +1,16 @@
-"""What may become of the world at a step of a plan, whoever does it: for good, or for a while."""
+"""Incidents: changes of nodes, pods and owners at a step of a plan, lasting or passing."""
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
-from kubedsm_lab.chaos.fitting import nodes_for
 from kubedsm_lab.chaos.hands import NAMESPACE, Hands
+from kubedsm_lab.chaos.oracles import nodes_for
 from kubedsm_lab.emulator.actors.pod_state import node_of
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 
-#: calls that steps make, and events that show what came of them
+#: calls of steps, and events that show their effect
 STEPS = frozenset(
     {
         "create-pods/binding",
@@ -21,13 +22,11 @@ STEPS = frozenset(
         "pods.DELETED",
     }
 )
-#: what begins it; returns what ends it, if anything does
-Incident = Callable[["Here"], Callable[[], object] | None]
 
 
 @attrs.frozen
 class Here:
-    """What a step is about: a pod, its workload, the node where it is or is to be."""
+    """Subject of a step: a pod, its workload, and its present or target node."""
 
     hands: Hands
     pod: str
@@ -35,161 +34,135 @@ class Here:
 
     @property
     def app(self) -> str:
-        """Workloads have names without a dash, and their pods theirs and a dash before all else."""
+        """Return the pod's workload: names of workloads have no dash, those of pods begin so."""
         return self.pod.partition("-")[0]
 
 
-def incident(hands: Hands, what: str, pod: str, node: str) -> Callable[[], object] | None:
-    """Have it happen, where that can be; returns what ends it. `pod`: namespace and name."""
+@attrs.frozen
+class Incident:
+    begin: Callable[[Here], Any]
+    #: called with the result of `begin`; None for an incident that nothing ends
+    end: Callable[[Here, Any], object] | None = None
+    #: whether a run could not be judged if the incident did not end
+    must_end: bool = False
+    by_tenant: bool = False
+
+
+def strike(hands: Hands, what: str, pod: str, node: str) -> Callable[[], object] | None:
+    """Begin an incident, if possible, and return its end. `pod`: namespace and name."""
     name = pod.rpartition("/")[2]
-    there = hands.api.store.get(PODS, NAMESPACE, name)
-    where = node or (node_of(there) if there else "") or _any_node(hands)
-    return INCIDENTS[what](Here(hands, name, where))
-
-
-def _any_node(hands: Hands) -> str:
+    found = hands.api.store.get(PODS, NAMESPACE, name)
     names = [node["metadata"]["name"] for node in hands.api.list(NODES)]
-    return str(names[-1]) if names else ""
+    where = node or (node_of(found) if found else "") or (names[-1] if names else "")
+    here, incident = Here(hands, name, where), INCIDENTS[what]
+    state, end = incident.begin(here), incident.end
+    return None if end is None else lambda: end(here, state)
 
 
-def _node_lost(here: Here) -> Callable[[], object]:
-    here.hands.lose_node(here.node)
-    return lambda: here.hands.regain_node(here.node)
-
-
-def _node_deleted(here: Here) -> Callable[[], object]:
-    node = here.hands.remove_node(here.node)
-    return lambda: here.hands.add_node(node)
-
-
-def _node_cordoned(here: Here) -> Callable[[], object]:
-    here.hands.cordon(here.node)
-    return lambda: here.hands.cordon(here.node, cordoned=False)
-
-
-def _node_shrunk(here: Here) -> Callable[[], object]:
-    before = here.hands.resize_node(here.node, "1")
-    return lambda: here.hands.resize_node(here.node, before)
-
-
-def _node_filled(here: Here) -> Callable[[], object]:
-    """As a DaemonSet does, which asks no scheduler of ours."""
-    here.hands.fill_node(here.node, "filler")
-    return lambda: here.hands.delete_pod("filler")
-
-
-def _pod_deleted(here: Here) -> None:
-    here.hands.delete_pod(here.pod)
-
-
-def _pod_destroyed(here: Here) -> None:
-    here.hands.delete_pod(here.pod, grace_seconds=0)
-
-
-def _pod_bound(here: Here) -> None:
-    """By another scheduler, elsewhere if there is room."""
+def _bind_elsewhere(here: Here) -> None:
+    """Bind the pod as another scheduler does, to another node if one has capacity."""
     api = here.hands.api
-    roomy = nodes_for(api, api.get(PODS, NAMESPACE, here.pod))
-    others = [name for name in roomy if name != here.node]
+    candidates = nodes_for(api, api.get(PODS, NAMESPACE, here.pod))
+    others = [name for name in candidates if name != here.node]
     here.hands.bind(here.pod, [*others, here.node][0])
 
 
-def _pod_held(here: Here) -> Callable[[], object]:
-    here.hands.hold_pod(here.pod)
-    return lambda: here.hands.hold_pod(here.pod, held=False)
-
-
-def _scaled_to_0(here: Here) -> Callable[[], object]:
+def _scale(here: Here, replicas: Callable[[int], int]) -> int:
+    """Scale the workload and return its previous size."""
     before = here.hands.replicas(here.app)
-    here.hands.scale(here.app, 0)
-    return lambda: here.hands.scale(here.app, before)
+    here.hands.scale(here.app, replicas(before))
+    return before
 
 
-def _one_more(here: Here) -> Callable[[], object]:
-    """A pod that may be taken for a replacement: before there is one, or beside it."""
-    before = here.hands.replicas(here.app)
-    here.hands.scale(here.app, before + 1)
-    return lambda: here.hands.scale(here.app, before)
+def _scale_back(here: Here, before: int) -> None:
+    here.hands.scale(here.app, before)
 
 
-def _rolled_out(here: Here) -> None:
-    here.hands.roll_out(here.app)
-
-
-def _undeployed(here: Here) -> None:
-    here.hands.undeploy(here.app)
-
-
-def _controllers_stopped(here: Here) -> Callable[[], object]:
-    """No replacement comes, and nobody says why."""
-    here.hands.stop_controllers()
-    return here.hands.start_controllers
-
-
-def _quota(here: Here) -> Callable[[], object]:
-    """No pod more than there are."""
-    here.hands.forbid_more_pods()
-    return here.hands.allow_more_pods
-
-
-def _budget(here: Here) -> Callable[[], object]:
-    """As many as are wanted have to stay: moves that make before they break are allowed."""
-    here.hands.budget("all", here.app, minAvailable="100%")
-    return lambda: here.hands.drop_budget("all")
-
-
-def _budget_forbids(here: Here) -> Callable[[], object]:
-    here.hands.budget("more", here.app, minAvailable=99)
-    return lambda: here.hands.drop_budget("more")
-
-
-def _two_budgets(here: Here) -> Callable[[], object]:
-    """What they cover cannot be evicted at all."""
-    ends = _budget(here), _budget_forbids(here)
-    return lambda: [end() for end in ends]
-
-
-INCIDENTS: dict[str, Incident] = {
-    "node-lost": _node_lost,
-    "node-deleted": _node_deleted,
-    "node-cordoned": _node_cordoned,
-    "node-shrunk": _node_shrunk,
-    "node-filled": _node_filled,
-    "pod-deleted": _pod_deleted,
-    "pod-destroyed": _pod_destroyed,
-    "pod-bound": _pod_bound,
-    "pod-held": _pod_held,
-    "scaled-to-0": _scaled_to_0,
-    "one-more": _one_more,
-    "rolled-out": _rolled_out,
-    "undeployed": _undeployed,
-    "controllers-stopped": _controllers_stopped,
-    "quota": _quota,
-    "budget": _budget,
-    "budget-forbids": _budget_forbids,
-    "two-budgets": _two_budgets,
+_BUDGETS: dict[str, Callable[[Here], object]] = {
+    "all": lambda here: here.hands.budget("all", here.app, minAvailable="100%"),
+    "more": lambda here: here.hands.budget("more", here.app, minAvailable=99),
 }
-#: those that nothing ends
-FINAL = frozenset({"pod-deleted", "pod-destroyed", "pod-bound", "rolled-out", "undeployed"})
-#: those that nothing could be asked of if they did not end
-PASSING = frozenset({"controllers-stopped", "quota", "budget", "budget-forbids", "two-budgets"})
+INCIDENTS: dict[str, Incident] = {
+    "node-lost": Incident(
+        lambda here: here.hands.lose_node(here.node),
+        lambda here, _: here.hands.regain_node(here.node),
+    ),
+    "node-deleted": Incident(
+        lambda here: here.hands.remove_node(here.node),
+        lambda here, node: here.hands.add_node(node),
+    ),
+    "node-cordoned": Incident(
+        lambda here: here.hands.cordon(here.node),
+        lambda here, _: here.hands.cordon(here.node, cordoned=False),
+    ),
+    "node-shrunk": Incident(
+        lambda here: here.hands.resize_node(here.node, "1"),
+        lambda here, before: here.hands.resize_node(here.node, before),
+    ),
+    # as by a DaemonSet, which this scheduler does not place
+    "node-filled": Incident(
+        lambda here: here.hands.fill_node(here.node, "filler"),
+        lambda here, _: here.hands.delete_pod("filler"),
+    ),
+    "pod-deleted": Incident(lambda here: here.hands.delete_pod(here.pod), by_tenant=True),
+    "pod-destroyed": Incident(
+        lambda here: here.hands.delete_pod(here.pod, grace_seconds=0), by_tenant=True
+    ),
+    "pod-bound": Incident(_bind_elsewhere),
+    "pod-held": Incident(
+        lambda here: here.hands.hold_pod(here.pod),
+        lambda here, _: here.hands.hold_pod(here.pod, held=False),
+        by_tenant=True,
+    ),
+    "scaled-to-0": Incident(lambda here: _scale(here, lambda _: 0), _scale_back, by_tenant=True),
+    # a pod that may be mistaken for a replacement: before there is one, or next to it
+    "one-more": Incident(
+        lambda here: _scale(here, lambda before: before + 1), _scale_back, by_tenant=True
+    ),
+    "rolled-out": Incident(lambda here: here.hands.roll_out(here.app), by_tenant=True),
+    "undeployed": Incident(lambda here: here.hands.undeploy(here.app), by_tenant=True),
+    # no replacement is created, and no condition says why
+    "controllers-stopped": Incident(
+        lambda here: here.hands.stop_controllers(),
+        lambda here, _: here.hands.start_controllers(),
+        must_end=True,
+    ),
+    "quota": Incident(
+        lambda here: here.hands.forbid_more_pods(),
+        lambda here, _: here.hands.allow_more_pods(),
+        must_end=True,
+    ),
+    # allows make-before-break moves only
+    "budget": Incident(
+        _BUDGETS["all"],
+        lambda here, _: here.hands.drop_budget("all"),
+        must_end=True,
+        by_tenant=True,
+    ),
+    "budget-forbids": Incident(
+        _BUDGETS["more"],
+        lambda here, _: here.hands.drop_budget("more"),
+        must_end=True,
+        by_tenant=True,
+    ),
+    # pods that two budgets cover cannot be evicted at all
+    "two-budgets": Incident(
+        lambda here: [_BUDGETS[name](here) for name in _BUDGETS],
+        lambda here, _: list(map(here.hands.drop_budget, _BUDGETS)),
+        must_end=True,
+        by_tenant=True,
+    ),
+}
 
 
-#: those that a tenant can bring about
-BY_TENANTS = frozenset(
-    {what for what in INCIDENTS if what.startswith(("pod-", "budget", "one-", "two-", "scaled-"))}
-    | {"rolled-out", "undeployed"}
-) - {"pod-bound"}
-
-
-def incidents(site: str) -> list[tuple[str, bool]]:
-    """Those that can happen there, and whether they last for a while only."""
-    waits = site in ("create-pods/binding", "pods.ADDED")
-    gone = site == "pods.DELETED"
+def incidents(point: str) -> list[tuple[str, bool]]:
+    """Return the incidents that can strike at an injection point, and whether they pass."""
+    waits = point in ("create-pods/binding", "pods.ADDED")
+    gone = point == "pods.DELETED"
     return [
         (what, passing)
-        for what in INCIDENTS
+        for what, incident in INCIDENTS.items()
         if not (gone and what.startswith("pod-")) and (waits or what != "pod-bound")
         for passing in (False, True)
-        if not (what in FINAL if passing else what in PASSING)
+        if (incident.end is not None if passing else not incident.must_end)
     ]

@@ -1,15 +1,15 @@
-"""Prometheus that lies: answers that must be refused, each of which would have a pod migrated.
+"""Lying Prometheus: responses that must be refused, each of which would cause a migration.
 
-Every lie says that one edge node is short of CPU and another one of memory, which balancing would
-mend by a migration. The answers pass the HTTP client of the scheduler, without sockets and threads,
-in virtual time.
+Every lie claims that one edge node lacks CPU and another one memory, so that load balancing would
+migrate a pod. The responses pass the HTTP client of the scheduler in virtual time, without sockets
+and threads.
 """
 
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 import orjson
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 #: seconds between queries, and for which each lie lasts: a load move takes two samples
 PERIOD, LASTS = 1.0, 3.0
-#: seconds that are no more now, by far
+#: seconds that make a sample far too old
 _DAY = 86_400.0
 _OK, _REDIRECT, _ERROR = 200, 302, 503
 #: series in a part of a body; twice as many parts make a hundred thousand
@@ -67,66 +67,39 @@ def _document(series: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _truth(claims: list[Claim], now: float) -> Sent:
-    """Well formed, so it is believed: shows that the lies below would have a pod migrated."""
+    """Send well-formed claims: these are believed, and show that the lies would be effective."""
     return _OK, _document(each.encode(now) for each in claims)
 
 
-def _changed(**changes: Any) -> Lie:
-    def lie(claims: list[Claim], now: float) -> Sent:
-        return _truth([attrs.evolve(each, **changes) for each in claims], now)
-
-    return lie
-
-
-def _negative(claims: list[Claim], now: float) -> Sent:
-    return _truth([attrs.evolve(each, value=f"-{each.value}") for each in claims], now)
-
-
-def _doubled(claims: list[Claim], now: float) -> Sent:
-    return _truth([*claims, *claims], now)
-
-
-def _of_strangers(claims: list[Claim], now: float) -> Sent:
-    return _truth([attrs.evolve(each, name=f"strange-{each.name}") for each in claims], now)
+def _each(change: Callable[[Claim], Claim]) -> Lie:
+    return lambda claims, now: _truth(list(map(change, claims)), now)
 
 
 def _huge(claims: list[Claim], now: float) -> Sent:
-    """The claims, with a hundred thousand series more."""
+    """Send the claims, and a hundred thousand series more."""
     more = b",".join(Claim(f"n{number}", "1").encode(now) for number in range(_MANY))
     return _OK, _document(iter([*(each.encode(now) for each in claims), *[more] * _MANY * 2]))
 
 
 def _endless(claims: list[Claim], now: float) -> Sent:
-    body = b"".join(_truth(claims * _MANY, now)[1])
-    return _OK, itertools.repeat(body)
-
-
-def _with_status(status: int) -> Lie:
-    def lie(claims: list[Claim], now: float) -> Sent:
-        return status, _truth(claims, now)[1]
-
-    return lie
-
-
-def _cut_off(claims: list[Claim], now: float) -> Sent:
-    return _OK, iter([b"".join(_truth(claims, now)[1])[:-4]])
+    return _OK, itertools.repeat(b"".join(_truth(claims * _MANY, now)[1]))
 
 
 LIES: Mapping[str, Lie] = {
     "huge": _huge,
     "endless": _endless,
-    "not a number": _changed(value="NaN"),
-    "infinite": _changed(value="+Inf"),
-    "negative": _negative,
-    "too large": _changed(value="1e300"),
-    "old": _changed(age=_DAY),
-    "future": _changed(age=-_DAY),
-    "doubled": _doubled,
-    "strangers": _of_strangers,
-    "wrong labels": _changed(prefix="exported_"),
-    "error": _with_status(_ERROR),
-    "redirect": _with_status(_REDIRECT),
-    "cut off": _cut_off,
+    "not a number": _each(lambda claim: attrs.evolve(claim, value="NaN")),
+    "infinite": _each(lambda claim: attrs.evolve(claim, value="+Inf")),
+    "negative": _each(lambda claim: attrs.evolve(claim, value=f"-{claim.value}")),
+    "too large": _each(lambda claim: attrs.evolve(claim, value="1e300")),
+    "old": _each(lambda claim: attrs.evolve(claim, age=_DAY)),
+    "future": _each(lambda claim: attrs.evolve(claim, age=-_DAY)),
+    "doubled": lambda claims, now: _truth([*claims, *claims], now),
+    "strangers": _each(lambda claim: attrs.evolve(claim, name=f"strange-{claim.name}")),
+    "wrong labels": _each(lambda claim: attrs.evolve(claim, prefix="exported_")),
+    "error": lambda claims, now: (_ERROR, _truth(claims, now)[1]),
+    "redirect": lambda claims, now: (_REDIRECT, _truth(claims, now)[1]),
+    "cut off": lambda claims, now: (_OK, iter([b"".join(_truth(claims, now)[1])[:-4]])),
 }
 #: seconds until all lies were told, with a slow answer, which comes in no time that is left
 TOLD_AFTER = LASTS * len(LIES) + 40.0

@@ -1,7 +1,7 @@
-"""What may become of an event that a watch delivers. One object for each that goes wrong.
+"""Perturbations of watch events: one object for each disturbed event.
 
-What client-go allows a watch to do (k8s.io/client-go/tools/cache): states are skipped, a deletion
-and a creation may come as one change, there is no order between objects. And what it does not.
+client-go (k8s.io/client-go/tools/cache) allows a watch to skip states, to deliver a deletion and a
+creation as one change, and to deliver events of different objects in any order. Others go beyond.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,10 @@ from typing import Any, Protocol
 import orjson
 
 from kubedsm.kube.client.port import Request, Response
-from kubedsm_lab.chaos.faults import answer
-from kubedsm_lab.chaos.sites import Event
+from kubedsm_lab.chaos.faults import Event, answer
 from kubedsm_lab.emulator.front import Delivery, RequestFault
 
-#: seconds for which a change stays unseen, and by which one comes late
+#: seconds for which changes are missed, and delay of a late event
 UNSEEN, LATE = 20.0, 5.0
 #: seconds longer than any watch stays silent
 _SILENT = 1e6
@@ -25,41 +24,40 @@ ListedAt = Callable[[Request, int], Response]
 
 
 class Surroundings(Protocol):
-    """What a perturbation may use besides the event."""
+    """Environment of a perturbation."""
 
     def now(self) -> float: ...
 
     def listed_at(self, request: Request, revision: int) -> Response:
-        """The answer of an API server that lags so far behind."""
+        """Return the response of an API server that is behind, at that revision."""
 
     def kill(self) -> None: ...
 
 
 class Perturbation:
-    """Does nothing but let the event pass; others do in its place what they say."""
+    """Base class: events and requests after the disturbed one pass."""
 
-    #: whether it concerns every process, also one that is begun later
+    #: whether every process is disturbed, later ones as well
     of_all = False
 
     def __init__(self, surroundings: Surroundings) -> None:
-        #: of the process whose event it struck
         self.surroundings = surroundings
 
     def strike(self, event: Event) -> Delivery | None:
-        """What is delivered in place of the event."""
+        """Return the delivery in place of the event."""
         raise NotImplementedError
 
     def on_line(self, _request: Request, _event: Event) -> Delivery | None:
-        """What is delivered in place of an event after it."""
+        """Return the delivery in place of a later event, if disturbed."""
         return None
 
     def on_request(self, _request: Request) -> RequestFault | None:
-        """What becomes of a request after it."""
+        """Return the fault of a later request, if any."""
         return None
 
 
 class Once(Perturbation):
-    """Something else in place of the one event."""
+    """Another delivery in place of the one event."""
 
     def __init__(self, surroundings: Surroundings, delivery: Callable[[bytes], Delivery]) -> None:
         super().__init__(surroundings)
@@ -70,7 +68,7 @@ class Once(Perturbation):
 
 
 class Unseen(Perturbation):
-    """What happens to an object is missed, until the watch is too old and all is listed anew."""
+    """Changes of the object are missed until the watch expires and all objects are listed."""
 
     def strike(self, event: Event) -> Delivery:
         self._plural, self._key = event.plural, event.key
@@ -94,8 +92,8 @@ class Unseen(Perturbation):
         return None
 
 
-class Swapped(Perturbation):
-    """It comes after the next event, if that is about something else."""
+class Held(Perturbation):
+    """The event is held until another one of its resource, and both are delivered together."""
 
     def strike(self, event: Event) -> Delivery:
         self._held: Event | None = event
@@ -105,30 +103,30 @@ class Swapped(Perturbation):
         held = self._held
         if held is None or event.plural != held.plural:
             return None
-        self._held = None
-        same = event.key == held.key
-        return Delivery((held.line, event.line) if same else (event.line, held.line))
+        delivery = self.join(held, event)
+        if delivery is not None:
+            self._held = None
+        return delivery
+
+    def join(self, held: Event, event: Event) -> Delivery | None:
+        """Deliver both in reverse order, unless both are about the same object."""
+        lines = (event.line, held.line)
+        return Delivery(lines[::-1] if event.key == held.key else lines)
 
 
-class Coalesced(Perturbation):
-    """A deletion, and the creation of one with the same name, come as one change."""
+class Coalesced(Held):
+    """A deletion and the creation of an object of the same name come as one change."""
 
-    def strike(self, event: Event) -> Delivery:
-        self._held: Event | None = event
-        return Delivery(())
-
-    def on_line(self, _request: Request, event: Event) -> Delivery | None:
-        held = self._held
-        if held is None or event.plural != held.plural or event.key != held.key:
+    def join(self, held: Event, event: Event) -> Delivery | None:
+        if event.key != held.key:
             return None
-        self._held = None
         return Delivery((_line("MODIFIED", event.object),))
 
 
 class TimeTravel(Perturbation):
-    """The watch ends, and the API server that answers next is far behind.
+    """The watch ends, and the API server that answers next is far behind (time travel).
 
-    With `restart` the process ends, too, and the one after it begins with what was.
+    With `restart` the process ends, too, and the next one starts from the old state.
     """
 
     of_all = True
@@ -179,7 +177,7 @@ _DELIVERIES: dict[str, Callable[[bytes], Delivery]] = {
 }
 _OTHERS: dict[str, Callable[[Surroundings], Perturbation]] = {
     "unseen": Unseen,
-    "swap": Swapped,
+    "swap": Held,
     "coalesce": Coalesced,
     "stale-list": lambda surroundings: TimeTravel(surroundings, restart=False),
     "stale-restart": lambda surroundings: TimeTravel(surroundings, restart=True),
@@ -188,7 +186,7 @@ PERTURBATIONS = (*_DELIVERIES, *_OTHERS)
 
 
 def perturbation(what: str, surroundings: Surroundings) -> Perturbation:
-    """One of `PERTURBATIONS`."""
+    """Create one of `PERTURBATIONS`."""
     if what in _DELIVERIES:
         return Once(surroundings, _DELIVERIES[what])
     return _OTHERS[what](surroundings)

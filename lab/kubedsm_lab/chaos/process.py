@@ -1,22 +1,24 @@
-"""A scheduler's process, as far as it can tell: its own clock, and its own way to the API server.
+"""Scheduler process under test: its own clock, its own connection, and interruptions of both.
 
-It can be killed, stopped and continued, or cut off. What it has sent arrives all the same.
+A process can be killed, stopped and continued, or disconnected. Requests that have left arrive in
+any case.
 """
 
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import attrs
 import structlog
+from kubedsm.explain.listener import Listener
 
 from kubedsm.app import leadership
 from kubedsm.app.assembly import Runtime
 from kubedsm.app.leader_election import Elector, LeaseTimes, NotLeadingError
 from kubedsm.app.prometheus import Asker
 from kubedsm.config.settings import Configuration
-from kubedsm.explain.listener import Listener
 from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.kube.client.port import (
     Cluster,
@@ -30,6 +32,7 @@ from kubedsm.kube.client.port import (
 from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.joining import NotJoinedError, join
 from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.watching.reflector import LIST_TIMEOUT
 
 log = structlog.get_logger()
 
@@ -212,3 +215,58 @@ class Process:
             if self._cut:
                 raise Unreachable("cut off")
             yield line
+
+
+#: seconds for which it is stopped, or cut off: another leads before, even by a clock at half speed
+AWAY = 40.0
+#: seconds that one may take to end that was told to, and to be started again
+ENDING = 30.0
+HOUR = 3600.0
+PROCESS = "process"
+
+Act = Callable[[Process], object]
+
+
+@attrs.frozen
+class Interruption:
+    """It begins before the call leaves, when it has left, or when its answer has been heard."""
+
+    moment: Literal["before", "left", "after"]
+    begin: Act
+    #: what ends it, `AWAY` seconds later
+    end: Act | None = None
+    #: seconds for which the process serves nobody, at most
+    lasts: float = AWAY
+
+
+def _lose_leases(process: Process) -> None:
+    process.hangs = lambda request: "/leases" in request.path
+
+
+def _lose_nothing(process: Process) -> None:
+    process.hangs = lambda _: False
+
+
+def _step(seconds: float) -> Act:
+    def step(process: Process) -> None:
+        process.clock.wrong += seconds
+
+    return step
+
+
+def _terminate(process: Process) -> None:
+    process.stopping.set()
+
+
+INTERRUPTIONS = {
+    "stopped-before": Interruption("before", Process.freeze, Process.thaw),
+    "stopped-left": Interruption("left", Process.freeze, Process.thaw),
+    "stopped-after": Interruption("after", Process.freeze, Process.thaw),
+    "cut-before": Interruption("before", Process.cut_off, Process.heal, AWAY + LIST_TIMEOUT),
+    "cut-left": Interruption("left", Process.cut_off, Process.heal, AWAY + LIST_TIMEOUT),
+    "leases-lost": Interruption("before", _lose_leases, _lose_nothing),
+    "terminated-before": Interruption("before", _terminate, lasts=ENDING),
+    "terminated-after": Interruption("after", _terminate, lasts=ENDING),
+    "hour-forth": Interruption("before", _step(HOUR), lasts=0.0),
+    "hour-back": Interruption("before", _step(-HOUR), lasts=0.0),
+}

@@ -11,12 +11,19 @@ from functools import partial
 import attrs
 
 from kubedsm.kube.client.port import Request, Response
-from kubedsm_lab.chaos.faults import CRASHES, LASTING, OUTCOMES, WORLD, Fault
-from kubedsm_lab.chaos.interruptions import AWAY, INTERRUPTIONS, PROCESS
+from kubedsm_lab.chaos.faults import (
+    CRASHES,
+    LASTING,
+    OUTCOMES,
+    WORLD,
+    Fault,
+    event_of,
+    injection_point_of,
+    target_of,
+)
 from kubedsm_lab.chaos.perturbations import Perturbation, perturbation
-from kubedsm_lab.chaos.process import Process
-from kubedsm_lab.chaos.sites import call_site, event_of, target_of
-from kubedsm_lab.emulator.front import Delivery, RequestFault
+from kubedsm_lab.chaos.process import AWAY, INTERRUPTIONS, PROCESS, Process
+from kubedsm_lab.emulator.front import Delivery, Faults, RequestFault
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes, Stream
 
 CALL, WATCH = "call", "watch"
@@ -119,8 +126,8 @@ class Seam:
         return Response(answer.status, answer.body)
 
 
-class ProcessSeam:
-    """`emulator.front.Faults` of one process."""
+class ProcessSeam(Faults):
+    """Faults of one process."""
 
     def __init__(self, seam: Seam, who: str) -> None:
         self._seam = seam
@@ -151,7 +158,7 @@ class ProcessSeam:
 
     def at_send(self, request: Request) -> None:
         """Count a call that is about to leave; as long as the process is stopped, it does not."""
-        fault = self._seam.passes(self._who, CALL, *call_site(request), target_of(request))
+        fault = self._seam.passes(self._who, CALL, *injection_point_of(request), target_of(request))
         if fault is None:
             return
         if fault.family != PROCESS:

@@ -8,24 +8,22 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
 import attrs
+from kubedsm.explain.listener import Listener
 
 from kubedsm.app.leader_election import LeaseTimes
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, load
-from kubedsm.explain.listener import Listener
 from kubedsm.kube.client.port import Cluster
 from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.chaos.faults import LASTING, Fault
 from kubedsm_lab.chaos.hands import CONFIGURED_BY, NAMESPACE, Hands
-from kubedsm_lab.chaos.incidents import incident
-from kubedsm_lab.chaos.invariants import Invariants
-from kubedsm_lab.chaos.ledger import Ledger
+from kubedsm_lab.chaos.incidents import strike
 from kubedsm_lab.chaos.lying_prometheus import LyingPrometheus
+from kubedsm_lab.chaos.oracles import Invariants, Ledger, Witness
 from kubedsm_lab.chaos.process import Process
 from kubedsm_lab.chaos.seam import ProcessSeam, Seam
-from kubedsm_lab.chaos.witness import Witness
 from kubedsm_lab.emulator.actors.pod_state import is_active, is_terminating, labels_of, node_of
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.pacing import DELIVERY
@@ -171,7 +169,7 @@ class Stage:
         self.struck_pod = pod
         self._excuse()
         try:
-            end = incident(self.hands, fault.what, pod, node)
+            end = strike(self.hands, fault.what, pod, node)
         except ApiError as error:
             self.seam.tell("", "it cannot happen", error.message)
             return
@@ -244,7 +242,7 @@ class Stage:
     def tell_plans(self) -> None:
         """Have the history tell of those that are still under way."""
         for process in self.running:
-            for story in process.runtime.manager.stories:
+            for story in process.runtime.manager.histories:
                 self.seam.tell(process.name, "under way", story)
 
     @property

@@ -1,7 +1,7 @@
-"""Every fault at every call and every event of every workload, or a fair choice of them.
+"""Sweep: every fault at every injection point of every workload, or a fair sample of them.
 
-A reference run shows which calls and events there are. Up to the moment at which its fault strikes
-a run is the same as its reference, so that each fault finds its place.
+A reference run shows the calls and events. Up to the moment at which its fault strikes, a run
+equals its reference, so each fault finds its injection point.
 """
 
 import heapq
@@ -9,16 +9,17 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import attrs
 
+from kubedsm.terminal.fitted_table import FittedTable, table
 from kubedsm_lab.chaos.faults import CRASHES, OUTCOMES, WORLD, Fault
 from kubedsm_lab.chaos.incidents import STEPS, incidents
-from kubedsm_lab.chaos.interruptions import INTERRUPTIONS, PROCESS
 from kubedsm_lab.chaos.perturbations import PERTURBATIONS
+from kubedsm_lab.chaos.process import INTERRUPTIONS, PROCESS
 from kubedsm_lab.chaos.seam import CALL, WATCH, Moment
-from kubedsm_lab.chaos.story import Injection, Outcome, play
-from kubedsm_lab.chaos.telling import told
+from kubedsm_lab.chaos.trace import Injection, Outcome, alike, play, told
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.replay.runner import spread
 
@@ -136,3 +137,72 @@ def sweep(
         on_done(verdict)
         verdicts.append(verdict)
     return verdicts
+
+
+@attrs.frozen
+class Report:
+    verdicts: Sequence[Verdict]
+    #: all that there are, whether they were chosen or not
+    found: Sequence[Injection]
+
+    @property
+    def broken(self) -> list[Verdict]:
+        """Those that broke a promise, the shortest to tell first."""
+        wrong = [verdict for verdict in self.verdicts if verdict.violations]
+        return sorted(wrong, key=lambda verdict: (verdict.length, verdict.injection))
+
+    @property
+    def sorts(self) -> list[list[Verdict]]:
+        """Those that broke a promise, with those that broke it in the same way."""
+        sorts: defaultdict[frozenset[str], list[Verdict]] = defaultdict(list)
+        for verdict in self.broken:
+            sorts[alike(verdict.violations)].append(verdict)
+        return list(sorts.values())
+
+    @property
+    def cells(self) -> frozenset[Cell]:
+        """Which fault at which kind of call or event."""
+        return frozenset(i.fault.cell for i in self.found if i.fault is not None)
+
+    @property
+    def covered(self) -> frozenset[Cell]:
+        """Those in which a fault has struck."""
+        return frozenset(
+            v.injection.fault.cell
+            for v in self.verdicts
+            if v.struck and v.injection.fault is not None
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "emulated": True,
+            "injections": len(self.verdicts),
+            "violations": len(self.broken),
+            "cells": len(self.cells),
+            "cellsCovered": len(self.covered),
+            "broken": [
+                {"command": v.injection.command, "violations": v.violations} for v in self.broken
+            ],
+        }
+
+    def table(self) -> FittedTable:
+        """By fault and workload: how many were made, and how many of them broke a promise."""
+        workloads = sorted({v.injection.workload for v in self.verdicts})
+        made: Counter[tuple[str, str]] = Counter()
+        wrong: Counter[tuple[str, str]] = Counter()
+        for verdict in self.verdicts:
+            fault = verdict.injection.fault
+            if fault is not None:
+                key = (f"{fault.family} {fault.cell[2]}", verdict.injection.workload)
+                made[key] += 1
+                wrong[key] += bool(verdict.violations)
+        rows = (
+            (what, *(_table_cell(made[what, w], wrong[what, w]) for w in workloads))
+            for what in sorted({what for what, _ in made})
+        )
+        title = "injections by fault and workload; in brackets: promises broken"
+        return table(("fault", *workloads), rows, title=title, numbers=workloads)
+
+
+def _table_cell(made: int, wrong: int) -> str:
+    return f"{made} ({wrong})" if wrong else str(made or "")

@@ -508,7 +508,7 @@ def _refuse_options(context: click.Context, *, is_real: bool) -> None:
 
 
 def _check_schedulers(names: tuple[str, ...]) -> None:
-    from kubedsm.kube.client.paths import is_name
+    from kubedsm.kube.client.port import is_name
 
     for name in names:
         if not is_name(name):

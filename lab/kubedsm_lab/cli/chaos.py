@@ -10,8 +10,8 @@ from kubedsm_lab.cli.options import paced, processes
 
 if TYPE_CHECKING:
     from kubedsm_lab.chaos.faults import Fault
-    from kubedsm_lab.chaos.report import Report
-    from kubedsm_lab.chaos.story import Injection, Outcome
+    from kubedsm_lab.chaos.sweep import Report
+    from kubedsm_lab.chaos.trace import Injection, Outcome
 
 SHORT, LONG = 2_800, 25_000
 #: kinds of broken promises that are traced
@@ -96,7 +96,7 @@ def chaos(
     from kubedsm.terminal.echo import echo
     from kubedsm_lab.chaos import sweep
     from kubedsm_lab.chaos.hostile_connections import attack
-    from kubedsm_lab.chaos.report import Report
+    from kubedsm_lab.chaos.sweep import Report
     from kubedsm_lab.replay.runner import processors
 
     if fault is not None:
@@ -121,7 +121,7 @@ def _find_injection(
     workloads: tuple[str, ...], fault: "Fault", seed: int, *, paced: bool
 ) -> "Injection":
     from kubedsm_lab.chaos import sweep
-    from kubedsm_lab.chaos.story import Injection
+    from kubedsm_lab.chaos.trace import Injection
 
     if len(workloads) != 1:
         raise click.UsageError("--fault needs one --workload")
@@ -134,7 +134,7 @@ def _find_injection(
 
 def _replay(injection: "Injection") -> NoReturn:
     from kubedsm.terminal.echo import echo
-    from kubedsm_lab.chaos.telling import told
+    from kubedsm_lab.chaos.trace import told
 
     outcome = _play(injection)
     for line in told(outcome):
@@ -145,7 +145,7 @@ def _replay(injection: "Injection") -> NoReturn:
 def _print_report(report: "Report") -> None:
     from kubedsm.terminal.console import Console
     from kubedsm.terminal.echo import echo
-    from kubedsm_lab.chaos.telling import told
+    from kubedsm_lab.chaos.trace import told
 
     console = Console()
     console.print(report.table())
@@ -161,7 +161,7 @@ def _print_report(report: "Report") -> None:
 
 def _play(injection: "Injection") -> "Outcome":
     from kubedsm_lab.chaos import sweep
-    from kubedsm_lab.chaos.story import play
+    from kubedsm_lab.chaos.trace import play
 
     usual = sweep.reference(injection.workload, injection.seed, paced=injection.paced)
     return play(injection, usual)

@@ -51,9 +51,8 @@ def compare(
     from kubedsm.terminal.console import Console
     from kubedsm.terminal.echo import echo
     from kubedsm_lab.comparison import run
-    from kubedsm_lab.comparison.experiment import Asked
     from kubedsm_lab.comparison.experiments import EXPERIMENTS as EVERY
-    from kubedsm_lab.comparison.kept import Kept
+    from kubedsm_lab.comparison.experiments import Asked
     from kubedsm_lab.comparison.text import answer
     from kubedsm_lab.replay.runner import processors
 
@@ -62,7 +61,7 @@ def compare(
         planned = run.chosen(EVERY, only, policies)
     except run.UnknownNameError as error:
         raise click.UsageError(str(error)) from None
-    results = Kept.within(out, {each.name: each for each in EVERY})
+    results = run.Kept.within(out, {each.name: each for each in EVERY})
     try:
         with _interrupt_on_sigterm():
             run.compare(planned, Asked(full, jobs or processors(), policies), results, remark)

@@ -65,7 +65,7 @@ def demo(
     """
     from kubedsm.cli.console import log_to, print_json, until_interrupted
     from kubedsm_lab.cli.demo_session import DemoSession
-    from kubedsm_lab.demo.document import as_json
+    from kubedsm_lab.demo.results import as_json
 
     if no_open and not page:
         raise click.UsageError("--no-open is about the page of --page")

@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Self
 
 import attrs
+from kubedsm.dashboard.state.scene import Scene
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.cli.console import print_json
 from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.server.app import LOOPBACK, page_of
-from kubedsm.dashboard.state.scene import Scene
 from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.model.model import Tier
 from kubedsm.process.clock import SystemClock
@@ -23,12 +23,11 @@ from kubedsm_lab.emulator.api.resources import NAMESPACES
 from kubedsm_lab.emulator.cluster_file import load
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
-from kubedsm_lab.emulator.http.certificates import ServerTls, server_tls
-from kubedsm_lab.emulator.http.server import HttpFront
+from kubedsm_lab.emulator.http.server import HttpFront, ServerTls, server_tls
 from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.emulator.processes.lab import Lab, pod_processes, reachable
-from kubedsm_lab.emulator.processes.pod_usage import PodUsage
 from kubedsm_lab.emulator.processes.request_rates import request_rates
+from kubedsm_lab.emulator.processes.usage import PodUsage
 
 #: names of the emulated API server in its certificate
 _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")

@@ -74,12 +74,12 @@ def record(
     from kubedsm.cli.cluster import connect_cluster
     from kubedsm.cli.console import Stop, log_to, until_interrupted
     from kubedsm.cli.inputs import configuration_at
-    from kubedsm.kube.client.paths import is_name
+    from kubedsm.kube.client.port import is_name
     from kubedsm.terminal.whole_files import folder_for
     from kubedsm_lab.cli.recording_session import print_report, record_load
-    from kubedsm_lab.replay.comparing import compared
     from kubedsm_lab.replay.following import Plan
     from kubedsm_lab.replay.recording import TimelineRecorder
+    from kubedsm_lab.replay.report import compared
     from kubedsm_lab.replay.sources import scenario_in
 
     if bool(folders) != compare or compare == bool(scenario_path):

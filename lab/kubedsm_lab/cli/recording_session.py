@@ -4,19 +4,20 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from kubedsm.explain.client import effects_since
+
 from kubedsm.cli.cluster import find_scheduler
 from kubedsm.cli.console import Stop, print_json, remark
-from kubedsm.explain.client import effects_since
 from kubedsm.explain.effects import summarize_effects
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
 from kubedsm_lab.replay.answer import KEPT, answer, printed
-from kubedsm_lab.replay.files import write
 from kubedsm_lab.replay.following import Plan, followed, recorded
 from kubedsm_lab.replay.measures import measures_of
-from kubedsm_lab.replay.provenance import Provenance, told, typed
+from kubedsm_lab.replay.pictures import write_with_pictures
+from kubedsm_lab.replay.provenance import Provenance, told
 from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.report import Report, assembled, in_a_sentence, plain_tables, tables
 from kubedsm_lab.replay.runner import Outcome
@@ -85,5 +86,6 @@ def print_report(found: Report, out: Path | None, output: str) -> None:
         printed(answer(found), console)
         console.print(tables(found))
     if out is not None:
-        made = Provenance(typed(), f"{KEPT} {in_a_sentence(found)}")
-        write(found, out, "kubedsm record", told(answer(found), made, plain_tables(found)))
+        made = Provenance(f"{KEPT} {in_a_sentence(found)}")
+        text = told(answer(found), made, plain_tables(found))
+        write_with_pictures(found, out, "kubedsm record", text)

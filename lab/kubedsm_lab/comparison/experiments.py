@@ -1,13 +1,249 @@
-"""All experiments, in the order of the page."""
+"""Experiments of `kubedsm compare`, in the order of the page: what is played, shown and ranked."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 
-from kubedsm_lab.comparison.burst import BURST
-from kubedsm_lab.comparison.experiment import Experiment
-from kubedsm_lab.comparison.hpa import HPA
-from kubedsm_lab.comparison.load_aware import LOAD_AWARE
-from kubedsm_lab.comparison.nodes import NODES
-from kubedsm_lab.comparison.packing import PACKING
-from kubedsm_lab.comparison.paper import PAPER
+import attrs
+import msgspec
+import orjson
+import structlog
+from rich.progress import Progress
 
+from kubedsm.config.settings import Configuration
+from kubedsm.optimizer.policies.registry import CACHE_SCHEDULER, KUBEDSM, POLICIES
+from kubedsm.terminal.console import Console
+from kubedsm_lab.bench.burst import contenders as burst
+from kubedsm_lab.bench.burst import result as burst_result
+from kubedsm_lab.bench.burst.bare_loop import FOREVER
+from kubedsm_lab.bench.burst.policy_process import BATCHED
+from kubedsm_lab.bench.burst.run import Plan as BurstPlan
+from kubedsm_lab.bench.nodes import contenders as nodes
+from kubedsm_lab.bench.nodes import result as nodes_result
+from kubedsm_lab.emulator.paper import paper_cluster
+from kubedsm_lab.replay import evaluation, presets
+from kubedsm_lab.replay.findings import Findings
+from kubedsm_lab.replay.hpa import experiment as hpa
+from kubedsm_lab.replay.load_aware import experiment as load_aware
+from kubedsm_lab.replay.load_aware.application import GRAPHS
+from kubedsm_lab.replay.packing import experiment as packing
+from kubedsm_lab.replay.packing.tables import EVICTIONS
+from kubedsm_lab.replay.pictures import draw_report
+from kubedsm_lab.replay.presets import REFERENCE
+from kubedsm_lab.replay.report import EMULATED, encode_report, report
+from kubedsm_lab.replay.runner import carry_out, progress, spread
+from kubedsm_lab.replay.services import PAPER_SERVICES
+from kubedsm_lab.replay.sources import recipe, runs
+from kubedsm_lab.replay.standings import Standing
+from kubedsm_lab.replay.tables import Section
+from kubedsm_lab.replay.variants import CONTENDERS
+from kubedsm_lab.replay.world import Setup
+
+
+@attrs.frozen
+class Asked:
+    #: as docs/comparison.md has it; else a quick look
+    full: bool
+    #: processes
+    jobs: int
+    #: KubeDSM and the chosen policies; empty: the experiment's own
+    policies: Sequence[str] = ()
+
+
+@attrs.frozen
+class Experiment:
+    #: about/NAME.md describes it
+    name: str
+    title: str
+    #: emulated, modelled or computed
+    how: str
+    run: Callable[[Asked], Findings]
+    #: titles of the tables on the page
+    shown: Sequence[str] = ()
+    #: explanation why KubeDSM is behind, by prefix of a figure's name
+    reasons: Mapping[str, str] = attrs.field(factory=dict)
+    #: policies that can be chosen; empty if they are part of the experiment
+    policies: Sequence[str] = ()
+
+
+class Part(msgspec.Struct, frozen=True, rename="camel"):
+    """Findings of an experiment as they are stored and shown."""
+
+    full: bool
+    #: how it was run
+    about: str
+    standings: Sequence[Standing]
+    tables: Sequence[Section]
+    #: JSON
+    results: msgspec.Raw
+    #: names of files
+    pictures: Sequence[str] = ()
+
+
+#: pods of a burst given to a scheduler all at once: better than any scheduler of the papers has it
+_BATCHED = tuple(f"{name}{BATCHED}" for name in (REFERENCE, CACHE_SCHEDULER))
+#: policies of a look; the others are variants of these, or place by tiers, which a burst lacks
+_LOOK_POLICIES = (KUBEDSM, REFERENCE, CACHE_SCHEDULER, *_BATCHED, "random")
+
+
+def _run_burst(asked: Asked) -> Findings:
+    plan = BurstPlan(
+        schedulers=asked.policies or ((*POLICIES, *_BATCHED) if asked.full else _LOOK_POLICIES),
+        pods=200,
+        rounds=11 if asked.full else 3,
+        patience=120.0,
+        image="pause",
+    )
+    result = asyncio.run(burst.run(plan, structlog.get_logger().warning, FOREVER))
+    return Findings(
+        method=result.about,
+        sections=burst_result.sections(result),
+        standings=burst_result.standings(result),
+        results=orjson.dumps(result.as_json()),
+    )
+
+
+BURST = Experiment(
+    "burst",
+    "A burst of 200 pods",
+    "emulated",
+    _run_burst,
+    ("Ratios", "Beside what was published", "Fullest nodes", "Score caches"),
+    policies=tuple(POLICIES) + _BATCHED,
+)
+
+
+def _run_hpa(asked: Asked) -> Findings:
+    # Six seeds are the fewest that have an interval.
+    plan = hpa.PRESET.short if asked.full else attrs.evolve(hpa.PRESET.short, seeds=6)
+    if asked.policies:
+        contenders = list(dict.fromkeys([*asked.policies, REFERENCE]))
+        plan = attrs.evolve(plan, contenders=contenders)
+    return hpa.run(plan, asked.jobs)
+
+
+HPA = Experiment(
+    "hpa",
+    "The autoscaler: how soon a service recovers",
+    "emulated, the service modelled",
+    _run_hpa,
+    ("Time to recover", "Chance or policy", "How much of it is scheduling", "The autoscaler"),
+    {
+        "time to recover, median": "It hangs on how ten connections fall on the pods, which the"
+        " seed draws for each window, and not on who places pods in a fraction of a second.",
+    },
+    tuple(POLICIES),
+)
+
+
+def _run_nodes(asked: Asked) -> Findings:
+    counts, pods, rounds = ((100, 1000, 5000), 1000, 3) if asked.full else ((100, 1000), 200, 1)
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        searches = len(counts) * rounds * len(nodes.contenders())
+        task = bar.add_task("nodes", total=searches)
+        result = nodes.run(counts, pods, rounds, lambda: bar.advance(task))
+    # Decision times say nothing: scores written in plain Python are slower.
+    ranked = nodes_result.standings(result)
+    return Findings(
+        method=result.about,
+        sections=nodes_result.sections(result),
+        standings=[one for one in ranked if not one.what.startswith("decision time")],
+        results=orjson.dumps(result.as_json()),
+    )
+
+
+NODES = Experiment(
+    "nodes",
+    "Many nodes: looking at some, or at all",
+    "computed",
+    _run_nodes,
+    ("Time", "Quality", "Fairness"),
+    {
+        "mean score": "KubeDSM goes by how far apart replicas come first, and then by how little of"
+        " a node is asked for, and not by the balance of cpu and memory that this score counts as"
+        " well.",
+    },
+)
+
+
+def _run_paper(asked: Asked) -> Findings:
+    seeds = range(1, 1 + (presets.FULL_SEEDS if asked.full else presets.REDUCED_SEEDS))
+    setup = Setup(paper_cluster(), PAPER_SERVICES, Configuration())
+    scenarios = [recipe(name, *demand) for name, demand in presets.PAPER_SCENARIOS.items()]
+    planned = runs(scenarios, asked.policies or presets.MAIN_POLICIES, seeds, setup)
+    outcomes = spread(carry_out, planned, asked.jobs)
+    found = report(list(progress("paper", outcomes, len(planned))))
+    return Findings(
+        method=f"{EMULATED.capitalize()}; runs of each scenario and policy: {len(seeds)}",
+        sections=evaluation.sections(found["means"]),
+        standings=evaluation.standings(found["means"]),
+        results=encode_report(found),
+        draw=lambda: draw_report(found),
+    )
+
+
+PAPER = Experiment(
+    "paper",
+    "Edge and cloud: the KubeDSM paper's scenarios",
+    "emulated, response times modelled",
+    _run_paper,
+    (
+        "Edge ratio",
+        "Share of the optimum",
+        "Response times by scenario",
+        "Response times by policy",
+        "What it cost",
+    ),
+    {
+        "deviation of edge shares": "KubeDSM goes for the mean edge share, for which the service"
+        " with the dearest pods pays. The paper's suggester leaves some of the edge ratio. A policy"
+        " that puts little on the edge is even by that alone.",
+        "mean wait for a node": "A pod waits up to 2 s for room on the edge that others are about"
+        " to leave (`batch.edgeWait`) before it goes to the cloud; no other policy knows of that"
+        " room.",
+    },
+    tuple(CONTENDERS),
+)
+
+
+def _run_load_aware(asked: Asked) -> Findings:
+    look = load_aware.Plan(list(GRAPHS)[:1], (50,), seeds=1)
+    return load_aware.run(load_aware.PRESET.short if asked.full else look, asked.jobs)
+
+
+LOAD_AWARE = Experiment(
+    "load-aware",
+    "Busy nodes: placing by measured load",
+    "emulated, response times modelled",
+    _run_load_aware,
+    ("At a glance", "By users"),
+    {
+        load_aware.P95: "KubeDSM has replicas apart before it looks at load, and moves a pod only"
+        " if both nodes gain by it: a few times a trial, and none is missing meanwhile. The paper's"
+        " score asks for no such thing, and its descheduler evicts a pod a minute: some hundred,"
+        " and hundreds of pod-seconds.",
+    },
+)
+
+
+def _run_packing(asked: Asked) -> Findings:
+    # As many seeds as docs/packing.md has, or a look.
+    plan = attrs.evolve(packing.PRESET.short, seeds=4 if asked.full else 1)
+    return packing.run(plan, asked.jobs)
+
+
+PACKING = Experiment(
+    "packing",
+    "Full clusters: packed anew",
+    "computed",
+    _run_packing,
+    (
+        "At a glance",
+        "By nodes",
+        "Figure 4: better, and proven the best",
+        "Table 1: seconds, and what is requested by pods placed",
+        "The paper's order, solved to the end",
+    ),
+    {EVICTIONS: "Those of higher priority that it places need the room."},
+)
 EXPERIMENTS: Sequence[Experiment] = (BURST, HPA, NODES, PAPER, LOAD_AWARE, PACKING)

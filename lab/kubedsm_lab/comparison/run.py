@@ -1,51 +1,131 @@
-"""Experiments one after the other; what is done is kept, whatever becomes of the next one."""
+"""Experiments one after the other; the findings of each are stored at once in a folder."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import attrs
+import msgspec
 
+from kubedsm import __version__
+from kubedsm.config.documents import DocumentError, content, json_as, reading
 from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.terminal.running import nearest
-from kubedsm_lab.comparison.experiment import Asked, Experiment
-from kubedsm_lab.comparison.kept import Kept
+from kubedsm.terminal.whole_files import folder_for, write_whole
+from kubedsm_lab.comparison.experiments import Asked, Experiment, Part
+from kubedsm_lab.comparison.text import TITLE, text
+from kubedsm_lab.replay.findings import Findings
+from kubedsm_lab.replay.page import RESULTS, render_page
+from kubedsm_lab.replay.tables import select_sections
 
 
 class UnknownNameError(ValueError):
-    """No experiment, or no policy, has that name; a line."""
+    """No experiment, or no policy, has that name."""
 
 
 def chosen(
     known: Sequence[Experiment], names: Sequence[str], policies: Sequence[str]
 ) -> list[Experiment]:
-    """Those of the names, or all.
+    """Return the experiments with these names, or all.
 
-    Raises UnknownNameError, also for policies that none of them has.
+    Raises UnknownNameError, also for a policy that none of them has.
     """
     by_name = {each.name: each for each in known}
     for name in names:
         if name not in by_name:
-            raise UnknownNameError(f"no experiment {name!r}: {_among(name, list(by_name))}")
+            raise UnknownNameError(f"no experiment {name!r}: {_list_names(name, list(by_name))}")
     found = [each for each in known if not names or each.name in names]
     there = list(dict.fromkeys(policy for each in found for policy in each.policies))
     for policy in policies:
         if policy not in there:
-            which = _among(policy, there) if there else "they have policies of their own"
-            raise UnknownNameError(f"no policy {policy!r} in {_listed(found)}: {which}")
+            which = _list_names(policy, there) if there else "they have policies of their own"
+            experiments = ", ".join(each.name for each in found)
+            raise UnknownNameError(f"no policy {policy!r} in {experiments}: {which}")
     return found
 
 
-def _among(name: str, known: Sequence[str]) -> str:
+def _list_names(name: str, known: Sequence[str]) -> str:
     return f"there are {', '.join(known)}.{nearest(name, known)}"
 
 
-def _listed(experiments: Sequence[Experiment]) -> str:
-    return ", ".join(each.name for each in experiments)
+class _Results(msgspec.Struct, frozen=True, rename="camel"):
+    #: True: nothing was measured on a real cluster
+    emulated: bool
+    version: str
+    compared: dict[str, Part]
+
+
+@attrs.define
+class Kept:
+    """Findings in a folder: results.json, the page, its text, and pictures."""
+
+    out: Path
+    #: by name, in the order of the page
+    experiments: Mapping[str, Experiment]
+    _parts: dict[str, Part] = attrs.field(factory=dict, init=False)
+    #: reason by name of an experiment that failed
+    failed: dict[str, str] = attrs.field(factory=dict, init=False)
+
+    @classmethod
+    def within(cls, out: Path, experiments: Mapping[str, Experiment]) -> "Kept":
+        """Make the folder, or read the findings of an earlier run.
+
+        Raises OSError, and DocumentError if the results there are of another command.
+        """
+        kept, path = cls(folder_for(out), experiments), out / RESULTS
+        if path.exists():
+            with reading(path):
+                try:
+                    read = json_as(content(path), _Results)
+                except DocumentError as error:
+                    reason = f"not of this kubedsm compare ({error}): give another folder"
+                    raise DocumentError(reason) from None
+                kept._parts = {n: part for n, part in read.compared.items() if n in experiments}
+        return kept
+
+    def take(self, experiment: Experiment, found: Findings, *, full: bool) -> None:
+        """Store the findings in place of earlier ones. Raises OSError."""
+        pictures = {f"{experiment.name}-{file}": drawn for file, drawn in found.draw().items()}
+        for file, drawn in pictures.items():
+            write_whole(self.out / file, drawn)
+        self._parts[experiment.name] = Part(
+            full,
+            found.method,
+            found.standings,
+            select_sections(found.sections, experiment.shown),
+            msgspec.Raw(found.results),
+            tuple(pictures),
+        )
+        self.failed.pop(experiment.name, None)
+        self.write()
+
+    @property
+    def played(self) -> list[tuple[Experiment, Part]]:
+        """Return the findings in the order of the page."""
+        return [
+            (e, self._parts[name]) for name, e in self.experiments.items() if name in self._parts
+        ]
+
+    def write(self) -> None:
+        """Raises OSError."""
+        made = text(self.played, self.failed)
+        parts = {experiment.name: part for experiment, part in self.played}
+        results = _Results(emulated=True, version=__version__, compared=parts)
+        write_whole(self.out / "tables.md", f"# {TITLE}\n\n{made}")
+        write_whole(self.out / RESULTS, msgspec.json.encode(results) + b"\n")
+        shown = {
+            file: path.read_bytes()
+            for part in parts.values()
+            for file in part.pictures
+            if (path := self.out / file).exists()
+        }
+        policies = (name for p in parts.values() for s in p.standings for name in s.values)
+        write_whole(self.out / "index.html", render_page(TITLE, made, shown, policies))
 
 
 def compare(
     experiments: Sequence[Experiment], asked: Asked, kept: Kept, say: Callable[[str], None]
 ) -> None:
-    """Raises what the experiments raised, once all have been tried, and OSError."""
+    """Run all experiments; then raise the errors of those that failed, and OSError."""
     failures: list[Exception] = []
     for number, each in enumerate(experiments, 1):
         say(f"{number} of {len(experiments)}, {each.name}: {each.title}")
@@ -53,13 +133,13 @@ def compare(
         policies = list(dict.fromkeys([KUBEDSM, *theirs])) if theirs else []
         try:
             found = each.run(attrs.evolve(asked, policies=policies))
-        except Exception as error:  # noqa: BLE001 - it is raised below; the others go on
+        except Exception as error:  # noqa: BLE001 - raised below; the others go on
             failures.append(error)
             kept.failed[each.name] = _in_a_line(error)
             say(f"{each.name} failed: {kept.failed[each.name]}")
             kept.write()
         else:
-            kept.take(each.name, found)
+            kept.take(each, found, full=asked.full)
     if len(failures) == 1:
         raise failures[0]
     if failures:

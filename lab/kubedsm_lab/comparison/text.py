@@ -1,13 +1,12 @@
-"""The page as Markdown: who wins where and by how much first, then one chapter an experiment."""
+"""Page of `kubedsm compare` as Markdown: the ranking first, then one chapter per experiment."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 
-from kubedsm_lab.comparison.experiment import Experiment, Part
-from kubedsm_lab.replay.report import markdown
-from kubedsm_lab.replay.sections import shown
+from kubedsm_lab.comparison.experiments import Experiment, Part
 from kubedsm_lab.replay.standings import Place, everyone, ours_and_best
+from kubedsm_lab.replay.tables import markdown, render_sections
 
 TITLE = "KubeDSM beside other schedulers"
 
@@ -17,7 +16,7 @@ _BOLD = "In bold: the best, and what is level with it, as it differs by less tha
 
 
 def text(played: Played, failed: Mapping[str, str]) -> str:
-    """Without the title. failed: why there is nothing new of an experiment, by its name."""
+    """Return the page without its title. failed: reason by name of an experiment."""
     chapters = ["\n".join(_chapter(*each)) for each in played]
     return "\n".join(
         [answer(played), *_failures(failed), _compared(played), *chapters, _elsewhere()]
@@ -25,7 +24,7 @@ def text(played: Played, failed: Mapping[str, str]) -> str:
 
 
 def answer(played: Played) -> str:
-    """Who wins where, and by how much."""
+    """Compare KubeDSM with the best of the others, figure by figure."""
     standings = [each for _, part in played for each in part.standings]
     places = Counter(found.place for each in standings if (found := each.difference))
     said = ", ".join(f"{place.value} in {places[place]}" for place in Place)
@@ -43,7 +42,7 @@ def answer(played: Played) -> str:
 
 
 def _behind(experiment: Experiment, part: Part) -> Iterator[str]:
-    """A line for each reason."""
+    """Yield one line per reason."""
     figures: dict[str, list[str]] = {}
     for each in part.standings:
         found = each.difference
@@ -74,7 +73,7 @@ def _chapter(experiment: Experiment, part: Part) -> Iterator[str]:
     yield f"**What it is:** {experiment.how}. **How it was run:** {part.about}.\n"
     if part.standings:
         yield f"### Who wins\n\n{_BOLD}\n\n{markdown(*everyone(part.standings))}\n"
-    yield shown(part.tables, level=3)
+    yield render_sections(part.tables, level=3)
 
 
 def _elsewhere() -> str:

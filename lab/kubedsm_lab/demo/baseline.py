@@ -1,32 +1,31 @@
-"""What kube-scheduler makes of the same load: a replay in a process beside the demo.
+"""kube-scheduler on the same load: a replay in virtual time, in a process next to the demo.
 
-In virtual time, so that it is over in a second or two. The process gives way to the demo, hears
-none of the signals that the terminal sends, and ends with the demo, however that ends.
+The process has a lower priority than the demo, and ends with it, however the demo ends.
 """
 
 import asyncio
+import multiprocessing
 import os
-import pickle
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from threading import Thread
+from multiprocessing.connection import Connection
 
 import attrs
-import structlog
 
-from kubedsm.terminal.running import reserve_stdout
 from kubedsm_lab.demo.setting import (
     CONFIGURATION,
     STABILIZATION_SECONDS,
     demo_cluster,
     demo_scenario,
 )
+from kubedsm_lab.replay.runner import begin_worker
 from kubedsm_lab.replay.timeline import Timeline
 from kubedsm_lab.replay.world import Run, Setup, play
 
 POLICY = "kube-scheduler"
-#: added to the demo's own niceness: the demo must not have to wait for the core
+#: added to the niceness of the demo, which must not wait for the core
 NICENESS = 15
 
 
@@ -39,24 +38,26 @@ def replayed(seed: int, cycles: int) -> Timeline:
     return play(Run("demo", demo_scenario(seed, cycles), POLICY, seed, setup)).timeline
 
 
+def _replay(results: Connection, seed: int, cycles: int) -> None:
+    begin_worker()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    os.nice(NICENESS)
+    results.send(replayed(seed, cycles))
+
+
 @attrs.define
 class Baseline:
-    """How far the replay is."""
-
-    #: None as long as it goes on, and if it failed
+    #: None while the replay goes on, and if it failed
     timeline: Timeline | None = None
     over: asyncio.Event = attrs.field(factory=asyncio.Event)
 
-    async def follow(self, process: asyncio.subprocess.Process) -> None:
-        if process.stdout is None:
-            raise RuntimeError("the replay's output is not piped")
-        answer = await process.stdout.read()
-        if await process.wait() == 0:
-            self.timeline = pickle.loads(answer)  # noqa: S301 - of a process that we started
+    async def follow(self, results: Connection) -> None:
+        with suppress(EOFError):
+            self.timeline = await asyncio.to_thread(results.recv)
         self.over.set()
 
     async def wait(self, seconds: float) -> None:
-        """Return when it is over, but wait no longer than that."""
+        """Wait for the end of the replay, but no longer than that."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.over.wait()
@@ -64,42 +65,20 @@ class Baseline:
 
 @asynccontextmanager
 async def baseline(seed: int, cycles: int) -> AsyncIterator[Baseline]:
-    """Enter a replay that goes on beside; it is over at the latest when the context is left."""
+    """Replay during the block; its end also ends the process."""
     found = Baseline()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "kubedsm_lab.demo.baseline", str(seed), str(cycles)),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    context = multiprocessing.get_context("spawn")
+    results, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_replay, args=(theirs, seed, cycles), daemon=True)
+    # Inherited by the process: Ctrl-C reaches it as well, and the demo decides.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    process.start()
+    signal.signal(signal.SIGINT, before)
+    theirs.close()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(found.follow(process))
+        tasks.create_task(found.follow(results))
         try:
             yield found
         finally:
-            with suppress(ProcessLookupError):
-                process.kill()
-
-
-def _end_with_the_demo() -> None:
-    """Whose end closes our input, from which nothing else ever comes."""
-    # Not through a buffer, whose lock would still be held when we are done.
-    os.read(sys.stdin.fileno(), 1)
-    os._exit(1)
-
-
-def main() -> None:
-    reserve_stdout()
-    os.nice(NICENESS)
-    Thread(target=_end_with_the_demo, daemon=True).start()
-    # Its times never were, so its logs would tell of nothing.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("CRITICAL"))
-    seed, cycles = map(int, sys.argv[1:])
-    sys.stdout.buffer.write(pickle.dumps(replayed(seed, cycles)))
-    sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    main()
+            process.kill()
+            process.join()

@@ -1,4 +1,4 @@
-"""A site of the demo's edge that is cut off in the middle, and what is counted of that."""
+"""Disconnection of an edge site in the middle of the demo, and its effects."""
 
 from collections.abc import Sequence
 
@@ -10,16 +10,16 @@ from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.replay.capacity import evicts_by_taint, serving, up_to_wanted, wanted
 
 SITE, NODES = "north", ("edge-1", "edge-2")
-#: of the site, seconds: 2 minutes in the shortened day
+#: stabilisation period of the site in seconds: 2 minutes, shortened
 SETTLE = 6.0
 _LABEL = {"kubedsm.io/site": SITE}
-#: parts of the demo: when it is cut off, and when it is back
+#: beginning and end as parts of the demo
 BEGINS, ENDS = 0.25, 0.65
 
 
 @attrs.frozen(slots=True)
 class Disconnection:
-    """How it went so far."""
+    """Disconnection until now."""
 
     site: str
     nodes: Sequence[str]
@@ -27,17 +27,17 @@ class Disconnection:
     begins: float
     ends: float
     away: bool
-    #: since it began, of the pods that are wanted, the part that served: on average, and at least
+    #: serving part of the wanted pods since the beginning: mean and least
     serving: float
     lowest: float
-    #: pods that Kubernetes deleted, and replaced, for it did not hear of them
+    #: pods that Kubernetes evicted as unreachable
     evicted: int
-    #: moves begun since, each of which creates a pod
+    #: migrations begun since
     moves: int = 0
 
 
 def with_site(spec: ClusterSpec) -> ClusterSpec:
-    """The same with some of the nodes at that site."""
+    """Label some nodes with the site."""
 
     def labelled(node: Object) -> Object:
         metadata = node["metadata"]
@@ -50,13 +50,13 @@ def with_site(spec: ClusterSpec) -> ClusterSpec:
 
 @attrs.define
 class Course:
-    """Cuts the site off, and counts; subscribe `notice` to the cluster's store."""
+    """Disconnects the site on time; `notice` subscribes to the cluster's store."""
 
     cluster: EmulatedCluster
     begins: float
     ends: float
     _away: bool = attrs.field(default=False, init=False)
-    #: of each look: which part of the wanted pods served
+    #: serving part of the wanted pods at each call
     _parts: list[float] = attrs.field(factory=list, init=False)
     _evicted: int = attrs.field(default=0, init=False)
 
@@ -64,7 +64,7 @@ class Course:
         self._evicted += evicts_by_taint(change)
 
     def look(self, elapsed: float) -> Disconnection:
-        """Do what is due, and tell how it went so far."""
+        """Disconnect or reconnect if due; return the state."""
         away = self.begins <= elapsed < self.ends
         if away is not self._away:
             self._away = away

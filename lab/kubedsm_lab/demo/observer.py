@@ -1,19 +1,17 @@
-"""What a run on the emulated cluster comes to, read off its store."""
+"""State of a run on the emulated cluster: pods of its store, and measures of its timeline."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import attrs
 
 from kubedsm.kube.wire import decoding
-from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Tier, Tiers, Uid
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Tier
 from kubedsm.objective.objective import promised_pods
-from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.resources import PODS
-from kubedsm_lab.emulator.api.store import ObjectChange
-from kubedsm_lab.replay.measures import lost_pod_seconds
-from kubedsm_lab.replay.recording import TimelineRecorder
-from kubedsm_lab.replay.summaries import Latency
+from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
+from kubedsm_lab.replay.measures import Latency, lost_pod_seconds
 from kubedsm_lab.replay.timeline import Timeline
 
 
@@ -30,23 +28,23 @@ class NodeView:
 @attrs.frozen(slots=True)
 class ServiceView:
     name: str
-    #: requests a second offered to it now
+    #: offered requests a second
     rate: float
     pods: int
-    #: the edge share that it was promised
+    #: target edge share
     promise: float
-    #: of the Ready pods, now
+    #: edge share of the Ready pods
     share: Share
 
     @property
     def missing(self) -> int:
-        """How many of its Ready pods would have to be on the edge, and are not."""
+        """Return the shortfall of Ready pods on the edge."""
         return max(0, promised_pods(self.promise, self.share.total) - self.share.edge)
 
 
 @attrs.frozen(slots=True)
 class Migrations:
-    """Migrations begun; those that were taken back; pod-seconds that services lost to them."""
+    """Migrations begun, those rolled back, and pod-seconds lost to them."""
 
     begun: int = 0
     taken_back: int = 0
@@ -59,77 +57,49 @@ class Migrations:
         return cls(len(moves), taken_back, lost_pod_seconds(timeline))
 
 
-class Observer:
-    """Keeps the pods of some services and the measures over them; subscribe `notice` to a store."""
+@attrs.frozen
+class Observation:
+    """Pods of a cluster at one moment."""
 
-    def __init__(self, nodes: Iterable[Node], promises: Mapping[str, float], clock: Clock) -> None:
-        self._tiers = {node.name: node.tier for node in nodes}
-        self._promises = promises
-        self._clock = clock
-        self._pods: dict[Uid, Pod] = {}
-        self._created: dict[Uid, float] = {}
-        self._latencies: list[float] = []
-        self._recorder = TimelineRecorder(tuple(promises), Tiers())
+    cluster: EmulatedCluster
+    nodes: Sequence[Node]
 
-    def notice(self, change: ObjectChange) -> None:
-        now = self._clock.monotonic()
-        self._recorder.notice(change, now)
-        if change.resource is not PODS:
-            return
-        pod = decoding.pod(change.object)
-        before = self._pods.get(pod.uid)
-        if change.type == "DELETED":
-            self._pods.pop(pod.uid, None)
-        else:
-            self._pods[pod.uid] = pod
-            self._created.setdefault(pod.uid, now)
-        if pod.node_name is not None and (before is None or before.node_name is None):
-            self._latencies.append(now - self._created[pod.uid])
-
-    def shares(self) -> dict[str, Share]:
-        """Of the Ready pods, now."""
-        total: Counter[str] = Counter()
-        edge: Counter[str] = Counter()
-        for pod in self._pods.values():
-            if pod.ready and not pod.terminating and pod.node_name is not None:
-                total[pod.workload.name] += 1
-                edge[pod.workload.name] += self._tiers.get(pod.node_name) is Tier.EDGE
-        return {name: Share(edge[name], total[name]) for name in self._promises}
-
-    @property
-    def bound(self) -> int:
-        """Return how many binds there have been."""
-        return len(self._latencies)
+    @cached_property
+    def pods(self) -> list[Pod]:
+        return [decoding.pod(each) for each in self.cluster.api.list(PODS)]
 
     @property
     def waiting(self) -> int:
-        """Return how many pods are on no node."""
-        return sum(pod.node_name is None and not pod.terminating for pod in self._pods.values())
+        """Return the number of pods without a node."""
+        return sum(pod.node_name is None and not pod.terminating for pod in self.pods)
 
     @property
     def unready(self) -> int:
-        return sum(not pod.ready and not pod.terminating for pod in self._pods.values())
-
-    def timeline(self, since: float) -> Timeline:
-        """From that moment until now."""
-        return self._recorder.timeline(since, self._clock.monotonic())
-
-    @property
-    def latency(self) -> Latency | None:
-        return Latency.of(self._latencies)
-
-    def services(self, rates: Mapping[str, float]) -> Sequence[ServiceView]:
-        shares = self.shares()
-        pods = Counter(pod.workload.name for pod in self._pods.values() if not pod.terminating)
-        return [
-            ServiceView(name, rates[name], pods[name], promise, shares[name])
-            for name, promise in self._promises.items()
-        ]
+        return sum(not pod.ready and not pod.terminating for pod in self.pods)
 
     def node(self, node: Node) -> NodeView:
-        here = [p for p in self._pods.values() if p.node_name == node.name and not p.finished]
+        here = [p for p in self.pods if p.node_name == node.name and not p.finished]
         used = sum((pod.requests for pod in here), Resources())
         pods = Counter(pod.workload.name for pod in here)
         return NodeView(
             node.name, str(node.tier), node.allocatable, used, dict(sorted(pods.items()))
         )
+
+    def services(
+        self, promises: Mapping[str, float], rates: Mapping[str, float]
+    ) -> list[ServiceView]:
+        edge = {node.name for node in self.nodes if node.tier is Tier.EDGE}
+        pods = [pod for pod in self.pods if not pod.terminating]
+        ready = [pod for pod in pods if pod.ready and pod.node_name is not None]
+        number, total = (Counter(pod.workload.name for pod in some) for some in (pods, ready))
+        on_edge = Counter(pod.workload.name for pod in ready if pod.node_name in edge)
+        return [
+            ServiceView(name, rates[name], number[name], promise, Share(on_edge[name], total[name]))
+            for name, promise in promises.items()
+        ]
+
+
+def bind_latency(timeline: Timeline) -> tuple[int, Latency | None]:
+    """Return the number of bound pods, and the time from creation to binding."""
+    seconds = [life.bound - life.created for life in timeline.lives if life.bound is not None]
+    return len(seconds), Latency.of(seconds)

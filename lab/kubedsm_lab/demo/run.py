@@ -1,22 +1,22 @@
-"""The demo's world, shortened to a minute, and its course."""
+"""World of the demo, and its frames until the load has ended."""
 
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import attrs
+from kubedsm.dashboard.state.scene import Scene
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.rows import MoveRow
-from kubedsm.dashboard.state.scene import Scene
 from kubedsm.kube.wire import decoding
 from kubedsm.model.model import Node, Tier, Tiers
 from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import Clock
 from kubedsm_lab.demo.baseline import Baseline
 from kubedsm_lab.demo.disconnection import BEGINS, ENDS, Course, with_site
-from kubedsm_lab.demo.frame import Frame, Replay
-from kubedsm_lab.demo.observer import Migrations, Observer
+from kubedsm_lab.demo.frame import Frame, Replay, Standing, until
+from kubedsm_lab.demo.observer import Migrations, Observation, bind_latency
 from kubedsm_lab.demo.setting import (
     CYCLE,
     PROMISES,
@@ -24,7 +24,6 @@ from kubedsm_lab.demo.setting import (
     TOLERATION,
     demo_cluster,
 )
-from kubedsm_lab.demo.standing import Standing, until
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
@@ -33,9 +32,11 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 from kubedsm_lab.emulator.paper import paper_services
+from kubedsm_lab.replay.recording import TimelineRecorder
+from kubedsm_lab.replay.timeline import Timeline
 from loadgen.scenario import Scenario
 
-#: seconds that the last cycle's pods may take to be placed and Ready after the load has ended
+#: seconds after the end of the load in which the last pods become Ready
 SETTLING = 10.0
 FRAME = 0.25
 TOLERATIONS = [
@@ -52,51 +53,57 @@ RESOURCES = {r.kind: r for r in (DEPLOYMENTS, SERVICES, HORIZONTAL_POD_AUTOSCALE
 
 @attrs.frozen(eq=False)
 class World:
-    """The emulated cluster under a scenario's load, and what is seen of it."""
+    """The emulated cluster under a scenario's load, and the recorders of its changes."""
 
     cluster: EmulatedCluster
     scenario: Scenario
-    observer: Observer
+    recorder: TimelineRecorder
     clock: Clock
     started: float
     nodes: tuple[Node, ...]
     scene: Scene
-    #: None if no site is cut off
+    #: None if no site is disconnected
     course: Course | None = None
-    #: all moves until now, as they were seen last
+    #: latest row of every migration
     begun: dict[str, MoveRow] = attrs.field(factory=dict)
 
     @property
     def elapsed(self) -> float:
         return self.clock.monotonic() - self.started
 
+    @property
+    def settled(self) -> bool:
+        now = Observation(self.cluster, self.nodes)
+        return not (now.waiting or now.unready)
+
     def frame(
         self, runtime: Runtime, beside: Baseline | None = None, *, interrupted: bool = False
     ) -> Frame:
-        """How it is now. `runtime`: the scheduler; `beside`: kube-scheduler on the same load."""
+        """Return the current picture. beside: kube-scheduler on the same load."""
         epoch = self.clock.wall() - self.elapsed
         self.scene.look(runtime, Leadership(), self.clock.wall())
         self.begun.update((key, move) for key, move in self.scene.moves.items() if move.began)
-        scenario, observer, seconds = self.scenario, self.observer, self.elapsed
-        now = min(seconds, scenario.duration - CYCLE / 2)
-        timeline = observer.timeline(self.started)
+        scenario, seconds = self.scenario, self.elapsed
+        loaded = min(seconds, scenario.duration - CYCLE / 2)
+        rates = {name: scenario.rate(name, loaded) for name in scenario.services}
+        timeline = self._timeline(self.started)
         cut = None if self.course is None else self.course.look(seconds)
         if cut is not None and seconds >= cut.begins:
-            since = Migrations.of(observer.timeline(self.started + cut.begins))
+            since = Migrations.of(self._timeline(self.started + cut.begins))
             cut = attrs.evolve(cut, moves=since.begun)
         replayed = None if beside is None else beside.timeline
+        now = Observation(self.cluster, self.nodes)
+        bound, latency = bind_latency(timeline)
         return Frame(
             epoch=epoch,
             seconds=seconds,
             duration=scenario.duration,
             headline=self.scene.status.headline,
-            nodes=tuple(map(observer.node, self.nodes)),
-            services=tuple(
-                observer.services({s: scenario.rate(s, now) for s in scenario.services})
-            ),
-            bound=observer.bound,
-            waiting=observer.waiting,
-            latency=observer.latency,
+            nodes=tuple(map(now.node, self.nodes)),
+            services=now.services(PROMISES, rates),
+            bound=bound,
+            waiting=now.waiting,
+            latency=latency,
             ours=Standing.of(timeline, PROMISES),
             theirs=None if replayed is None else Standing.of(until(replayed, seconds), PROMISES),
             replay=_state_of(beside),
@@ -105,6 +112,9 @@ class World:
             cut=cut,
             interrupted=interrupted,
         )
+
+    def _timeline(self, since: float) -> Timeline:
+        return self.recorder.timeline(since, self.clock.monotonic())
 
 
 def _state_of(beside: Baseline | None) -> Replay:
@@ -119,16 +129,13 @@ def _state_of(beside: Baseline | None) -> Replay:
 async def demo_world(
     scenario: Scenario, clock: Clock, rng: random.Random, *, disconnect: bool = False
 ) -> AsyncIterator[World]:
-    """Enter the paper's cluster with the paper's services on it, under that load from now on.
-
-    disconnect: whether a site is cut off in the middle.
-    """
+    """Run the paper's cluster under that load. disconnect: whether a site is disconnected."""
     started = clock.monotonic()
 
     def rate(_namespace: str, workload: str, _metric: str) -> float | None:
         if workload not in scenario.services:
             return None
-        # After the end the last cycle's load goes on, so that the summary is of a steady state.
+        # The last cycle's load goes on after the end, so the summary is of a steady state.
         return scenario.rate(
             workload, min(clock.monotonic() - started, scenario.duration - CYCLE / 2)
         )
@@ -143,15 +150,16 @@ async def demo_world(
             for node in map(decoding.node, cluster.api.list(NODES))
         )
         nodes = tuple(sorted(found, key=lambda node: (node.tier is not Tier.EDGE, node.name)))
-        observer = Observer(nodes, PROMISES, clock)
+        recorder = TimelineRecorder(tuple(PROMISES), tiers)
         course = None
         if disconnect:
             length = scenario.duration
             course = Course(cluster, length * BEGINS, length * ENDS)
-        watching = [observer.notice, *([course.notice] if course else [])]
-        stops = [cluster.api.store.subscribe(notice) for notice in watching]
+        subscribe = cluster.api.store.subscribe
+        stops = [subscribe(lambda change: recorder.notice(change, clock.monotonic()))]
+        stops += [subscribe(course.notice)] if course else []
         scene = Scene(clock)
-        yield World(cluster, scenario, observer, clock, started, nodes, scene, course)
+        yield World(cluster, scenario, recorder, clock, started, nodes, scene, course)
         for stop in stops:
             stop()
 
@@ -174,7 +182,7 @@ async def watch_demo(
         show(world.frame(runtime, beside))
         await world.clock.sleep(FRAME)
     ends = world.scenario.duration + SETTLING
-    while (world.observer.waiting or world.observer.unready) and world.elapsed < ends:
+    while not world.settled and world.elapsed < ends:
         show(world.frame(runtime, beside))
         await world.clock.sleep(FRAME)
     show(world.frame(runtime, beside))

@@ -1,4 +1,4 @@
-"""The demo's world, shortened to a minute: what runs on what, and what is promised to whom."""
+"""Cluster, load, QoS targets and settings of the demo, shortened to a minute."""
 
 from collections.abc import Mapping
 
@@ -17,18 +17,19 @@ from loadgen.scenario import Scenario
 
 #: seconds; the paper's are 90
 CYCLE = 5.0
-#: of the last cycle: 14 cores and more memory than the edge has, but far less than the cluster
+#: replicas of the last cycle: 14 cores and more memory than the edge has, but far less than the
+#: cluster
 LAST_REPLICAS = {"a": 4, "b": 2, "c": 4, "d": 2}
-#: a shortened day: seconds
+#: shortened times in seconds
 TIMING = Timing(start_delay=0.2, stop_delay=0.1, hpa_sync=0.8, monitor_grace=2.2)
 #: Kubernetes' 300 s
 TOLERATION = 16
-#: The papers' scale-down window of 5 s is to their cycles what a third of one is to ours.
+#: shortened: the papers' 5 s of a cycle of 90 s are 0.3 s of ours
 STABILIZATION_SECONDS = 0
-#: The edge share of each service. All of everything is more than the edge holds under this load,
-#: and a promise that nobody could keep would show nothing.
+#: edge share of each service. The edge cannot hold all pods under this load, and targets that no
+#: scheduler reaches would show nothing.
 PROMISES: Mapping[str, float] = {"a": 1.0, "b": 0.5, "c": 0.75, "d": 0.25}
-#: periods shortened in the same measure
+#: periods shortened by the same factor
 CONFIGURATION = Configuration(
     site=SiteSettings(settle=SETTLE),
     suggester=SuggesterSettings(period=0.5),
@@ -41,16 +42,16 @@ CONFIGURATION = Configuration(
 
 
 def demo_scenario(seed: int, cycles: int) -> Scenario:
-    """Return scenario 1.5-.4 of the paper in short cycles, the last of which fits the cluster."""
+    """Return the paper's scenario 1.5-.4 in short cycles; the last one fits the cluster."""
     return normal(1.5, 0.4, seed=seed, cycles=cycles, cycle_seconds=CYCLE, final=LAST_REPLICAS)
 
 
 def demo_cluster() -> ClusterSpec:
-    """The paper's, with nodes that are called by their tier: edge-1, edge-2, edge-3, cloud-1."""
+    """Return the paper's cluster with nodes named by tier: edge-1, edge-2, edge-3, cloud-1."""
     spec, tiers = paper_cluster(TIMING), Tiers()
     numbers = dict.fromkeys(Tier, 0)
 
-    def called_by_tier(node: Object) -> Object:
+    def name_by_tier(node: Object) -> Object:
         labels = node["metadata"]["labels"]
         tier = tiers.of(labels)
         if tier is None:
@@ -60,4 +61,4 @@ def demo_cluster() -> ClusterSpec:
         metadata = {"name": name, "labels": labels | {"kubernetes.io/hostname": name}}
         return node | {"metadata": node["metadata"] | metadata}
 
-    return attrs.evolve(spec, nodes=tuple(map(called_by_tier, spec.nodes)))
+    return attrs.evolve(spec, nodes=tuple(map(name_by_tier, spec.nodes)))

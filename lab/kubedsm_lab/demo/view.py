@@ -1,4 +1,4 @@
-"""The demo's live picture, its last one, and what it says where no picture can change in place."""
+"""Live picture of the demo, its summary, and its lines for a terminal without cursor movement."""
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -17,18 +17,26 @@ from kubedsm.dashboard.terminal.tables import (
 )
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import Column, FittedTable
-from kubedsm_lab.demo.ending import TRY_NEXT, bound, ending, moved, of_cut, standings
 from kubedsm_lab.demo.frame import Frame
 from kubedsm_lab.demo.observer import ServiceView
+from kubedsm_lab.demo.results import (
+    TRY_NEXT,
+    describe_binds,
+    describe_cut,
+    describe_moves,
+    describe_shares,
+    ending,
+)
 
-#: moves that are listed where there is room
+#: migrations that are listed if there is room
 LAST_MOVES = 4
+_DESCRIPTIONS = (describe_binds, describe_moves, describe_shares)
 
 
 def render(frame: Frame, width: int, height: int, beside: str = "") -> RenderableType:
-    """The picture as it goes on. `beside`: how to look at the same from elsewhere."""
+    """Return the live picture. beside: commands that show the cluster elsewhere."""
     said = Text(frame.headline, style="bold")
-    # So many lines whatever is said, so that the tables stay where they are.
+    # A fixed number of lines keeps the tables in place.
     padding = (3 if width < NARROW else 2) - count_lines(said, width)
     moves = [
         hang(f"  {move.began - frame.epoch:3.0f} s", describe_migration(move))
@@ -43,9 +51,9 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
         Part(Text(""), use=7),
         Part(_services(frame)),
         Part(Text(""), use=6),
-        Part(Text(standings(frame)), use=11),
-        Part(Text(f"{bound(frame)}\n{moved(frame)}"), use=9),
-        *([Part(Text(of_cut(frame)), use=10)] if frame.cut else []),
+        Part(Text(describe_shares(frame)), use=11),
+        Part(Text(f"{describe_binds(frame)}\n{describe_moves(frame)}"), use=9),
+        *([Part(Text(describe_cut(frame)), use=10)] if frame.cut else []),
         *([Part(Text(f"\n{beside}", style="dim"), use=4)] if beside else []),
         *([Part(Text(""), use=2)] if moves else []),
         *(Part(move, use=1) for move in moves),
@@ -54,7 +62,7 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
 
 
 def summary(frame: Frame, width: int) -> RenderableType:
-    """How it ended."""
+    """Return the last picture."""
     return Group(
         _nodes(frame),
         Text(""),
@@ -122,7 +130,7 @@ def _now(service: ServiceView) -> str:
 
 
 class LineByLine:
-    """Where no picture can change in place: each move when it begins, and a line every cycle."""
+    """Log for a terminal without cursor movement: each migration, and a line every cycle."""
 
     EVERY = 5.0
 
@@ -138,7 +146,7 @@ class LineByLine:
                 self._print(move.began - frame.epoch, describe_migration(move))
         if frame.seconds >= self._due:
             self._due = frame.seconds + self.EVERY
-            said = (frame.headline, bound(frame), moved(frame), standings(frame))
+            said = (frame.headline, *(describe(frame) for describe in _DESCRIPTIONS))
             self._print(frame.seconds, "; ".join(said))
 
     def _print(self, seconds: float, said: str) -> None:

@@ -1,4 +1,4 @@
-"""An emulated cluster: an API server in memory, controllers and kubelets on it, over HTTP or not.
+"""Emulated cluster: an in-memory API server, controllers and kubelets, over HTTP or in process.
 
-It knows nothing of the scheduler, which cannot tell it from a real one.
+It does not depend on the scheduler, which cannot tell it from a real cluster.
 """

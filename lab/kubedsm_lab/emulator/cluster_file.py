@@ -1,12 +1,12 @@
-"""Which nodes an emulated cluster has: read from a file, YAML or JSON.
+"""Nodes of an emulated cluster, read from a YAML or JSON file.
 
-Either Node objects, as `kubectl get nodes -o yaml` prints them (one, a List, or several
+The file has Node objects, as `kubectl get nodes -o yaml` prints them (one, a List, or several
 documents), or the short form
 
     nodes:
     - {name: e1, tier: edge, cpu: 4, memory: 4Gi}
 
-with `pods` (110), `labels` and `taints` where wanted.
+with optional `pods` (110), `labels` and `taints`.
 """
 
 import random
@@ -17,13 +17,15 @@ from typing import Any, Literal
 import msgspec
 
 from kubedsm.config.documents import (
+    CLUSTER,
+    DUMP,
     DocumentError,
     at,
     content,
     converted,
     reading,
+    refuse_others,
 )
-from kubedsm.config.recognised import CLUSTER, DUMP, refuse_others
 from kubedsm.config.yaml_text import parsed_all
 from kubedsm.model.quantities import QuantityError, millis
 from kubedsm.process.clock import SystemClock
@@ -37,7 +39,7 @@ Place = tuple[str, ...]
 
 _TIERS = ("edge", "cloud")
 _TIER_LABELS = ("kubedsm.io/tier", "nodetype")
-#: what a server sets, and another server must set anew
+#: metadata of a server, which another server sets anew
 _SERVER_SET = (
     "uid",
     "resourceVersion",
@@ -86,7 +88,7 @@ class _Status(msgspec.Struct):
 
 
 class _NodeObject(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """What of a Node object is looked at; the rest of it is passed on as it is."""
+    """Checked part of a Node object; all other fields are passed on."""
 
     kind: str
     metadata: _Metadata
@@ -96,7 +98,7 @@ class _NodeObject(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 def load(path: str | Path) -> ClusterSpec:
-    """The cluster that the file describes. Raises DocumentError."""
+    """Return the cluster of the file. Raises DocumentError."""
     with reading(path):
         placed = list(_nodes(content(path)))
         _check_names([one["metadata"]["name"] for _, one in placed])
@@ -113,9 +115,9 @@ def _check_names(names: list[str]) -> None:
 
 
 def check_creatable(objects: Iterable[tuple[Place, Resource, Object, str]]) -> None:
-    """What the emulated API server would refuse is refused now: names, labels, numbers, doubles.
+    """Check objects by a dry run of the emulated API server: names, labels, numbers, duplicates.
 
-    Of each: its place, resource, itself and its namespace. Raises DocumentError.
+    Each comes with its place, resource and namespace. Raises DocumentError.
     """
     api = ApiServer(SystemClock(), random.Random(0))
     for place, resource, one, namespace in objects:
@@ -128,7 +130,7 @@ def check_creatable(objects: Iterable[tuple[Place, Resource, Object, str]]) -> N
 
 
 def _nodes(text: bytes) -> Iterator[tuple[Place, Object]]:
-    """Each node with its place in the file."""
+    """Yield each node with its place in the file."""
     documents = _documents(text)
     for number, document in enumerate(documents, start=1):
         if document is not None:
@@ -140,7 +142,7 @@ def _nodes(text: bytes) -> Iterator[tuple[Place, Object]]:
 
 def _documents(text: bytes) -> list[Any]:
     try:
-        # YAML takes nearly all of JSON, but not its tabs.
+        # YAML accepts nearly all JSON, but not its tabs.
         return [msgspec.json.decode(text)]
     except (msgspec.DecodeError, UnicodeError):
         return parsed_all(text)
@@ -178,10 +180,10 @@ def _long(entry: _ShortNode) -> Object:
 
 
 def _checked(item: Any) -> Object:
-    """A Node object as it may be created: without what a server sets, with what it must have."""
+    """Return a Node that can be created: without metadata of a server, with mandatory fields."""
     if isinstance(item, dict) and item.get("kind", "Node") != "Node":
         raise DocumentError(f"kind {item['kind']!r} is not a Node")
-    # The items of a NodeList leave out their kind.
+    # Items of a NodeList have no kind.
     entry = converted({"kind": "Node", **item} if isinstance(item, dict) else item, _NodeObject)
     _check_tier(entry.metadata.labels or {})
     amounts = entry.status.allocatable or entry.status.capacity or {}

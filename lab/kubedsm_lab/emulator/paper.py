@@ -1,7 +1,7 @@
-"""The papers' experiment: four nodes, four services, one autoscaler each.
+"""Experiment of the papers: four nodes, four services, one autoscaler each.
 
 Source: arXiv 2501.07130; the autoscalers' windows are those of its authors' manifests
-(AUT-Cloud-Lab/ecmus). The papers' master node is left out: nothing is placed on it.
+(AUT-Cloud-Lab/ecmus). The papers' master node is omitted: it runs no pods.
 """
 
 import attrs
@@ -10,20 +10,20 @@ from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, Timing
 
 NAMESPACE = "default"
-#: what an autoscaler keeps each pod at, in requests per second
+#: target of the autoscalers per pod, in requests/s
 METRIC = "requests_per_second"
 TARGET = 5
 
 #: (name, tier, cores, memory in units of 10^9 bytes)
 _NODES = (("n2", "edge", 5, 5), ("n3", "edge", 4, 4), ("n4", "edge", 7, 5), ("n5", "cloud", 22, 17))
-#: more pods than any of these services ever has: no limit on the speed of scaling
+#: policy without effective limit: no service has as many pods
 _ANY_NUMBER = {"type": "Pods", "value": 1000, "periodSeconds": 1}
 _PORT = 8080
 
 
 @attrs.frozen
 class Demand:
-    """What a pod of a service asks for."""
+    """Requests of a service's pod."""
 
     cores: int
     memory: str
@@ -61,10 +61,10 @@ def paper_cluster(timing: Timing | None = None) -> ClusterSpec:
 def paper_services(
     scheduler_name: str = "kubedsm", *, stabilization_seconds: int = 5, grace_seconds: int = 2
 ) -> list[Object]:
-    """Deployment, Service and HorizontalPodAutoscaler of each service, to be created in that order.
+    """Return Deployment, Service and HorizontalPodAutoscaler of each service, in order of creation.
 
-    1 to 10 pods, 5 requests/s each. What a sync of the autoscaler wants is there at once, except
-    that scaling down waits for the stabilisation window. Pods get `grace_seconds` to stop.
+    Services have 1 to 10 pods of 5 requests/s each. Autoscalers scale at once, except that scaling
+    down waits for the stabilisation window. Pods have `grace_seconds` to stop.
     """
     return [
         obj
@@ -91,10 +91,10 @@ def service_objects(
     stabilization_seconds: int = 5,
     grace_seconds: int = 2,
 ) -> tuple[Object, Object, Object]:
-    """What `paper_services` returns, of one service.
+    """Return the objects of one service.
 
-    cpu, memory, target: quantities; the target is in requests/s per pod. replicas: the
-    autoscaler's bounds, the lower of which the Deployment begins with.
+    `cpu`, `memory` and `target` are quantities, the target in requests/s per pod. The lower of
+    `replicas` is the Deployment's initial size.
     """
     return (
         _deployment(name, cpu, memory, scheduler_name, replicas[0], grace_seconds),

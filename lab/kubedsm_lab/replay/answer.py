@@ -1,49 +1,45 @@
-"""What a report comes to, in a sentence: said before all tables."""
+"""Answer of a report in one sentence, printed before all tables."""
 
 import textwrap
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from typing import Any
 
 from rich.text import Text
 
 from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.terminal.console import Console
-from kubedsm_lab.replay.measured import mean
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.report import Report, policies_of, scenarios_of
+from kubedsm_lab.replay.tables import Row, mean
 
-Row = Mapping[str, Any]
 KEPT = "Kept at the edge: the mean over services of the part of their pods that is there."
-#: shares that differ by less are called the same
-_LEVEL = 0.005
-_CLOSE = 0.02
+#: shares that differ by less are equal; those that differ by less get one more digit
+_LEVEL, _CLOSE = 0.005, 0.02
 
 
 def answer(found: Report, over: Container[str] | None = None) -> str:
-    """Over the scenarios that those compared have all played, or those of them that are said."""
-    rows = _comparable([m for m in found["means"] if over is None or m["scenario"] in over])
+    """Compare the best policies over the scenarios that all of these played. over: only these."""
+    rows = _select_comparable([m for m in found["means"] if over is None or m["scenario"] in over])
     ratios = {name: _mean(rows, name, "edgeRatio") for name in policies_of(rows)}
     known = {name: ratio for name, ratio in ratios.items() if ratio is not None}
     if not known:
         return "There is no edge ratio: a service never had a Ready pod."
     best = max(known, key=lambda name: known[name])
-    who = KUBEDSM if KUBEDSM in known else best
-    others = [name for name in known if name != who]
+    subject = KUBEDSM if KUBEDSM in known else best
+    others = [name for name in known if name != subject]
     other = REFERENCE if REFERENCE in others else max(others, key=known.__getitem__, default=None)
-    said = f"{named(who)} kept {_compared(known, who, other)}, {_moves(rows, who)}."
-    if best not in {who, other} and known[best] - known[who] >= _LEVEL:
-        said += f" {named(best)} kept more: {_percent(known[best], known[who])}."
+    said = f"{named(subject)} kept {_compare(known, subject, other)}, {_moves(rows, subject)}."
+    if best not in {subject, other} and known[best] - known[subject] >= _LEVEL:
+        said += f" {named(best)} kept more: {_percent(known[best], known[subject])}."
     return said
 
 
 def printed(said: str, console: Console) -> None:
-    """Above the tables."""
     console.print(Text(textwrap.fill(said, console.width)), "\n", sep="")
 
 
-def _comparable(means: Sequence[Row]) -> list[Row]:
-    """The means of the scenarios that most of the policies played, KubeDSM among them."""
+def _select_comparable(means: Sequence[Row]) -> list[Row]:
+    """Return the means of the scenarios that most of the policies played, KubeDSM among them."""
     wanted = {row["policy"] for row in means} & {KUBEDSM, REFERENCE}
     played = Counter(row["scenario"] for row in means if row["policy"] in wanted)
     scenarios = [name for name in scenarios_of(means) if played[name] == len(wanted)]
@@ -52,8 +48,8 @@ def _comparable(means: Sequence[Row]) -> list[Row]:
     return [row for row in rows if number[row["policy"]] == max(number.values())]
 
 
-def _compared(known: Mapping[str, float], who: str, other: str | None) -> str:
-    ours = known[who]
+def _compare(known: Mapping[str, float], subject: str, other: str | None) -> str:
+    ours = known[subject]
     if other is None:
         return f"{_percent(ours)} at the edge"
     theirs = known[other]
@@ -65,10 +61,10 @@ def _compared(known: Mapping[str, float], who: str, other: str | None) -> str:
     return f"{both[0]} at the edge where {named(other)} kept {both[1]}"
 
 
-def _moves(rows: Sequence[Row], who: str) -> str:
-    moves = _mean(rows, who, "migrations") or 0.0
-    lost = _mean(rows, who, "lostPodSeconds") or 0.0
-    runs = sum(row["seeds"] for row in rows if row["policy"] == who)
+def _moves(rows: Sequence[Row], subject: str) -> str:
+    moves = _mean(rows, subject, "migrations") or 0.0
+    lost = _mean(rows, subject, "lostPodSeconds") or 0.0
+    runs = sum(row["seeds"] for row in rows if row["policy"] == subject)
     a_run = " a run" if runs > 1 else ""
     shown = f"{moves:.1f}".removesuffix(".0") if moves else "no"
     with_moves = f"with {shown} move{'' if shown == '1' else 's'}{a_run if moves else ''}"
@@ -82,9 +78,8 @@ def _mean(rows: Sequence[Row], policy: str, key: str) -> float | None:
     return None if None in values else mean(values)
 
 
-def _percent(share: float, beside: float = 1.0) -> str:
-    """With a digit more where two are close."""
-    return f"{100 * share:.{1 if abs(share - beside) < _CLOSE else 0}f} %"
+def _percent(share: float, other: float = 1.0) -> str:
+    return f"{100 * share:.{1 if abs(share - other) < _CLOSE else 0}f} %"
 
 
 def named(policy: str) -> str:

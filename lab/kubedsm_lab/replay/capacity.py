@@ -1,4 +1,4 @@
-"""What serves of what is wanted, and what was deleted only because nobody heard of it."""
+"""Serving pods compared with wanted replicas, and evictions of unreachable nodes."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,25 +11,25 @@ from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 
 
 def wanted(cluster: EmulatedCluster) -> dict[str, int]:
-    """The replicas of each Deployment."""
+    """Return the replicas of each Deployment."""
     deployments = cluster.api.list(DEPLOYMENTS)
     return {each["metadata"]["name"]: int(each["spec"]["replicas"]) for each in deployments}
 
 
 def serving(cluster: EmulatedCluster) -> list[Object]:
-    """The pods that answer where they are, also where they are cut off."""
+    """Return the pods that serve, also on disconnected nodes."""
     up = cluster.serving()
     return [pod for pod in cluster.api.list(PODS) if pod["metadata"]["uid"] in up]
 
 
 def up_to_wanted(pods: Iterable[Object], replicas: dict[str, int]) -> int:
-    """How many pods there are of each Deployment, without those that it has too many."""
+    """Count the pods of each Deployment up to its replicas."""
     counts = Counter(labels_of(pod).get("app", "") for pod in pods)
     return sum(min(counts[name], number) for name, number in replicas.items())
 
 
 def evicts_by_taint(change: ObjectChange) -> bool:
-    """Whether Kubernetes has just begun to delete a pod, for its node is not heard."""
+    """Return True if the taint manager begins to delete a pod of an unreachable node."""
     return (
         change.resource is PODS
         and change.type == "MODIFIED"

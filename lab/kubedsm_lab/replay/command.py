@@ -1,9 +1,10 @@
 """The command `kubedsm replay`."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 import click
@@ -18,29 +19,34 @@ from kubedsm.terminal.whole_files import folder_for
 from kubedsm_lab.emulator.cluster_file import load as load_cluster
 from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.replay import presets, tuning
-from kubedsm_lab.replay.answer import answer, printed
-from kubedsm_lab.replay.files import as_json, write
-from kubedsm_lab.replay.hpa.command import PRESET as HPA
-from kubedsm_lab.replay.load_aware.command import PRESET as LOAD_AWARE
-from kubedsm_lab.replay.packing import command as packing
-from kubedsm_lab.replay.progress import progress
+from kubedsm_lab.replay.answer import answer, named, printed
+from kubedsm_lab.replay.evaluation import other_than_the_papers, render_text
+from kubedsm_lab.replay.films import write_films
+from kubedsm_lab.replay.findings import Preset
+from kubedsm_lab.replay.hpa import experiment as hpa
+from kubedsm_lab.replay.load_aware import experiment as load_aware
+from kubedsm_lab.replay.packing import experiment as packing
+from kubedsm_lab.replay.pictures import write_with_pictures
 from kubedsm_lab.replay.provenance import of_runs, told
-from kubedsm_lab.replay.report import Report, report, tables
-from kubedsm_lab.replay.runner import carry_out, processors, spread
+from kubedsm_lab.replay.report import Report, encode_report, report, tables
+from kubedsm_lab.replay.runner import Outcome, carry_out, processors, progress, spread
 from kubedsm_lab.replay.services import PAPER_SERVICES
 from kubedsm_lab.replay.services import load as load_services
-from kubedsm_lab.replay.side_by_side import two_filmed, write_films
 from kubedsm_lab.replay.sources import Source, runs, sources
-from kubedsm_lab.replay.text import other_than_the_papers, papers_text, text
 from kubedsm_lab.replay.variants import BASELINES, UnknownPolicyError, contender
-from kubedsm_lab.replay.world import Setup
+from kubedsm_lab.replay.world import Run, Setup
 from loadgen.scenario import ScenarioError
 
 DEFAULT_POLICIES = (KUBEDSM, *BASELINES)
 _PAPER, _TUNING, _PACKING = "paper", "tuning", "packing"
-#: what has a model in it
-_MODELLED = {each.name: each for each in (LOAD_AWARE, HPA)}
-_OF_THEIR_OWN = (_PACKING, *_MODELLED)
+#: presets with clusters, pods and policies of their own
+EXPERIMENTS: Mapping[str, Preset[Any]] = {
+    _PACKING: packing.PRESET,
+    "load-aware": load_aware.PRESET,
+    "hpa": hpa.PRESET,
+}
+#: runs that a page has room for
+_FILMED = 2
 
 
 def replay(
@@ -62,96 +68,133 @@ def replay(
     output: str,
 ) -> None:
     given = policies, services_path, config_path, cluster_name, paced
-    other = given != (None, None, None, _PAPER, False)
-    _check(
-        scenarios, preset, full=full, packs=bool(solver or seconds), other=other, plays=bool(page)
+    _check_usage(
+        scenarios,
+        preset,
+        full=full,
+        packs=bool(solver or seconds),
+        chosen=given != (None, None, None, _PAPER, False),
+        films=page is not None,
     )
-    if preset in _OF_THEIR_OWN:
-        with _problems():
-            if preset == _PACKING:
-                packing.run(packing.plan(seeds, seconds, full=full), solver, jobs, out, output)
-            else:
-                _MODELLED[preset].run(seeds, full, jobs, out, output)
+    jobs = jobs or processors()
+    if preset is not None and preset in EXPERIMENTS:
+        _run_experiment(preset, seeds, seconds, solver, jobs, out, output, full=full)
         return
-    with _problems():
+    with _report_problems():
         setup = attrs.evolve(_setup(cluster_name, services_path, config_path), paced=paced)
-        named, chosen = _policies(policies, setup), sources(scenarios)
+        names, chosen = _policies(policies, setup), sources(scenarios)
         numbers = range(1, 1 + (seeds or (presets.FULL_SEEDS if full else presets.REDUCED_SEEDS)))
         if preset:
             paper = presets.full if full else presets.reduced
             planned = (paper if preset == _PAPER else tuning.tuning)(numbers, setup)
-            planned = [run for run in planned if not named or run.policy in named]
+            planned = [run for run in planned if not names or run.policy in names]
         else:
-            planned = runs(chosen, named or DEFAULT_POLICIES, numbers, setup)
-        for folder in filter(None, (out, page and page.parent)):
-            folder_for(folder)
+            planned = runs(chosen, names or DEFAULT_POLICIES, numbers, setup)
+        _make_folders(out, page and page.parent)
     if page is not None:
-        planned = two_filmed(planned)
-    spreading = spread(carry_out, planned, jobs or processors())
-    outcomes = list(progress("replaying", spreading, len(planned)))
+        planned = _film_first(planned)
+    outcomes = list(progress("replaying", spread(carry_out, planned, jobs), len(planned)))
     found = report(outcomes)
-    # The paper's variants are of other loads and autoscalers.
-    over = presets.PAPER_SCENARIOS if preset == _PAPER else None
-    said = tuning.answer(found) if preset == _TUNING else answer(found, over)
-    _print(found, said, preset, output)
-    if page is not None:
-        with _problems():
-            write_films(outcomes, page)
-    if out is not None:
-        made = of_runs(planned, setup, cluster_name, services_path)
-        title = "kubedsm replay" + (f" --preset {preset}" if preset else "")
-        with _problems():
-            write(found, out, title, told(said, made, _text(found, preset, setup, chosen)))
+    said, text = _describe(found, preset, setup, chosen)
+    _print(found, said, text if preset == _TUNING else None, output)
+    with _report_problems():
+        if page is not None:
+            _write_page(outcomes, page)
+        if out is not None:
+            made = of_runs(planned, setup, cluster_name, services_path)
+            title = "kubedsm replay" + (f" --preset {preset}" if preset else "")
+            write_with_pictures(found, out, title, told(said, made, text))
 
 
-def _print(found: Report, said: str, preset: str | None, output: str) -> None:
+def _run_experiment(
+    preset: str,
+    seeds: int | None,
+    seconds: tuple[float, ...],
+    solver: SolverKind | None,
+    jobs: int,
+    out: Path | None,
+    output: str,
+    *,
+    full: bool,
+) -> None:
+    experiment = EXPERIMENTS[preset]
+    plan = experiment.full if full else experiment.short
+    if seeds is not None:
+        plan = attrs.evolve(plan, seeds=seeds)
+    if preset == _PACKING:
+        plan = attrs.evolve(plan, limits=seconds or plan.limits, solver=solver, out=out)
+    with _report_problems():
+        _make_folders(out)
+        experiment.run(plan, jobs).publish(preset, out, output)
+
+
+def _film_first(planned: Sequence[Run]) -> list[Run]:
+    """Film the first scenario with its first seed under the first policies."""
+    first = planned[0]
+    shown = [run for run in planned if (run.name, run.seed) == (first.name, first.seed)][:_FILMED]
+    return [attrs.evolve(run, filmed=any(run is each for each in shown)) for run in planned]
+
+
+def _write_page(outcomes: Sequence[Outcome], path: Path) -> None:
+    filmed = [outcome for outcome in outcomes if outcome.film]
+    run = f"{filmed[0].scenario}, seed {filmed[0].seed}"
+    about = f"{run}, emulated: {answer(report(filmed))}"
+    write_films({named(each.policy): each.film for each in filmed}, run, about, path)
+
+
+def _describe(
+    found: Report, preset: str | None, setup: Setup, chosen: Sequence[Source]
+) -> tuple[str, str]:
+    """Return the answer in a sentence, and all tables as Markdown."""
+    if preset == _TUNING:
+        return tuning.answer(found), tuning.table(found)
+    # The full preset also has other loads and autoscalers than the paper's.
+    said = answer(found, presets.PAPER_SCENARIOS if preset else None)
+    return said, render_text(found, other_than_the_papers(setup, chosen), whole=bool(preset))
+
+
+def _print(found: Report, said: str, text: str | None, output: str) -> None:
     if output == "json":
-        sys.stdout.buffer.write(as_json(found))
+        sys.stdout.buffer.write(encode_report(found))
         sys.stdout.buffer.flush()
         return
     printed(said, Console())
-    if preset == _TUNING:
-        echo(tuning.table(found), nl=False)
+    if text is not None:
+        echo(text, nl=False)
     else:
         Console().print(tables(found))
 
 
-def _text(found: Report, preset: str | None, setup: Setup, chosen: Sequence[Source]) -> str:
-    """Markdown."""
-    other = other_than_the_papers(setup, chosen)
-    if preset == _TUNING:
-        return tuning.table(found)
-    return papers_text(found, other) if preset else text(found, other)
+def _make_folders(*folders: Path | None) -> None:
+    for folder in filter(None, folders):
+        folder_for(folder)
 
 
-def _check(
+def _check_usage(
     scenarios: Sequence[str],
     preset: str | None,
     *,
     full: bool,
     packs: bool,
-    other: bool,
-    plays: bool,
+    chosen: bool,
+    films: bool,
 ) -> None:
-    """packs: whether it is said how to pack. other: whether it is said what to play, or on what.
-
-    plays: whether there is to be a page of two runs.
-    """
+    """packs: options of packing. chosen: options of policies, cluster, services and settings."""
     if bool(scenarios) == bool(preset):
         raise click.UsageError("give scenarios, or --preset: one of the two")
     if full and not preset:
         raise click.UsageError("--full needs --preset")
-    if plays and preset:
+    if films and preset:
         raise click.UsageError("--page needs a scenario, not --preset")
     if packs and preset != _PACKING:
         raise click.UsageError("--solver and --seconds need --preset packing")
-    if other and preset in _OF_THEIR_OWN:
+    if chosen and preset in EXPERIMENTS:
         raise click.UsageError(f"--preset {preset} has clusters, pods and policies of its own")
 
 
 @contextmanager
-def _problems() -> Iterator[None]:
-    """What is wrong with what was given: one line; exit code 2 for wrong usage, 1 for the rest."""
+def _report_problems() -> Iterator[None]:
+    """Report a wrong argument in one line: exit code 2 for wrong usage, 1 for the rest."""
     try:
         yield
     except UnknownPolicyError as error:

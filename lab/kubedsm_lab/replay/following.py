@@ -1,44 +1,44 @@
-"""A cluster followed over its API while load is played on it, by watches as the scheduler has them.
+"""Recording of a cluster over its API while load is played, by watches as the scheduler has them.
 
-Moments are those at which a watch tells, by the clock of this process: clocks of nodes are their
-own affair, and the API's timestamps are in whole seconds.
+Moments are those at which a watch reports a change, by the clock of this process: clocks of nodes
+differ, and the API's timestamps are in whole seconds.
 """
 
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import attrs
+import msgspec
 
-from kubedsm.config.documents import DocumentError
-from kubedsm.kube.client.paths import APPS, CORE, path_of
-from kubedsm.kube.client.port import Cluster
+from kubedsm.config.documents import DocumentError, content, json_as, reading
+from kubedsm.kube.client.port import APPS, CORE, Cluster, path_of
 from kubedsm.kube.joining import TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.watching.watched import Watched
-from kubedsm.kube.wire import sightings
 from kubedsm.kube.wire.decoding import Identity, Reader
-from kubedsm.kube.wire.sightings import DeploymentGone, PodGone, Sighting
-from kubedsm.model.model import Uid
+from kubedsm.model.model import Tier, Uid
 from kubedsm.process.clock import Clock
-from kubedsm_lab.replay.load_report import LoadReport, read
-from kubedsm_lab.replay.measures import Answers
+from kubedsm_lab.replay import sightings
+from kubedsm_lab.replay.measures import Answers, ResponseTimes
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
+from kubedsm_lab.replay.sightings import DeploymentGone, PodGone, Sighting
 
-#: seconds that load may end after it was to: it began later, and its last answers are waited for
+#: seconds that the load may end late: it began later, and waits for its last answers
 PATIENCE = 120.0
-#: seconds between two looks whether loadgen has written its report
+#: seconds between two checks for loadgen's report
 LOOK = 0.5
 
 
 @attrs.frozen
 class Plan:
-    #: how long to record; the report of the load ends it before, and is waited for
+    #: length of the recording; the report of the load ends it earlier, and is waited for
     seconds: float
-    #: where `loadgen run` writes its report
+    #: file that `loadgen run -o json` writes
     load_report: Path | None = None
 
 
@@ -50,9 +50,9 @@ async def followed(
     rng: random.Random,
     report: Callable[[str], None],
 ) -> AsyncGenerator[None]:
-    """Enter when the recorder knows of all there is; it is told of whatever happens meanwhile.
+    """Tell the recorder all objects before the block, and all changes during it.
 
-    Raises ClusterError or WireError if that cannot be seen.
+    Raises ClusterError or WireError if the objects cannot be listed.
     """
 
     def take(seen: Sighting | None) -> None:
@@ -71,7 +71,7 @@ async def followed(
 
 
 def _watched(namespace: str) -> tuple[Watched[Any, Sighting | None], ...]:
-    """Nodes before those who want to be on them; pods of all namespaces, as all take room."""
+    """Return nodes before their pods; pods of all namespaces, as all of them use nodes."""
 
     def of(
         reader: Reader[Any, Any], path: str, deleted: Callable[[Identity], Sighting | None]
@@ -79,7 +79,7 @@ def _watched(namespace: str) -> tuple[Watched[Any, Sighting | None], ...]:
         return Watched(reader.kind, path, reader.item, reader.line, lambda seen: seen, deleted)
 
     return (
-        # What ran on a node that is gone has run there.
+        # Pods that ran on a deleted node have run there.
         of(sightings.NODES, f"{CORE}/nodes", lambda _: None),
         of(
             sightings.DEPLOYMENTS,
@@ -97,13 +97,13 @@ async def recorded(
     clock: Clock,
     say: Callable[[str], None],
 ) -> tuple[Record, Answers]:
-    """What happens from now on, until the end that is planned or `stop` is set; how load fared.
+    """Record until the planned end or `stop`; return the record and the results of the load.
 
-    It begins and ends with the load, where there is a report of that. `say` gets a line if there
-    should be one and is not.
+    The record begins and ends with the load if there is a report of it. say: told why there is
+    none.
     """
     began, epoch = clock.monotonic(), clock.wall() - clock.monotonic()
-    load = await _ended(plan, stop, clock, say)
+    load = await _wait_for_end(plan, stop, clock, say)
     start, end = began, clock.monotonic()
     if load is not None:
         start, end = max(start, load.began - epoch), min(end, load.ended - epoch)
@@ -113,10 +113,9 @@ async def recorded(
     return recorder.record(began, clock.monotonic()), Answers()
 
 
-async def _ended(
+async def _wait_for_end(
     plan: Plan, stop: asyncio.Event, clock: Clock, say: Callable[[str], None]
-) -> LoadReport | None:
-    """Wait for the end; the report of the load, if there is one then."""
+) -> "LoadReport | None":
     ends = clock.monotonic() + plan.seconds + (PATIENCE if plan.load_report else 0.0)
     while not stop.is_set() and (left := ends - clock.monotonic()) > 0:
         with suppress(TimeoutError):
@@ -124,13 +123,84 @@ async def _ended(
                 await stop.wait()
         if plan.load_report is not None:
             with suppress(DocumentError):
-                return read(plan.load_report)
+                return read_load_report(plan.load_report)
     if plan.load_report is None:
         return None
-    # Whoever stopped this has perhaps stopped the load at the same moment.
+    # The signal that stopped this has perhaps stopped the load at the same moment.
     await clock.sleep(2 * LOOK)
     try:
-        return read(plan.load_report)
+        return read_load_report(plan.load_report)
     except DocumentError as error:
         say(f"{error}; no response times")
         return None
+
+
+class _Latency(msgspec.Struct, frozen=True):
+    mean: float
+    p95: float
+
+
+class _Served(msgspec.Struct, frozen=True):
+    answered: int
+    mean: float
+
+
+class _Service(msgspec.Struct, frozen=True, rename="camel"):
+    requests: int
+    answered: int
+    latency_ms: _Latency | None
+    served_by: dict[str, _Served]
+
+    def times(self) -> ResponseTimes:
+        latency = self.latency_ms
+        if latency is None:
+            return ResponseTimes()
+        return ResponseTimes(round(latency.mean, 3), round(latency.p95, 3))
+
+    def by_tier(self, tier_of: Callable[[str], Tier | None]) -> dict[Tier, float]:
+        """Return mean milliseconds of the answers that name their sender."""
+        answered, total = dict.fromkeys(Tier, 0), dict.fromkeys(Tier, 0.0)
+        for name, served in self.served_by.items():
+            tier = tier_of(name)
+            if tier is not None:
+                answered[tier] += served.answered
+                total[tier] += served.answered * served.mean
+        return {tier: round(total[tier] / answered[tier], 3) for tier in Tier if answered[tier]}
+
+
+class _Document(msgspec.Struct, frozen=True):
+    began: datetime
+    seconds: float
+    services: dict[str, _Service]
+    total: _Service
+
+
+@attrs.frozen
+class LoadReport:
+    """Report of `loadgen run -o json` (docs/loadgen.md)."""
+
+    #: seconds since the epoch, by the clock of loadgen
+    began: float
+    ended: float
+    _document: _Document
+
+    def answers(self, tier_of: Callable[[str], Tier | None]) -> Answers:
+        """tier_of: tier of the sender that an answer names, if known."""
+        services, total = self._document.services, self._document.total
+        tiers = {name: service.by_tier(tier_of) for name, service in services.items()}
+        return Answers(
+            {name: service.times() for name, service in services.items() if service.requests},
+            total.times(),
+            total.requests - total.answered,
+            {name: means for name, means in tiers.items() if means},
+        )
+
+
+def read_load_report(path: Path) -> LoadReport:
+    """Raises DocumentError."""
+    with reading(path):
+        document = json_as(content(path), _Document)
+        if document.began.tzinfo is None:
+            raise DocumentError("no time zone", ("began",))
+    began = document.began.timestamp()
+    return LoadReport(began, began + document.seconds, document)

@@ -1,127 +1,173 @@
-"""What a run is judged by. Definitions: docs/replay.md."""
+"""Measures of a run: edge shares, response times, migrations, waiting times (docs/replay.md)."""
 
 import itertools
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import attrs
+import msgspec
 import numpy as np
 
-from kubedsm.model.model import Share, Tier
-from kubedsm_lab.replay.at_risk import AtRisk
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Tier
+from kubedsm.plugins.fit import rejection
 from kubedsm_lab.replay.optimum import Optimum
 from kubedsm_lab.replay.recording import Record
-from kubedsm_lab.replay.summaries import EdgeRatio
 from kubedsm_lab.replay.timeline import Level, Life, MoveRecord, Timeline
 from kubedsm_lab.replay.workload_model import Endpoint, Floats, Responses, due_times, respond
 from kubedsm_lab.replay.world import Run
 from loadgen.measures import nearest_rank
 
-#: digits kept: a billionth is beyond what any of this means, and above what sums of floats vary by
+#: decimal places of a result: below these, sums of floats vary
 _DIGITS = 6
 
 
-@attrs.frozen
-class Spread:
-    """Of some times."""
+@attrs.frozen(slots=True)
+class Latency:
+    """Mean and percentiles of durations, in seconds."""
+
+    mean: float
+    p50: float
+    p99: float
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> "Latency | None":
+        """Summarise durations, percentiles by nearest rank; None without any duration."""
+        if not seconds:
+            return None
+        ranked = sorted(seconds)
+        return cls(sum(ranked) / len(ranked), nearest_rank(ranked, 50), nearest_rank(ranked, 99))
+
+    def milliseconds(self) -> dict[str, float]:
+        return {name: round(1000 * value, 2) for name, value in attrs.asdict(self).items()}
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Mean and 95th percentile, by nearest rank; 0 without any value."""
 
     mean: float
     p95: float
 
     @classmethod
     def of(cls, values: "Floats | Sequence[float]") -> "Spread":
-        """Percentile by nearest rank; of nothing, nothing."""
         if not len(values):
             return cls(0.0, 0.0)
         ranked = np.sort(np.asarray(values, dtype=np.float64))
         return cls(float(ranked.mean()), nearest_rank(ranked, 95))
 
 
-@attrs.frozen
-class ResponseTimes:
-    """Seconds; None where nobody measured them."""
+class ResponseTimes(msgspec.Struct, frozen=True):
+    """Milliseconds; None if unknown. network: part of the mean that the network takes."""
 
     mean: float | None = None
     p95: float | None = None
-    #: of the mean, what the network takes
     network: float | None = None
 
     @classmethod
+    def of_seconds(cls, mean: float, p95: float, network: float | None = None) -> "ResponseTimes":
+        return cls(*(None if s is None else round(1000 * s, 3) for s in (mean, p95, network)))
+
+    @classmethod
     def of(cls, times: Floats, network: Floats) -> "ResponseTimes":
+        """Summarise requests: response times and their network parts, in seconds."""
         spread = Spread.of(times)
-        return cls(spread.mean, spread.p95, Spread.of(network).mean)
-
-    def milliseconds(self) -> dict[str, float | None]:
-        return {
-            name: None if value is None else round(1000 * value, 3)
-            for name, value in attrs.asdict(self).items()
-        }
+        return cls.of_seconds(spread.mean, spread.p95, Spread.of(network).mean)
 
 
-@attrs.frozen
-class Answers:
-    """What became of the requests."""
+class Answers(msgspec.Struct, frozen=True):
+    """Results of the requests, by service and overall."""
 
-    responses: Mapping[str, ResponseTimes] = attrs.field(factory=dict)
+    responses: Mapping[str, ResponseTimes] = {}
     overall: ResponseTimes = ResponseTimes()
-    #: requests for which there was no pod until the end; of real ones, whatever got no answer
+    #: requests without an answer; None if unknown
     unanswered: int | None = None
-    #: mean seconds by service and tier, where answers say who gave them
-    by_tier: Mapping[str, Mapping[Tier, float]] = attrs.field(factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        shown = {
-            "latencyMs": {name: r.milliseconds() for name, r in self.responses.items()},
-            "overallLatencyMs": self.overall.milliseconds(),
-            "unanswered": self.unanswered,
-        }
-        tiers = {
-            service: {tier.value: round(1000 * mean, 3) for tier, mean in means.items()}
-            for service, means in self.by_tier.items()
-        }
-        return shown | ({"tierLatencyMs": tiers} if tiers else {})
+    #: mean milliseconds by service and tier, if answers name their sender
+    by_tier: Mapping[str, Mapping[Tier, float]] = {}
 
 
-@attrs.frozen
-class Measures:
-    """None where nothing can be said: a service never had a Ready pod, or too much to compute."""
+class NodeRisk(msgspec.Struct, frozen=True):
+    """Time means of the services of two or more Ready pods that had all of these on one node."""
+
+    services: float = 0.0
+    #: the subset for which another node of the tier had room for one of the pods
+    avoidable: float = 0.0
+
+    @classmethod
+    def of(
+        cls, timeline: Timeline, nodes: Sequence[Node], samples: Mapping[str, Pod]
+    ) -> "NodeRisk":
+        """Average from the beginning of the scenario to its end. samples: one pod per service."""
+        if timeline.end <= 0:
+            return cls()
+        by_name = {node.name: node for node in nodes}
+        free = {node.name: node.allocatable for node in nodes}
+        ready: dict[str, Counter[NodeName]] = {name: Counter() for name in timeline.services}
+        changes = _list_changes(timeline, samples)
+        services = avoidable = 0.0
+        for moment, until in itertools.pairwise([*sorted(changes), timeline.end]):
+            for service, name, more, held in changes[moment]:
+                ready[service][name] += more
+                free[name] -= held
+            seconds = max(0.0, until - max(0.0, moment))
+            for service, where in ready.items():
+                occupied = +where
+                if seconds and len(occupied) == 1 and occupied.total() > 1:
+                    (name,) = occupied
+                    source, pod = by_name[name], samples[service]
+                    services += seconds
+                    avoidable += seconds * any(
+                        node.tier is source.tier
+                        and node.name != name
+                        and rejection(pod.pod_class, node, free[node.name]) is None
+                        for node in nodes
+                    )
+        return cls(
+            round(services / timeline.end, _DIGITS), round(avoidable / timeline.end, _DIGITS)
+        )
+
+
+def _list_changes(
+    timeline: Timeline, samples: Mapping[str, Pod]
+) -> dict[float, list[tuple[str, NodeName, int, Resources]]]:
+    """Return by moment: service, node, change of its Ready pods, change of its requests."""
+    found: dict[float, list[tuple[str, NodeName, int, Resources]]] = {}
+    for life in timeline.lives:
+        if life.node is None or life.bound is None:
+            continue
+        requests, nothing = samples[life.service].requests, Resources()
+        steps = [(life.bound, 0, requests)]
+        if life.gone is not None:
+            steps.append((life.gone, 0, nothing - requests))
+        for since, until in life.served:
+            steps += [(since, 1, nothing), (until, -1, nothing)]
+        for moment, more, held in steps:
+            found.setdefault(moment, []).append((life.service, life.node, more, held))
+    return {moment: each for moment, each in found.items() if moment < timeline.end}
+
+
+class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Results of one run, as its JSON has them; None if unknown.
+
+    A ratio is unknown if a service never had a Ready pod, or if the optimum is too much to compute.
+    """
 
     edge_ratio: float | None
     optimum_share: float | None
     #: standard deviation of the mean shares over services
-    deviation: float | None
-    #: the mean edge share of each service
-    shares: Mapping[str, float | None]
-    answers: Answers
+    std: float | None
+    #: mean edge share of each service
+    shares: dict[str, float | None]
+    latency_ms: dict[str, ResponseTimes]
+    overall_latency_ms: ResponseTimes
+    unanswered: int | None
+    tier_latency_ms: dict[str, dict[str, float]] = {}
     migrations: int
-    #: of these, moves that ended with the pod given back
     taken_back: int
     lost_pod_seconds: float
-    #: from creation to binding, seconds
-    pending: Spread
-    at_risk: AtRisk
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "edgeRatio": _rounded(self.edge_ratio),
-            "optimumShare": _rounded(self.optimum_share),
-            "std": _rounded(self.deviation),
-            "shares": {name: _rounded(share) for name, share in self.shares.items()},
-            **self.answers.as_json(),
-            "migrations": self.migrations,
-            "takenBack": self.taken_back,
-            "lostPodSeconds": _rounded(self.lost_pod_seconds),
-            "pendingSeconds": {
-                "mean": _rounded(self.pending.mean),
-                "p95": _rounded(self.pending.p95),
-            },
-            "onOneNode": {
-                "services": _rounded(self.at_risk.services),
-                "avoidable": _rounded(self.at_risk.avoidable),
-            },
-        }
+    #: from creation to binding
+    pending_seconds: Spread
+    on_one_node: NodeRisk
 
 
 def _rounded(value: float | None) -> float | None:
@@ -129,58 +175,73 @@ def _rounded(value: float | None) -> float | None:
 
 
 def measure(run: Run, record: Record) -> Measures:
-    return measures_of(record, modelled(run, record.timeline))
-
-
-def modelled(run: Run, timeline: Timeline) -> Answers:
-    """By the workload model."""
-    responses = response_times(run, timeline)
-    everything = [array for array in responses.values() if len(array.times)]
-    return Answers(
-        {n: ResponseTimes.of(r.times, r.network) for n, r in responses.items()},
-        ResponseTimes.of(
-            np.concatenate([np.zeros(0), *(r.times for r in everything)]),
-            np.concatenate([np.zeros(0), *(r.network for r in everything)]),
-        ),
-        sum(r.unanswered for r in responses.values()),
-    )
+    """Measure a replayed run; the workload model has its response times."""
+    return measures_of(record, model_answers(run, record.timeline))
 
 
 def measures_of(record: Record, answers: Answers) -> Measures:
     timeline = record.timeline
-    counted = counted_levels(timeline)
-    ratio = edge_ratio(timeline)
-    shares = ratio.shares()
-    known = [share for share in shares.values() if share is not None]
+    levels = counted_levels(timeline)
+    edge = EdgeShares.of(timeline.services, levels)
+    known = [share for share in edge.shares.values() if share is not None]
+    pending = Spread.of(pending_seconds(timeline))
     return Measures(
-        edge_ratio=ratio.ratio,
-        optimum_share=optimum_share(record, counted),
-        deviation=statistics.pstdev(known) if known else None,
-        shares=shares,
-        answers=answers,
+        edge_ratio=_rounded(edge.ratio),
+        optimum_share=_rounded(optimum_share(record, levels)),
+        std=_rounded(statistics.pstdev(known) if known else None),
+        shares={name: _rounded(share) for name, share in edge.shares.items()},
+        latency_ms=dict(answers.responses),
+        overall_latency_ms=answers.overall,
+        unanswered=answers.unanswered,
+        tier_latency_ms={
+            service: {tier.value: mean for tier, mean in means.items()}
+            for service, means in answers.by_tier.items()
+        },
         migrations=len(timeline.moves),
         taken_back=sum(move.taken_back for move in timeline.moves),
-        lost_pod_seconds=lost_pod_seconds(timeline),
-        pending=Spread.of(pending_seconds(timeline)),
-        at_risk=AtRisk.of(timeline, record.nodes, record.samples),
+        lost_pod_seconds=round(lost_pod_seconds(timeline), _DIGITS),
+        pending_seconds=Spread(round(pending.mean, _DIGITS), round(pending.p95, _DIGITS)),
+        on_one_node=NodeRisk.of(timeline, record.nodes, record.samples),
     )
 
 
-def edge_ratio(timeline: Timeline) -> EdgeRatio:
-    ratio = EdgeRatio(timeline.services)
-    # Before the scenario begins no time passes, but it is seen which services have pods.
-    for level in timeline.levels(min(0.0, timeline.beginning)):
-        ratio.observe(max(0.0, level.since), level.shares)
-    ratio.observe(timeline.end, {})
-    return ratio
+@attrs.frozen
+class EdgeShares:
+    """The papers' metric: time mean of the mean edge share over services.
+
+    Counted are Ready pods that do not terminate; a service without one is left out.
+    """
+
+    ratio: float | None
+    #: time mean of each service's share while the service had pods
+    shares: Mapping[str, float | None]
+
+    @classmethod
+    def of(cls, services: Sequence[str], levels: Sequence[Level]) -> "EdgeShares":
+        total = seconds = 0.0
+        integrals, present = dict.fromkeys(services, 0.0), dict.fromkeys(services, 0.0)
+        for level in levels:
+            if not level.shares:
+                continue
+            seconds += level.seconds
+            total += level.seconds * _mean_share(level.shares)
+            for name, share in level.shares.items():
+                integrals[name] += level.seconds * share.ratio
+                present[name] += level.seconds
+        means = {n: integrals[n] / present[n] if present[n] else None for n in services}
+        return cls(total / seconds if seconds else None, means)
+
+
+def _mean_share(shares: Mapping[str, Share]) -> float:
+    return sum(share.ratio for share in shares.values()) / len(shares)
 
 
 def counted_levels(timeline: Timeline) -> list[Level]:
-    """The time that counts: from the moment when every service has had a Ready pod."""
-    beginning = min(0.0, timeline.beginning)
+    """Return the time that counts: since every service has had a Ready pod."""
     unseen = set(timeline.services)
     counted = []
-    for level in timeline.levels(beginning):
+    # Levels before the scenario have no length, but tell which services have pods.
+    for level in timeline.levels(min(0.0, timeline.beginning)):
         unseen -= level.shares.keys()
         if not unseen and level.until > 0:
             counted.append(attrs.evolve(level, since=max(0.0, level.since)))
@@ -188,7 +249,7 @@ def counted_levels(timeline: Timeline) -> list[Level]:
 
 
 def optimum_share(record: Record, levels: Sequence[Level]) -> float | None:
-    """The integral of the mean share over that of the best there could be with the same pods."""
+    """Return the integral of the mean share over that of the best packing of the same pods."""
     most: dict[str, int] = {}
     for level in levels:
         for name, share in level.shares.items():
@@ -205,12 +266,22 @@ def optimum_share(record: Record, levels: Sequence[Level]) -> float | None:
     return reached / possible if possible else None
 
 
-def _mean_share(shares: Mapping[str, Share]) -> float:
-    return sum(share.ratio for share in shares.values()) / len(shares)
+def model_answers(run: Run, timeline: Timeline) -> Answers:
+    """Compute the response times of a replayed run by the workload model."""
+    responses = _model_responses(run, timeline)
+    everything = [array for array in responses.values() if len(array.times)]
+    return Answers(
+        {n: ResponseTimes.of(r.times, r.network) for n, r in responses.items()},
+        ResponseTimes.of(
+            np.concatenate([np.zeros(0), *(r.times for r in everything)]),
+            np.concatenate([np.zeros(0), *(r.network for r in everything)]),
+        ),
+        sum(r.unanswered for r in responses.values()),
+    )
 
 
-def response_times(run: Run, timeline: Timeline) -> dict[str, Responses]:
-    """Of each service that is in the scenario."""
+def _model_responses(run: Run, timeline: Timeline) -> dict[str, Responses]:
+    """Return the responses of each service of the scenario."""
     latency = run.setup.configuration.latency
     servers = {service.name: service.server for service in run.setup.services}
     found = {}
@@ -218,7 +289,7 @@ def response_times(run: Run, timeline: Timeline) -> dict[str, Responses]:
         endpoints = [
             Endpoint(
                 latency.edge if life.tier is Tier.EDGE else latency.cloud,
-                # Pods that are Ready at the end go on to be; the last requests are due then.
+                # Pods that are Ready at the end stay Ready for the last requests.
                 tuple((a, math.inf if b >= timeline.end else b) for a, b in life.served),
             )
             for life in timeline.lives
@@ -230,9 +301,9 @@ def response_times(run: Run, timeline: Timeline) -> dict[str, Responses]:
 
 
 def pending_seconds(timeline: Timeline) -> list[float]:
-    """How long each pod waited for a node; those that got none, until they or the run ended.
+    """Return each pod's wait for a node; pods never bound wait until they or the run end.
 
-    A pod that had one when it was first seen was not seen waiting.
+    Pods that had a node when they were first seen are left out.
     """
     return [_pending(life, timeline.end) for life in timeline.lives if life.bound != life.created]
 
@@ -245,9 +316,9 @@ def _pending(life: Life, end: float) -> float:
 
 
 def lost_pod_seconds(timeline: Timeline) -> float:
-    """Pod-seconds below what was Ready when a move began, or is wanted now if that is less.
+    """Return pod-seconds below the Ready pods before a migration, or the wanted ones if fewer.
 
-    While several moves of a service are in flight a missing pod is lost once, not once a move.
+    A pod missing while several migrations of its service are in flight is lost once.
     """
     if not timeline.moves:
         return 0.0
@@ -274,7 +345,7 @@ def _lost(moves: Sequence[MoveRecord], timeline: Timeline, levels: Sequence[Leve
             if since < level.since or until > level.until:
                 continue
             before = [m.ready_before for m in here if m.began <= since < m.ended]
-            # Of what nobody's replicas are known, as many are wanted as there were.
+            # Without known replicas, the pods before the migration are wanted.
             wanted = timeline.wanted(service, since) if steps else math.inf
             lost += (until - since) * max(0, min(max(before, default=0), wanted) - ready)
     return lost

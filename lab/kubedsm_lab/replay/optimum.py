@@ -1,7 +1,7 @@
-"""The best mean edge share that any placement of the pods there are could have, migrations free.
+"""Greatest mean edge share of any placement of the present pods, with free migrations.
 
-The vectors of pods that fit on the empty edge are found once, by `match`'s table. Taking a pod
-away never makes the others fit less, so the maximal ones among them stand for all.
+The table of `match` has the count vectors that fit on the empty edge, found once. Removing a pod
+never makes the others fit less, so the maximal vectors represent all.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,15 +15,15 @@ from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, tabulate
 from kubedsm.optimizer.matching.problem import Packing, kinds
 
-#: Minutes at most, and the memory of a small machine: no pod waits for it.
+#: minutes, and the memory of a small machine: no pod waits for this search
 BOUNDS = Bounds(states=20_000_000, steps=1_000_000_000, loads=500_000)
 
 
 @attrs.frozen(eq=False)
 class Optimum:
-    """Made by `of`; answers from memory when asked about the same counts again."""
+    """Maximal count vectors; results are cached by counts."""
 
-    #: M x S: so many pods of each kind fit, and none more of any
+    #: M x S: counts of each equivalence class that fit, without one more of any class
     maximal: Ints
     kind_of: Mapping[str, int]
     _known: dict[tuple[tuple[str, int], ...], float] = attrs.field(factory=dict)
@@ -36,9 +36,9 @@ class Optimum:
         most: Mapping[str, int],
         bounds: Bounds = BOUNDS,
     ) -> "Optimum | None":
-        """For a pod of each service, and the most of them there ever are; None beyond the bounds.
+        """Build from one pod and the greatest count of each service; None above the bounds.
 
-        The edge is taken to be empty but for these services.
+        The edge has no other pods than these services'.
         """
         nodes = list(edge)
         rows = NodeRows.of(nodes, {node.name: node.allocatable for node in nodes})
@@ -59,10 +59,7 @@ class Optimum:
         return cls(_maximal(table.costs() < UNREACHABLE), kind_of)
 
     def share(self, counts: Mapping[str, int]) -> float:
-        """The greatest mean over services of their share on the edge.
-
-        counts: pods of each service, at least one, none above the `most` this was made for.
-        """
+        """Return the greatest mean edge share. counts: 1 to `most` pods of each service."""
         key = tuple(sorted(counts.items()))
         if key not in self._known:
             self._known[key] = self._best(counts)
@@ -71,7 +68,7 @@ class Optimum:
     def _best(self, counts: Mapping[str, int]) -> float:
         values = np.zeros(len(self.maximal))
         for kind in range(self.maximal.shape[1]):
-            # Whose pods of a kind count most for being on the edge: those with the fewest.
+            # Edge pods of the services with the fewest pods have the greatest gain.
             numbers = sorted(n for name, n in counts.items() if self.kind_of.get(name) == kind)
             gains = [1 / number for number in numbers for _ in range(number)]
             worth = np.concatenate(([0.0], np.cumsum(gains)))
@@ -80,7 +77,7 @@ class Optimum:
 
 
 def _maximal(reached: "np.typing.NDArray[np.bool_]") -> Ints:
-    """The vectors of a box that are reached while none with one more is."""
+    """Return the reached vectors of which no successor is reached."""
     kept = reached.copy()
     for axis in range(reached.ndim):
         one_more = np.zeros_like(reached)

@@ -1,14 +1,22 @@
-"""A report as one HTML page that needs nothing else: light or dark, wide or narrow, or on paper."""
+"""Report folder: results.json, tables.md, the pictures, and one HTML page that embeds them all.
 
-import base64
+The page needs no other file. It adapts to light and dark themes, narrow screens and paper.
+"""
+
 import re
 from collections.abc import Iterable, Mapping
 from html import escape, unescape
+from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from kubedsm_lab.replay.charts.looks import Look, looks_of
-from kubedsm_lab.replay.charts.panel import PATTERNS, STYLE, parts_of
+from kubedsm.terminal.whole_files import write_whole
+from kubedsm_lab.replay.plots import COLOURS, Look, assign_looks, split_picture
+
+RESULTS = "results.json"
+#: SVG files by name
+Pictures = Mapping[str, bytes]
+
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --faint: #59636e; --rule: #d9dee3;
@@ -40,30 +48,41 @@ code { font-size: 0.9em; background: var(--shade); padding: 0 0.2rem; border-rad
 pre { background: var(--shade); padding: 0.7rem; border-radius: 5px; overflow-x: auto; }
 pre code { user-select: all; background: none; padding: 0; }
 .whole { white-space: nowrap; }
-.swatch { width: 14px; height: 10px; margin-right: 0.45rem; vertical-align: baseline; }
+.swatch { display: inline-block; width: 14px; height: 10px; margin-right: 0.45rem;
+          --line: var(--ground) 0 1px, transparent 1px 4px; }
+.hatch1 { background-image: repeating-linear-gradient(-45deg, var(--line)); }
+.hatch2 { background-image: repeating-linear-gradient(45deg, var(--line)); }
+.hatch3, .hatch5 { background-image: repeating-linear-gradient(90deg, var(--line)); }
+.hatch4 { background-image: repeating-linear-gradient(0deg, var(--line)); }
+.hatch5 { border: 1px double var(--ground); }
 figure { margin: 2.5rem 0; }
+figure div { overflow-x: auto; }
 figcaption { max-width: 46rem; color: var(--faint); font-size: 0.9rem; margin-bottom: 0.8rem; }
 figcaption b { display: block; color: var(--ink); font-size: 1.3rem; }
-.panels { display: flex; flex-wrap: wrap; gap: 1.2rem 1.6rem; align-items: flex-start; }
-.panel { max-width: 100%; height: auto; }
-img { max-width: 100%; height: auto; }
 @media print {
   body { font-size: 10pt; margin: 0; max-width: none; }
   .scroll { overflow: visible; }
   pre { white-space: pre-wrap; }
   table { font-size: 7.5pt; }
   th, td { padding: 0.15rem 0.35rem; }
-  .panel, tr, .scroll + ul li { break-inside: avoid; }
+  tr, .scroll + ul li { break-inside: avoid; }
+  figure svg { width: 100%; height: auto; }
   h2, figcaption { break-after: avoid; break-inside: avoid; }
   th:first-child, td:first-child { position: static; }
-  .chart, .swatch { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  figure, .swatch { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 """
+_LIGHT, _DARK = (
+    "".join(f"--c{index}: {both[theme]};" for index, both in enumerate(COLOURS)) for theme in (0, 1)
+)
+#: colours of the policies, as the pictures refer to them
+_COLOURS = (
+    f":root {{{_LIGHT}}}\n@media screen and (prefers-color-scheme: dark) {{ :root {{{_DARK}}} }}\n"
+)
 #: letters of a name that is not broken
 _WHOLE = 24
-#: no HTML of its own, and tables
+#: tables, but no HTML of the text's own
 _MARKDOWN = MarkdownIt("js-default")
-#: what a page has for its readers' tools
 _COMMENT = re.compile(r"^<!--.*?-->\n", re.DOTALL | re.MULTILINE)
 _TABLE = re.compile(r"(<table>.*?</table>)(\s*<ul>.*?</ul>)?", re.DOTALL)
 _MEANT = re.compile(r"<li><strong>(.*?)</strong>: (.*?)</li>")
@@ -71,19 +90,36 @@ _HEADING = re.compile(r"(<th[^>]*>)(.*?)(</th>)")
 _CELL = re.compile(r"(<t[hd][^>]*>)([^<]*)")
 
 
-def page(
+def write_report(
+    out: Path,
     title: str,
     text: str,
-    pictures: Mapping[str, bytes] | None = None,
+    results: bytes,
+    pictures: Pictures | None = None,
+    policies: Iterable[str] = (),
+) -> None:
+    """Write all files of a report into an existing folder. text: Markdown. Raises OSError."""
+    write_whole(out / "tables.md", text)
+    write_whole(out / RESULTS, results)
+    for name, content in (pictures or {}).items():
+        write_whole(out / name, content)
+    write_whole(out / "index.html", render_page(title, text, pictures, policies))
+
+
+def render_page(
+    title: str,
+    text: str,
+    pictures: Pictures | None = None,
     policies: Iterable[str] = (),
 ) -> str:
-    """text: Markdown, without a heading of its own. pictures: SVG or PNG files by name.
+    """text: Markdown without a heading of its own.
 
-    They stand between what opens the text and its chapters, or at the end if nothing opens it.
-    policies: who has a colour wherever a cell names them, the same as in the pictures.
+    Pictures stand between the opening of the text and its chapters, or at the end if the text has
+    no opening. Table cells that name one of the policies get the colour of the pictures.
     """
-    figures = "\n".join(_figure(name, content) for name, content in (pictures or {}).items())
-    body = _with_looks(_with_meanings(_MARKDOWN.render(_COMMENT.sub("", text))), looks_of(policies))
+    figures = "\n".join(map(_figure, (pictures or {}).values()))
+    html = _explain_headings(_MARKDOWN.render(_COMMENT.sub("", text)))
+    body = _mark_policies(html, assign_looks(policies))
     opening, heading, chapters = body.partition("<h2>")
     parts = (opening, figures, heading, chapters) if opening else (body, figures)
     return f"""<!doctype html>
@@ -92,10 +128,9 @@ def page(
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title>
-<style>{_STYLE}{STYLE}</style>
+<style>{_STYLE}{_COLOURS}</style>
 </head>
 <body>
-<svg width="0" height="0" style="position:absolute" aria-hidden="true"><defs>{PATTERNS}</defs></svg>
 <h1>{escape(title)}</h1>
 {"".join(parts)}
 </body>
@@ -103,60 +138,45 @@ def page(
 """
 
 
-def _with_meanings(html: str) -> str:
-    """Tables that a narrow page can scroll, and headings that say what the list below them says.
-
-    Where there is no list, what the last one said.
-    """
+def _explain_headings(html: str) -> str:
+    """Make tables scrollable, and explain each heading by the last legend that has its words."""
     known: dict[str, str] = {}
 
-    def heading(found: re.Match[str]) -> str:
+    def explain(found: re.Match[str]) -> str:
         opening, words, closing = found.groups()
         if words not in known:
             return found[0]
         return f'{opening}<abbr title="{known[words]}">{words}</abbr>{closing}'
 
-    def made(found: re.Match[str]) -> str:
+    def wrap(found: re.Match[str]) -> str:
         table, below = found.groups(default="")
         known.update((words, escape(unescape(said))) for words, said in _MEANT.findall(below))
-        return f'<div class="scroll">{_HEADING.sub(heading, table)}</div>{below}'
+        return f'<div class="scroll">{_HEADING.sub(explain, table)}</div>{below}'
 
-    return _TABLE.sub(made, html)
+    return _TABLE.sub(wrap, html)
 
 
-def _with_looks(html: str, looks: Mapping[str, Look]) -> str:
-    """Before whoever is named first in a cell, alone or with what follows a comma."""
+def _mark_policies(html: str, looks: Mapping[str, Look]) -> str:
+    """Put a swatch before the policy that a cell names, alone or before a comma."""
 
-    def drawn(found: re.Match[str]) -> str:
+    def mark(found: re.Match[str]) -> str:
         opening, words = found.groups()
         look = looks.get(unescape(words)) or looks.get(unescape(words).partition(",")[0])
         if look is None:
             return found[0]
         whole = ' class="whole"' if len(words) <= _WHOLE else ""
-        return f"{opening}<span{whole}>{_swatch(look)}{words}</span>"
-
-    return _CELL.sub(drawn, html) if looks else html
-
-
-def _swatch(look: Look) -> str:
-    whole = "M0 0H14V10H0Z"
-    hatch = f'<path d="{whole}" fill="url(#hatch{look.pattern})"/>' if look.pattern else ""
-    return (
-        '<svg class="swatch" viewBox="0 0 14 10" aria-hidden="true">'
-        f'<path class="f{look.colour}" d="{whole}"/>{hatch}</svg>'
-    )
-
-
-def _figure(name: str, content: bytes) -> str:
-    if name.endswith(".svg"):
-        title, about, panels = parts_of(content)
-        return (
-            f"<figure><figcaption><b>{escape(title)}</b>{escape(about)}</figcaption>"
-            f'<div class="panels">{"".join(panels)}</div></figure>'
+        swatch = (
+            f'<span class="swatch hatch{look.pattern}"'
+            f' style="background-color: var(--c{look.colour})"></span>'
         )
-    caption = escape(name.rpartition(".")[0].replace("-", " "))
-    data = base64.b64encode(content).decode()
+        return f"{opening}<span{whole}>{swatch}{words}</span>"
+
+    return _CELL.sub(mark, html) if looks else html
+
+
+def _figure(content: bytes) -> str:
+    title, about, drawing = split_picture(content)
     return (
-        f'<figure><img alt="{caption}" src="data:image/png;base64,{data}">'
-        f"<figcaption>{caption}</figcaption></figure>"
+        f"<figure><figcaption><b>{escape(title)}</b>{escape(about)}</figcaption>"
+        f"<div>{drawing}</div></figure>"
     )

@@ -1,7 +1,7 @@
-"""Writes as other schedulers make them.
+"""Writes of other schedulers: binds without a deletion cost, and deletions of victims.
 
-Binds come without our word on which pods a scale-down takes first, and victims of preemption are
-deleted, whatever their budgets say: those count when victims are chosen, not when they have been.
+Other schedulers delete victims of preemption regardless of PodDisruptionBudgets, which they
+respect only when they choose victims.
 """
 
 from collections.abc import AsyncIterator
@@ -15,22 +15,22 @@ from kubedsm.model.model import DELETION_COST_ANNOTATION
 
 @attrs.frozen
 class PlainBindings:
-    """A `Cluster` without the deletion cost in a Binding, and with a deletion for an eviction."""
+    """`Cluster` that drops the deletion cost of a Binding and deletes instead of evicting."""
 
     cluster: Cluster
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """As `Cluster.request`."""
-        return await self.cluster.request(_theirs(request), timeout=timeout)
+        """Send as `Cluster.request`."""
+        return await self.cluster.request(_rewrite(request), timeout=timeout)
 
     def stream(
         self, request: Request, *, timeout: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As `Cluster.stream`."""
+        """Open as `Cluster.stream`."""
         return self.cluster.stream(request, timeout=timeout)
 
 
-def _theirs(request: Request) -> Request:
+def _rewrite(request: Request) -> Request:
     if request.path.endswith("/eviction"):
         options = {"apiVersion": "v1", "kind": "DeleteOptions", **request.body["deleteOptions"]}
         pod = request.path.removesuffix("/eviction")

@@ -1,199 +1,344 @@
-"""Pictures of a report, each with all policies."""
+"""Charts of results as SVG, drawn by matplotlib: one colour and one pattern per policy.
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+matplotlib is imported when the first picture is drawn, not before. Colours are CSS variables with
+the light value as fallback, so a page shows the pictures embedded in it in its own theme.
+"""
 
-from kubedsm.optimizer.policies.registry import KUBEDSM
-from kubedsm_lab.replay.charts.areas import areas
-from kubedsm_lab.replay.charts.bars import Bar, bars
-from kubedsm_lab.replay.charts.lines import Line, curve
-from kubedsm_lab.replay.charts.looks import looks_of
-from kubedsm_lab.replay.charts.panel import Panel, picture
-from kubedsm_lab.replay.measured import mean
-from kubedsm_lab.replay.presets import PRICES, VARIANT_SCENARIO, priced
-from kubedsm_lab.replay.report import Report, in_a_sentence, policies_of, scenarios_of
+import io
+import itertools
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape, unescape
+from typing import TYPE_CHECKING, Any
 
-Row = Mapping[str, Any]
-_TEN = 10
-_ALL = "mean of all scenarios"
-#: what of a move is shown
-_MOVES = {"moves a run": "migrations", "pod-seconds lost to moves, a run": "lostPodSeconds"}
+import attrs
 
+from kubedsm_lab.replay.variants import CONTENDERS
 
-def pictures(found: Report) -> dict[str, bytes]:
-    """SVG files by name, as far as there is something to show."""
-    drawn = (edge_ratios, edge_shares, placements, response_times, moves)
-    how = in_a_sentence(found)
-    made = [
-        (name, title, f"{about} {how}", panels)
-        for name, title, about, panels in (draw(found) for draw in drawn)
-        if panels
-    ]
-    return {f"{name}.svg": picture(title, about, panels) for name, title, about, panels in made}
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
+#: light and dark: contrast of at least 3 to 1 on either ground, distinct for colour-blind readers;
+#: the dashboard gives workloads the same colours
+COLOURS = (
+    ("#3c4e9d", "#5d75d2"),
+    ("#b17f3a", "#f8b967"),
+    ("#129b77", "#99f2d0"),
+    ("#794a74", "#9e6f98"),
+    ("#2472a6", "#45aef7"),
+    ("#a44f54", "#ec787e"),
+    ("#876f0b", "#c19f07"),
+    ("#6c747f", "#a8b0bc"),
+    ("#9b76d4", "#dac6ff"),
+    ("#8a3e19", "#bb5c2f"),
+)
+#: by pattern number: hatch of a bar, dashes of a line, marker of a point
+HATCHES = ("", "////", "\\\\\\\\", "|||", "---", "+++")
+DASHES = ("solid", (0, (7, 3)), (0, (2, 3)), (0, (7, 3, 2, 3)), (0, (12, 4)), (0, (4, 2, 1, 2)))
+MARKERS = ("o", "s", "^", "D", "v", "P")
+INK, FAINT, RULE, GROUND = "#1b1f24", "#59636e", "#d9dee3", "#fffffe"
+#: name of the CSS variable that stands for each colour of a picture
+VARIABLES: Mapping[str, str] = {
+    INK: "ink",
+    FAINT: "faint",
+    RULE: "rule",
+    GROUND: "ground",
+    **{light: f"c{index}" for index, (light, _) in enumerate(COLOURS)},
+}
+#: inches: panel width, distance of two bars, row of an area panel, height of a line panel
+_WIDTH, _BAR, _ROW, _LINES = 3.7, 0.27, 0.5, 2.4
+#: panels next to each other; letters of a policy name and of the description on one line
+_COLUMNS, _NAME, _ABOUT = 3, 22, 52
+#: points per inch of an SVG
+_POINTS = 72
+_SETTINGS: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "kubedsm",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": INK,
+    "text.parse_math": False,
+    "axes.edgecolor": RULE,
+    "axes.labelcolor": FAINT,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": RULE,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "hatch.color": GROUND,
+    "hatch.linewidth": 0.7,
+    "legend.frameon": False,
+}
+_NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
+_SVG = re.compile(r"<svg [^>]*>")
+_METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
+_SAID = re.compile(r"<title>(.*?)</title><desc>(.*?)</desc>", re.DOTALL)
+#: width and height of a picture, and its height without the heading
+_SIZE = re.compile(
+    r'data-heading="([\d.]+)" width="([\d.]+)pt" height="([\d.]+)pt" viewBox="[^"]*"'
+)
 
-#: name, title, what is to be seen, and the panels: none if there is nothing to show
-Drawn = tuple[str, str, str, Sequence[Panel]]
-
-
-def edge_ratios(found: Report) -> Drawn:
-    """A panel a scenario; beside several, one of their means."""
-    looks = looks_of(policies_of(found["means"]))
-    scenarios = scenarios_of(found["means"])
-    of_seeds: dict[tuple[str, str], list[float]] = {}
-    for run in found["runs"]:
-        if run["edgeRatio"] is not None:
-            of_seeds.setdefault((run["scenario"], run["policy"]), []).append(run["edgeRatio"])
-
-    def bar(row: Row) -> Bar:
-        name, ratio = row["policy"], row["edgeRatio"] or 0.0
-        seeds = of_seeds.get((row["scenario"], name), [])
-        ends = (min(seeds), max(seeds)) if len(seeds) > 1 else None
-        best = ratio / row["optimumShare"] if row["optimumShare"] else None
-        return Bar(name, looks[name], ratio, ends, best)
-
-    panels = []
-    if len(scenarios) > 1:
-        rows: dict[str, list[Row]] = {}
-        for row in found["means"]:
-            rows.setdefault(row["policy"], []).append(row)
-        overall = [
-            Bar(name, looks[name], mean([row["edgeRatio"] for row in played]) or 0.0)
-            for name, played in rows.items()
-            if len(played) == len(scenarios)
-        ]
-        panels.append(bars(_ALL, overall, 1, _percent))
-    for scenario in scenarios:
-        played = [bar(row) for row in found["means"] if row["scenario"] == scenario]
-        panels.append(bars(f"scenario {scenario}", played, 1, _percent))
-    about = (
-        "Edge ratio: the mean over services of the part of their pods that is on the edge."
-        " The upright line is the most that any placement of the same pods could have;"
-        " the thin one goes from the least to the greatest seed."
-    )
-    return "edge-ratio-by-scenario", "Who keeps how much at the edge", about, panels
-
-
-def _shared(found: Report) -> tuple[list[Row], str]:
-    """The means of the scenarios that all policies played, and which these are, in words."""
-    policies, scenarios = policies_of(found["means"]), scenarios_of(found["means"])
-    played = Counter(row["scenario"] for row in found["means"])
-    shared = [name for name in scenarios if played[name] == len(policies)] or scenarios
-    rows = [row for row in found["means"] if row["scenario"] in shared]
-    if len(shared) == 1:
-        return rows, f"scenario {shared[0]}"
-    beside = "" if len(shared) == len(scenarios) else " that all policies played"
-    return rows, f"means over the {len(shared)} scenarios{beside}"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.0f} %"
+Point = tuple[float, float]
+#: seconds since the start, Ready pods at the edge, Ready pods in all
+Changes = Sequence[Sequence[float]]
 
 
-def edge_shares(found: Report) -> Drawn:
-    """A panel a service."""
-    rows, which = _shared(found)
-    looks = looks_of(policies_of(rows))
-    services = list(dict.fromkeys(name for row in rows for name in row["shares"]))
+@attrs.frozen
+class Look:
+    colour: int
+    pattern: int
 
-    def share(service: str, policy: str) -> float | None:
-        return mean([row["shares"].get(service) for row in rows if row["policy"] == policy])
+    @classmethod
+    def numbered(cls, index: int) -> "Look":
+        """Return the look of that number; the sequence repeats after 60."""
+        round_, colour = divmod(index, len(COLOURS))
+        return cls(colour, (colour + round_) % len(HATCHES))
 
-    panels = [
-        bars(
-            f"service {service}",
-            [Bar(name, looks[name], share(service, name) or 0.0) for name in looks],
-            1,
-            _percent,
-        )
-        for service in services
-    ]
-    about = f"The part of a service's pods that is on the edge; {which}."
-    return "edge-share-by-service", "Which service gets the edge", about, panels
+    @property
+    def ink(self) -> str:
+        return COLOURS[self.colour][0]
 
 
-def placements(found: Report) -> Drawn:
-    """A panel a policy: of one seed of one scenario."""
-    scenarios = scenarios_of(found["timelines"])
-    scenario = VARIANT_SCENARIO if VARIANT_SCENARIO in scenarios else scenarios[0]
-    lines = [line for line in found["timelines"] if line["scenario"] == scenario]
-    looks = looks_of(policies_of(found["means"]))
-    most = max(
-        (change[2] for line in lines for of in line["services"].values() for change in of),
-        default=1,
-    )
-    panels = [
-        areas(line["policy"], line["services"], line["end"], max(most, 1), looks[line["policy"]])
-        for line in lines
-    ]
-    about = (
-        f"Ready pods in scenario {scenario}, its first seed: those on the edge in full colour,"
-        " those in the cloud pale above them."
-    )
-    return "placements", "Where pods were, moment by moment", about, panels
+_KNOWN = {name: Look.numbered(index) for index, name in enumerate(CONTENDERS)}
 
 
-def response_times(found: Report) -> Drawn:
-    """A panel a service."""
-    rows, which = _shared(found)
-    looks = looks_of(policies_of(rows))
-    services = list(dict.fromkeys(name for row in rows for name in row["latencyMs"]))
+def assign_looks(names: Iterable[str]) -> Mapping[str, Look]:
+    """Return the fixed look of each known policy; other names get the looks after these."""
+    numbers = itertools.count(len(_KNOWN))
+    return {name: _KNOWN.get(name) or Look.numbered(next(numbers)) for name in dict.fromkeys(names)}
 
-    def value(service: str, policy: str, kind: str) -> float | None:
-        of_policy = (row["latencyMs"] for row in rows if row["policy"] == policy)
-        times = [times[service][kind] for times in of_policy if service in times]
-        return None if None in times else mean(times)
 
-    panels = []
-    for service in services:
-        drawn = []
+@attrs.frozen
+class Panel:
+    title: str
+    #: inches
+    height: float
+    draw: Callable[["Axes"], None]
+
+
+@attrs.frozen
+class Bar:
+    name: str
+    look: Look
+    value: float
+    #: ends of a thin line, such as the least and the greatest seed
+    ends: tuple[float, float] | None = None
+    #: position of a line across the bar
+    mark: float | None = None
+    #: part of the value in full colour; the rest is pale
+    part: float | None = None
+
+
+@attrs.frozen
+class Line:
+    name: str
+    look: Look
+    points: Sequence[Point]
+    #: least and greatest value at each point: a shaded band, in steps
+    band: Sequence[tuple[float, float]] = ()
+    #: each value holds until the next point
+    steps: bool = False
+
+
+def plot_bars(
+    title: str, bars: Sequence[Bar], top: float, label: Callable[[float], str], unit: str = ""
+) -> Panel:
+    """Horizontal bars, each with its name and its value. top: end of the scale."""
+
+    def draw(axes: "Axes") -> None:
+        for place, bar in enumerate(bars):
+            axes.barh(place, bar.value, 0.6, color=bar.look.ink, alpha=0.35)
+            full = bar.value if bar.part is None else bar.part
+            axes.barh(
+                place, full, 0.6, color=bar.look.ink, hatch=HATCHES[bar.look.pattern], linewidth=0
+            )
+            if bar.ends is not None:
+                axes.plot(bar.ends, (place, place), color=INK, linewidth=1, marker="|")
+            if bar.mark is not None:
+                axes.vlines(bar.mark, place - 0.45, place + 0.45, color=INK)
+            axes.annotate(
+                label(bar.value),
+                (1, place),
+                xycoords=("axes fraction", "data"),
+                xytext=(4, 0),
+                textcoords="offset points",
+                va="center",
+            )
+        names = [textwrap.fill(bar.name, _NAME) for bar in bars]
+        axes.set_yticks(range(len(bars)), names, color=INK)
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.set_xlim(0, top or 1.0)
+        axes.locator_params(axis="x", nbins=4)
+        axes.xaxis.set_major_formatter(lambda value, _: label(value))
+        axes.set_xlabel(unit)
+
+    longest = max((len(bar.name) for bar in bars), default=0)
+    return Panel(title, _BAR * len(bars) * (1.3 if longest > _NAME else 1.0) + 0.5, draw)
+
+
+def plot_areas(
+    title: str, services: Mapping[str, Changes], end: float, most: float, look: Look
+) -> Panel:
+    """Pods over time, one row per service: edge pods in full colour, cloud pods pale above them.
+
+    most: pods at the top of a row.
+    """
+
+    def draw(axes: "Axes") -> None:
+        row = 1.4 * most
+        bases = [row * place for place in reversed(range(len(services)))]
+        for base, changes in zip(bases, services.values(), strict=True):
+            moments = [*(min(change[0], end) for change in changes), end]
+            for column, alpha, hatch in ((2, 0.35, ""), (1, 1.0, HATCHES[look.pattern])):
+                levels = [base + change[column] for change in changes]
+                axes.fill_between(
+                    moments,
+                    [*levels, levels[-1]],
+                    base,
+                    step="post",
+                    facecolor=look.ink,
+                    alpha=alpha,
+                    hatch=hatch,
+                    linewidth=0,
+                )
+        axes.set_yticks(bases, [f"{name}, 0" for name in services])
+        axes.set_yticks([base + most for base in bases], [f"{most:g}" for _ in bases], minor=True)
+        axes.set_xlim(0, end)
+        axes.set_xlabel("pods, over seconds")
+
+    return Panel(title, _ROW * len(services) + 0.5, draw)
+
+
+def plot_lines(
+    title: str,
+    lines: Sequence[Line],
+    across: str,
+    up: str,
+    *,
+    over: float = 0.0,
+    top: float = 0.0,
+    marks: Mapping[str, float] | None = None,
+) -> Panel:
+    """across, up: axis labels. over, top: ends of the axes, unless set by the points.
+
+    marks: named places on the lower axis.
+    """
+
+    def draw(axes: "Axes") -> None:
+        for after, line in zip(reversed(range(len(lines))), lines, strict=True):
+            xs, ys = zip(*line.points, strict=True) if line.points else ((), ())
+            style = "steps-post" if line.steps else "default"
+            # Step lines of equal height would hide each other: earlier ones are wider.
+            width = 1.5 + 1.9 * after if line.steps and not line.band else 1.5
+            axes.plot(
+                xs,
+                ys,
+                color=line.look.ink,
+                linestyle=DASHES[line.look.pattern],
+                linewidth=width,
+                drawstyle=style,
+                marker="" if line.steps else MARKERS[line.look.pattern],
+                markersize=4,
+            )
+            if line.band:
+                least, most = zip(*line.band, strict=True)
+                axes.fill_between(xs, least, most, step="post", color=line.look.ink, alpha=0.14)
+        axes.set_xlim(0, over or None)
+        axes.set_ylim(0, top or None)
+        axes.set_xlabel(across)
+        axes.set_ylabel(up)
+        for name, place in (marks or {}).items():
+            axes.axvline(place, color=FAINT, linestyle="dotted", linewidth=1)
+            axes.text(place, 0.02, name, rotation=90, ha="right", color=FAINT,
+                      transform=axes.get_xaxis_transform())  # fmt: skip
+
+    return Panel(title, _LINES, draw)
+
+
+def plot_curve(title: str, points: Mapping[str, Point], look: Look, across: str, up: str) -> Panel:
+    """Curve through named points."""
+
+    def draw(axes: "Axes") -> None:
+        xs, ys = zip(*points.values(), strict=True)
+        axes.plot(xs, ys, color=look.ink, marker=MARKERS[look.pattern], markersize=4)
+        for name, place in points.items():
+            axes.annotate(name, place, xytext=(3, -11), textcoords="offset points")
+        axes.margins(0.15, 0.2)
+        axes.set_xlabel(across)
+        axes.set_ylabel(up)
+
+    return Panel(title, _LINES, draw)
+
+
+def plot_key(title: str, looks: Mapping[str, Look]) -> Panel:
+    """Legend of line panels."""
+
+    def draw(axes: "Axes") -> None:
         for name, look in looks.items():
-            took = value(service, name, "mean")
-            if took is not None:
-                p95 = value(service, name, "p95")
-                ends = None if p95 is None else (took, p95)
-                drawn.append(Bar(name, look, took, ends, part=value(service, name, "network")))
-        top = max((max(each.value, (each.ends or (0, 0))[1]) for each in drawn), default=0.0)
-        if drawn:
-            panels.append(bars(f"service {service}", drawn, top, lambda v: f"{v:,.0f}", "ms"))
-    about = (
-        f"Mean response time in milliseconds; {which}. In full colour: the part"
-        " that the network takes, where it is known; the thin line ends at the 95th percentile."
-    )
-    return "response-times", "How long requests take", about, panels
+            marker, dash = MARKERS[look.pattern], DASHES[look.pattern]
+            axes.plot([], [], color=look.ink, marker=marker, linestyle=dash, label=name)
+        axes.legend(loc="upper left", handlelength=4)
+        axes.set_axis_off()
+
+    return Panel(title, _LINES, draw)
 
 
-def moves(found: Report) -> Drawn:
-    """Nothing if there were none. Also what they buy, where several prices of one were played."""
-    rows, which = _shared(found)
-    looks = looks_of(policies_of(rows))
+def render_picture(title: str, about: str, panels: Sequence[Panel]) -> bytes:
+    """Return an SVG file of panels in rows of three. about: content and origin of the picture."""
+    from matplotlib import rc_context  # noqa: PLC0415 - imported for the first picture
+    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
-    def of(name: str, key: str) -> float:
-        return mean([row[key] for row in rows if row["policy"] == name]) or 0.0
+    columns = min(len(panels), _COLUMNS)
+    rows = [panels[first : first + columns] for first in range(0, len(panels), columns)]
+    heights = [max(panel.height for panel in row) + 0.3 for row in rows]
+    words = textwrap.wrap(about, _ABOUT * columns)
+    heading = 0.35 + 0.17 * len(words)
+    width, height = _WIDTH * columns, heading + sum(heights)
+    drawn = io.StringIO()
+    with rc_context(_SETTINGS):
+        layout = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - heading / height))
+        figure = Figure((width, height), facecolor=GROUND, layout=layout)
+        figure.text(0.1 / width, 1 - 0.2 / height, title, size=11, weight="bold", va="center")
+        figure.text(0.1 / width, 1 - 0.32 / height, "\n".join(words), color=FAINT, va="top")
+        grid = figure.subplots(len(rows), columns, squeeze=False, height_ratios=heights)
+        for axes, panel in itertools.zip_longest(grid.flat, panels):
+            if panel is None:
+                axes.set_axis_off()
+                continue
+            axes.set_facecolor("none")
+            axes.set_title(panel.title)
+            panel.draw(axes)
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
+    body = _METADATA.sub("", _SVG.split(drawn.getvalue(), maxsplit=1)[1], count=1)
+    body = body.replace("xlink:href", "href")
+    for colour, variable in VARIABLES.items():
+        shown = f"var(--{variable}, {colour})"
+        body = body.replace(f'fill="{colour}"', f'style="fill: {shown}"')
+        body = body.replace(f": {colour}", f": {shown}")
+    wide, high, top = (round(inches * _POINTS, 1) for inches in (width, height, heading))
+    return (
+        f'<svg{_NAMESPACE} role="img" aria-label="{escape(title)}" data-heading="{top}"'
+        f' width="{wide}pt" height="{high}pt" viewBox="0 0 {wide} {high}">'
+        f"<title>{escape(title)}</title><desc>{escape(about)}</desc>{body}"
+    ).encode()
 
-    panels = []
-    for title, key in _MOVES.items():
-        drawn = [Bar(name, look, of(name, key)) for name, look in looks.items()]
-        most = max(each.value for each in drawn)
-        if most:
-            panels.append(bars(title, drawn, most, _tenths))
-    by_price = {priced(price): price for price in PRICES}
-    points = sorted(
-        ((of(name, "migrations"), of(name, "edgeRatio")), by_price[name])
-        for name in looks
-        if name in by_price
-    )
-    if panels and len(points) > 1:
-        line = Line("", looks_of([KUBEDSM])[KUBEDSM], [point for point, _ in points])
-        names = [price for _, price in points]
-        panels.append(
-            curve("edge ratio by price of a move", line, names, "moves a run", "edge ratio")
-        )
-    lost = any(row["lostPodSeconds"] for row in rows)
-    cost = "and what that cost" if lost else "of which none took a Ready pod away"
-    return "moves", "What was moved", f"Moves of pods, {cost}; {which}.", panels
 
+def split_picture(content: bytes) -> tuple[str, str, str]:
+    """Return title, description and drawing of such a file; the drawing lacks the heading."""
+    text = content.decode()
+    said = _SAID.search(text)
+    title, about = map(unescape, said.groups()) if said else ("", "")
 
-def _tenths(value: float) -> str:
-    return f"{value:.3g}" if value < _TEN else f"{value:,.0f}"
+    def crop(size: re.Match[str]) -> str:
+        top, wide, high = map(float, size.groups())
+        below = round(high - top, 1)
+        return f'width="{wide}pt" height="{below}pt" viewBox="0 {top} {wide} {below}"'
+
+    return title, about, _SIZE.sub(crop, text.replace(_NAMESPACE, "", 1), count=1)

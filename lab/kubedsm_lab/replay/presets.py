@@ -1,4 +1,4 @@
-"""The evaluation of the KubeDSM paper (arXiv 2501.07130), as runs."""
+"""Runs of the KubeDSM paper's evaluation (arXiv 2501.07130)."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from kubedsm_lab.replay.world import Run, Setup
 from loadgen.generators import PAPER_COEFFICIENTS
 
 _PRICE = "migration.price"
-#: by what the paper calls them: the mean and the deviation of the demand
+#: mean and deviation of the demand, by the paper's name
 PAPER_SCENARIOS = {
     "1.1-.4": (1.1, 0.4),
     "1.2-.4": (1.2, 0.4),
@@ -31,43 +31,43 @@ PAPER_SCENARIOS = {
     "1.5-.3": (1.5, 0.3),
     "1.5-.5": (1.5, 0.5),
 }
-#: the one the paper compares variants on
+#: scenario on which the paper compares variants
 VARIANT_SCENARIO = "1.5-.4"
-#: of every service as many, in all as many as the paper's generator asks for
+#: equal replicas of all services, with the total of the paper's generator
 EQUAL_COEFFICIENTS: Mapping[str, float] = dict.fromkeys(
     PAPER_COEFFICIENTS, statistics.fmean(PAPER_COEFFICIENTS.values())
 )
-#: where the paper says that most of D goes to the cloud, and the one above
+#: scenarios in which the paper has most of D in the cloud, and the one above
 EQUAL_RATE_SCENARIOS = ("1.5-.1", VARIANT_SCENARIO, "1.5-.5")
-#: seconds; Kubernetes' default is the latter
+#: scale-down stabilisation in seconds; the latter is Kubernetes' default
 OTHER_STABILIZATIONS = (60, 300)
-#: the policies that every table shows, and the one that the others are compared with
+#: policies of every table, and the reference of comparisons
 MAIN_POLICIES = (KUBEDSM, "paper-suggester", *BASELINES)
 REFERENCE = "kube-scheduler"
 EQUAL_RATE_POLICIES = (KUBEDSM, "paper-suggester", REFERENCE)
-#: of a move, the default among them: how much edge is to be had for how many moves
+#: prices of a migration, the default among them
 PRICES = ("0s", "5s", "10s", "17s", "30s", "60s")
 REDUCED_SEEDS, FULL_SEEDS = 1, 5
 
 
 def stabilized(scenario: str, seconds: int) -> str:
-    """What the scenario is called with autoscalers that wait so long before they scale down."""
+    """Return the scenario's name with that scale-down stabilisation."""
     return f"{scenario} stabilisation {seconds}s"
 
 
 def equal_rates(scenario: str) -> str:
-    """What the scenario is called with equal rates for all services."""
+    """Return the scenario's name with equal rates of all services."""
     return f"{scenario} equal rates"
 
 
 def priced(price: str) -> str:
-    """KubeDSM at that price of a move."""
+    """Return the policy: KubeDSM at that price of a migration."""
     default = with_settings(Configuration(), {_PRICE: price}) == Configuration()
     return KUBEDSM if default else f"{_PRICE}={price}"
 
 
 def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
-    """The ten scenarios with the main policies, and the variants on one of them."""
+    """Return the ten scenarios with the main policies, and the variants on one of them."""
     variants = [name for name in MIGRATION_VARIANTS if name not in MAIN_POLICIES]
     return [
         *runs(_paper_sources(), MAIN_POLICIES, seeds, setup),
@@ -81,8 +81,9 @@ def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
 
 
 def full(seeds: Sequence[int], setup: Setup) -> list[Run]:
-    """The ten scenarios with all policies and variants (QoS factors only on one of them) and
-    prices of a move, some with equal rates, and one with slower autoscalers.
+    """Return all policies, variants and prices on the ten scenarios, QoS factors on one.
+
+    Some scenarios are repeated with equal rates, and one with slower autoscalers.
     """
     priced_ones = map(priced, PRICES)
     policies = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""What the KubeDSM paper published, for our tables to stand beside.
+"""Figures that the KubeDSM paper published.
 
 Source: arXiv 2501.07130: the edge ratios read off the figures of its second version (+-.01), the
 response times from the text and the figures of its first.
@@ -29,8 +29,8 @@ _VARIANTS: Mapping[str, float] = {
     "no-cloud-offload": 0.72,
     "no-edge-migration": 0.67,
 }
-#: by scenario and by the policy it is compared with: percent of that policy's mean response time
-#: that KubeDSM's is longer, by service. Figures 4 to 12.
+#: by scenario, compared policy and service: percent that KubeDSM's mean response time is longer;
+#: Figures 4 to 12
 _RESPONSE_TIMES: Mapping[tuple[str, str], Mapping[str, float]] = {
     ("1.1-.4", REFERENCE): {"a": -25.0, "b": -40.0, "c": -12.5, "d": -36.8},
     ("1.2-.4", REFERENCE): {"a": -20.4, "b": -27.5, "c": -22.0, "d": -35.15},
@@ -46,8 +46,8 @@ _RESPONSE_TIMES: Mapping[tuple[str, str], Mapping[str, float]] = {
     ("1.5-.5", _BIGGEST): {"d": 10.25},
     ("1.5-.5", _SMALLEST): {"d": 13.0},
 }
-#: what the first version says of a variant's response times against the original's, by service;
-#: of QoS factors in Figures 13 and 14, of migration in Figure 15
+#: first version: response times of a variant compared with the original, by service; Figures 13 and
+#: 14 for QoS factors, Figure 15 for migration
 _VARIANT_RESPONSE_TIMES: Mapping[str, Mapping[str, str]] = {
     "no-migration": {"a": "about +40 %", "b": "same", "c": "about +40 %", "d": "slightly up"},
     "no-cloud-offload": {"a": "up", "b": "+8 %", "c": "up", "d": "-10 %"},
@@ -60,7 +60,7 @@ _VARIANT_RESPONSE_TIMES: Mapping[str, Mapping[str, str]] = {
 
 @attrs.frozen
 class Published:
-    """Figures for ours to stand beside, where ours are of the same cluster and services."""
+    """Published figures, comparable for the same cluster and services."""
 
     edge_ratios: Mapping[str, tuple[float, ...]] = attrs.field(factory=dict)
     variants: Mapping[str, float] = attrs.field(factory=dict)

@@ -1,4 +1,4 @@
-"""Clusters that are not the paper's: small edges, services and loads, drawn at random."""
+"""Random clusters with small edges, random services and random loads."""
 
 import math
 import random
@@ -19,11 +19,11 @@ _NODE_CORES = (2, 3, 4, 5, 6, 8)
 _MEMORY_PER_CORE = (700, 1000, 1300, 1600)  # Mi
 _SERVICE_CPU = (250, 500, 1000, 1500, 2000)  # millicores
 _SERVICE_MEMORY = (256, 512, 950, 1400, 1900)  # Mi
-#: replicas of a service in its part of the edge: fewer are trivial, more meet the autoscaler's end
+#: replicas in a service's part of the edge: fewer are trivial, more reach the autoscaler's maximum
 _PART = (1.0, 6.0)
-#: every so many clusters one has services of many pods, so many times as small
+#: every fourth cluster has services of many pods, a fifth of the size
 _MANY_SMALL, _SMALLER = 4, 5
-#: of what all replicas together can ever request, how much the cloud holds
+#: capacity of the cloud as a multiple of all replicas' requests
 _CLOUD_PLENTY = 1.25
 
 
@@ -38,11 +38,11 @@ class _Service:
 
 
 def random_cluster(number: int, setup: Setup) -> tuple[Source, Setup]:
-    """The cluster of that number, 2 to 6 edge nodes and as many services, and its scenario.
+    """Return a cluster of 2 to 6 edge nodes with 2 to 6 services, and its scenario.
 
     Services have up to 10 pods; in every fourth cluster up to 50, of a fifth of the size. Demand
-    is the paper's recipe about 1.0 to 1.7 times what the edge holds. All of it but the scenario's
-    draws, which are the seed's, depends on the number alone.
+    is the paper's recipe with 1.0 to 1.7 times the edge's capacity. Only the draws of the scenario
+    depend on the seed.
     """
     rng = random.Random(f"cluster {number}")
     while True:
@@ -87,7 +87,7 @@ def random_cluster(number: int, setup: Setup) -> tuple[Source, Setup]:
 
 
 def _cloud(services: Sequence[_Service], number: int) -> list[Object]:
-    """Nodes that hold everything the autoscalers can ask for."""
+    """Return nodes with capacity for the maximum of all autoscalers."""
     share = _CLOUD_PLENTY * MOST_REPLICAS / number
     cpu, memory = (
         math.ceil(share * sum(service.requests[resource] for service in services))

@@ -1,11 +1,17 @@
-"""Writes down what happens to the pods of some services, as a cluster shows it."""
+"""Recorder of the pods of some services, from a cluster's watches or an emulated store."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 import attrs
 
-from kubedsm.kube.wire import sightings
-from kubedsm.kube.wire.sightings import (
+from kubedsm.kube.wire import decoding
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Tiers, Uid
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.paper import NAMESPACE
+from kubedsm_lab.replay import sightings
+from kubedsm_lab.replay.sightings import (
     DeploymentGone,
     DeploymentSeen,
     NodeSeen,
@@ -13,27 +19,23 @@ from kubedsm.kube.wire.sightings import (
     PodSeen,
     Sighting,
 )
-from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Tiers, Uid
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
-from kubedsm_lab.emulator.api.store import ObjectChange
-from kubedsm_lab.emulator.paper import NAMESPACE
 from kubedsm_lab.replay.timeline import Life, MoveRecord, Span, Timeline
 
-#: which service a pod serves, by the label that its Service selects; a migration leaves it alone
+#: label that a Service selects; migrations do not change it
 SERVICE_LABEL = "app"
 
 
 @attrs.frozen
 class Record:
     timeline: Timeline
-    #: with what they can give to the services: other pods hold the rest
+    #: allocatable without the requests of other pods
     nodes: tuple[Node, ...]
-    #: a pod of each service that had any
+    #: one pod of each service
     samples: Mapping[str, Pod]
 
     @property
     def edge(self) -> tuple[Node, ...]:
-        """The nodes of the edge."""
+        """Return the nodes of the edge."""
         return tuple(node for node in self.nodes if node.tier is Tier.EDGE)
 
 
@@ -54,18 +56,18 @@ class _Move:
     service: str
     began: float
     ready_before: int
-    #: evicted without having been detached: over when the service is whole again
+    #: evicted instead of detached: over when the service has all pods again
     recreates: bool
     ended: float | None = None
     taken_back: bool = False
 
 
 class TimelineRecorder:
-    """Told what is seen, by `take`; as a subscriber of an emulated cluster's store, by `notice`.
+    """Recorder of sightings (`take`), and of changes of an emulated store (`notice`).
 
-    A service is known by the label of its pods, or by their workload's name. A migration is known
-    by its label on the pod (surge) or by an eviction (recreate), whoever evicts. What a watch
-    missed while it was lost is told by the list after it, and counts from then on.
+    A service is identified by the label of its pods, or by their workload's name. A migration is
+    identified by its label on the pod (surge) or by an eviction (recreate) by any client. Changes
+    during a lost watch count from the next list on.
     """
 
     def __init__(self, services: tuple[str, ...], tiers: Tiers, namespace: str = NAMESPACE) -> None:
@@ -77,21 +79,21 @@ class TimelineRecorder:
         self._moving: dict[Uid, _Move] = {}
         self._ready = dict.fromkeys(services, 0)
         self._replicas: dict[str, list[tuple[float, int]]] = {name: [] for name in services}
-        #: by name, whose they are and how many replicas they want
+        #: service and replicas by name
         self._deployments: dict[str, tuple[str, int]] = {}
-        #: a pod of each service
+        #: one pod of each service
         self._samples: dict[str, Pod] = {}
-        #: pods of nobody's service, which hold room
+        #: pods of other workloads, which hold capacity
         self._others: dict[Uid, Pod] = {}
-        #: the node that each pod of a service was on, by the pod's name
+        #: node by the name of a service's pod
         self._placed: dict[str, NodeName] = {}
-        #: the schedulers that the services' pods are for
+        #: scheduler names of the services' pods
         self.schedulers: set[str] = set()
-        #: a node says that it is none
+        #: whether a node declares itself emulated
         self.emulated = False
 
     def notice(self, change: ObjectChange, now: float) -> None:
-        """Take in a change of the store that came at `now`, in seconds."""
+        """Apply a change of the store at `now`, in seconds."""
         metadata, deleted = change.object["metadata"], change.type == "DELETED"
         if change.resource is PODS and deleted:
             self.take(PodGone(Uid(metadata["uid"])), now)
@@ -105,7 +107,7 @@ class TimelineRecorder:
             self.take(sightings.NODES.value(change.object), now)
 
     def take(self, seen: Sighting, now: float) -> None:
-        """Take in what is seen at `now`, in seconds."""
+        """Apply a sighting at `now`, in seconds."""
         match seen:
             case PodSeen():
                 self._take_pod(seen, now)
@@ -177,10 +179,10 @@ class TimelineRecorder:
         life.gone = now
 
     def _take_move(self, pod: Pod, life: _Life, now: float) -> None:
-        """Before the change counts: what was Ready when a move began includes its pod."""
+        """Apply before readiness: the Ready pods before a migration include its pod."""
         move = self._moving.get(pod.uid)
         if move is None:
-            # An eviction first says on the pod why it is about to go.
+            # An eviction first sets a condition on the pod.
             if pod.detached or (life.evicted and pod.terminating):
                 self._begin_move(pod.uid, life, now, recreates=not pod.detached)
         elif not move.recreates and not pod.detached:
@@ -204,31 +206,28 @@ class TimelineRecorder:
                     move.ended = now
 
     def record(self, start: float, end: float) -> Record:
-        """Everything until `end`, in seconds from `start`."""
+        """Return the record until `end`, in seconds from `start`."""
         seen = dict.fromkeys([*self._nodes, *self._placed.values()])
         nodes = tuple(map(self._left_by_others, seen))
         return Record(self.timeline(start, end), nodes, dict(self._samples))
 
     def _left_by_others(self, name: NodeName) -> Node:
-        """With the room that pods of no service leave; none on a node that was never seen."""
+        """Deduct the requests of other pods; an unknown node has no capacity."""
         node = self._nodes.get(name) or Node(name, {}, Resources())
         here = (p for p in self._others.values() if p.node_name == name and not p.finished)
         left = sum((Resources() - pod.requests for pod in here), node.allocatable)
         return attrs.evolve(node, allocatable=left)
 
     def tier_of(self, name: str) -> Tier | None:
-        """Of the pod of that name, or of the node, or the tier itself; None if it is none of them.
-
-        For answers that say who gave them.
-        """
+        """Return the tier of the sender of an answer: a pod, a node, or a tier; None if unknown."""
         node = self._nodes.get(self._placed.get(name, NodeName(name)))
         return node.tier if node is not None else next((t for t in Tier if t == name), None)
 
     def timeline(self, start: float, end: float) -> Timeline:
-        """Everything until `end`, in seconds from `start`."""
+        """Return the timeline until `end`, in seconds from `start`."""
 
         def since(moment: float) -> float:
-            # The clock adds up floats; nothing is known better than to a microsecond.
+            # Sums of floats of the clock vary below a microsecond.
             return round(moment - start, 6)
 
         lives = []
@@ -269,3 +268,27 @@ class TimelineRecorder:
                 if move.began <= end
             ),
         )
+
+
+class Serving(NamedTuple):
+    """Ready pod of a service."""
+
+    name: str
+    service: str
+    node: NodeName
+
+
+def serving_after(
+    serving: Mapping[Uid, Serving], change: ObjectChange, services: Collection[str]
+) -> Mapping[Uid, Serving]:
+    """Return the Ready pods after the change, oldest first; the same mapping if none changed."""
+    if change.resource is not PODS:
+        return serving
+    pod = decoding.pod(change.object)
+    service = pod.labels.get(SERVICE_LABEL, "")
+    serves = pod.ready and not pod.terminating and change.type != "DELETED"
+    if serves == (pod.uid in serving) or service not in services or not pod.node_name:
+        return serving
+    if serves:
+        return {**serving, pod.uid: Serving(pod.name, service, pod.node_name)}
+    return {uid: each for uid, each in serving.items() if uid != pod.uid}

@@ -1,30 +1,133 @@
-"""Results as JSON, and as a table for people."""
+"""Reports: results of runs as JSON, as Markdown and as tables of a terminal."""
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import attrs
+import msgspec
+import orjson
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from kubedsm.config.documents import DocumentError, content, json_as, reading
 from kubedsm.model.model import Tier
+from kubedsm.terminal.echo import escape_json
 from kubedsm.terminal.fitted_table import table
-from kubedsm_lab.replay.glossary import legend
+from kubedsm_lab.replay.measures import Measures
+from kubedsm_lab.replay.page import RESULTS
 from kubedsm_lab.replay.runner import Outcome
+from kubedsm_lab.replay.tables import UNKNOWN, Row, legend, markdown, number
 
 Report = dict[str, Any]
-Row = Mapping[str, Any]
-
 EMULATED = "found on an emulated cluster in virtual time"
 _DIGITS = 6
-_UNKNOWN = "-"
-_TIMES = ("mean", "p95", "network")
-#: of a run: which one it is
+#: keys that identify a run
 _NAMES = frozenset({"scenario", "policy", "seed"})
+_MS = "milliseconds from when a request is due to its answer"
+
+
+@attrs.frozen
+class _Column:
+    heading: str
+    meaning: str
+    cell: Callable[[Row], str]
+    #: whether a terminal of 80 columns has room for it
+    narrow: bool = True
+
+
+_COLUMNS = (
+    _Column(
+        "edge ratio",
+        "the part of its pods that a service has on the edge: the mean over services and time,"
+        " 1 is all of them",
+        lambda row: number(row["edgeRatio"], 3),
+    ),
+    _Column(
+        "of optimum",
+        "the edge ratio as a part of the greatest that any placement of the same pods could have",
+        lambda row: number(row["optimumShare"], 3),
+    ),
+    _Column(
+        "std",
+        "how far the services' edge shares are apart: their standard deviation, 0 is all alike",
+        lambda row: number(row["std"], 3),
+    ),
+    _Column("mean ms", f"{_MS}: the mean", lambda row: number(row["overallLatencyMs"]["mean"], 1)),
+    _Column(
+        "p95 ms",
+        f"{_MS}: 95 in 100 are as fast or faster",
+        lambda row: number(row["overallLatencyMs"]["p95"], 1),
+    ),
+    _Column(
+        "network ms",
+        "what of the mean the network takes, there and back",
+        lambda row: number(row["overallLatencyMs"]["network"], 1),
+        narrow=False,
+    ),
+    _Column(
+        "moves",
+        "pods moved after they had been placed, a run",
+        lambda row: number(row["migrations"], 1),
+    ),
+    _Column(
+        "lost pod-s",
+        "pod-seconds: for how long how many Ready pods were missing because of moves",
+        lambda row: number(row["lostPodSeconds"], 2),
+    ),
+    _Column(
+        "wait s",
+        "seconds from a pod's creation to its binding, the mean",
+        lambda row: number(row["pendingSeconds"]["mean"], 3),
+    ),
+    _Column(
+        "on one node",
+        "services of two or more pods that the death of one node would take whole, the mean over"
+        " time",
+        lambda row: number(row["onOneNode"]["services"], 2),
+        narrow=False,
+    ),
+    _Column(
+        "avoidable",
+        "of these, as many as could have had a pod on another node of the tier",
+        lambda row: number(row["onOneNode"]["avoidable"], 3),
+        narrow=False,
+    ),
+)
+HEADINGS = ("scenario", "policy", *(column.heading for column in _COLUMNS))
+SERVICE_HEADINGS = (
+    *("scenario", "policy", "service", "edge share"),
+    *("mean ms", "p95 ms", "network ms", *(f"{tier} ms" for tier in Tier)),
+)
+EFFECT_HEADINGS = (
+    *("scenario", "policy", "completed moves", "effect measured"),
+    *("expected ms longer", "measured ms longer", "not measured"),
+)
+#: by heading of a report's tables
+MEANINGS: Mapping[str, str] = {
+    **{column.heading: column.meaning for column in _COLUMNS},
+    "edge share": "the part of its Ready pods that is on edge nodes, the mean over time",
+    "edge ms": "the mean of the answers that say they are from the edge",
+    "cloud ms": "the mean of the answers that say they are from the cloud",
+    "completed moves": "moves that were carried to their end",
+    "effect measured": "of these, those whose effect on response times could be told",
+    "expected ms longer": "what moves were to add to the mean response time; below 0 is faster",
+    "measured ms longer": "what they added",
+    "not measured": "why the others' effect cannot be told",
+    "tier": "edge: near the users, scarce; cloud: far, plentiful",
+    "cpu": "cores that a node has for pods, or that a pod asks for",
+    "memory": "likewise",
+    "pods, least to most": "how many an autoscaler may run",
+    "requests/s a pod": "what the autoscaler keeps each pod at",
+    "at once": "requests that a pod serves at the same time",
+    "takes": "how long it serves each of them",
+}
 
 
 def how_measured(found: Report) -> str:
-    """Words for readers; a replay, whose results are the same for ever, has none of its own."""
+    """Return the origin of the results; replays do not store theirs, as it never differs."""
     return str(found.get("measured", EMULATED))
 
 
@@ -33,18 +136,21 @@ def in_a_sentence(found: Report) -> str:
     return f"{how[:1].upper()}{how[1:]}."
 
 
-def report(outcomes: Sequence[Outcome]) -> Report:
-    """`runs` in their order, their means over seeds, and how pods were placed for one seed each.
+def encode_report(found: Report) -> bytes:
+    return escape_json(orjson.dumps(found)) + b"\n"
 
-    A timeline has, per service, from which second on it had how many Ready pods on the edge, and
-    in all.
+
+def report(outcomes: Sequence[Outcome]) -> Report:
+    """Return `runs` in their order, `means` over seeds, and `timelines` of the first seeds.
+
+    A timeline has per service the second, the Ready pods on the edge, and those in all.
     """
     runs = [outcome.as_json() for outcome in outcomes]
     return {"emulated": True} | assembled(runs, [outcome.timeline_json() for outcome in outcomes])
 
 
 def assembled(runs: Sequence[Row], timelines: Sequence[Row]) -> Report:
-    """The report of these runs, without how they were measured."""
+    """Return the report of these runs without their origin."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for run in runs:
         groups.setdefault((run["scenario"], run["policy"]), []).append(run)
@@ -62,7 +168,7 @@ def assembled(runs: Sequence[Row], timelines: Sequence[Row]) -> Report:
 
 
 def _means(measured: Sequence[Row]) -> dict[str, Any]:
-    """Of numbers, number by number, through all nesting; None where one of them is missing."""
+    """Average numbers through all nesting; None if one of them is missing."""
     means: dict[str, Any] = {}
     for key in dict.fromkeys(key for one in measured for key in one if key not in _NAMES):
         values = [one.get(key) for one in measured]
@@ -75,55 +181,88 @@ def _means(measured: Sequence[Row]) -> dict[str, Any]:
     return means
 
 
-def policies_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+class _Run(Measures, frozen=True, kw_only=True, rename="camel"):
+    scenario: str
+    policy: str
+
+
+class _Timeline(msgspec.Struct, frozen=True):
+    scenario: str
+    policy: str
+    end: float
+    services: dict[str, list[tuple[float, int, int]]]
+
+
+class _Results(msgspec.Struct, frozen=True):
+    emulated: bool
+    runs: list[_Run]
+    timelines: list[_Timeline]
+    measured: str | None = None
+
+
+def compared(folders: Sequence[Path]) -> Report:
+    """Join the reports of several folders; runs of one scenario and policy get new seeds.
+
+    Raises DocumentError for a folder without results, and for a mixture of recordings,
+    recordings of emulated clusters, and replays.
+    """
+    found = [_read_results(folder / RESULTS) for folder in folders]
+    first = found[0]
+    for folder, other in zip(folders, found, strict=True):
+        if _origin(other) != _origin(first):
+            both = f"{how_measured(other)}, and the first ones were {how_measured(first)}"
+            raise DocumentError(both, source=str(folder))
+    numbers = Counter[tuple[str, str]]()
+    runs = []
+    for run in (run for results in found for run in results["runs"]):
+        name = run["scenario"], run["policy"]
+        numbers[name] += 1
+        runs.append(run | {"seed": numbers[name]})
+    timelines = [timeline for results in found for timeline in results["timelines"]]
+    how: Report = {"emulated": first["emulated"]}
+    if "measured" in first:
+        how["measured"] = " and ".join(dict.fromkeys(map(how_measured, found)))
+    return how | assembled(runs, timelines)
+
+
+def _origin(found: Report) -> tuple[bool, bool]:
+    return found["emulated"], "measured" in found
+
+
+def _read_results(path: Path) -> Report:
+    with reading(path):
+        text = content(path)
+        checked = json_as(text, _Results)
+        if not (checked.runs and checked.timelines):
+            raise DocumentError("no run in it")
+        return json_as(text, dict[str, Any])
+
+
+def policies_of(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(row["policy"] for row in rows))
 
 
-def scenarios_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def scenarios_of(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(row["scenario"] for row in rows))
 
 
-NETWORK = "network ms"
-ON_ONE_NODE, AVOIDABLE = "on one node", "avoidable"
-#: heading, and what stands below it
-_COLUMNS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "edge ratio": lambda row: number(row["edgeRatio"], 3),
-    "of optimum": lambda row: number(row["optimumShare"], 3),
-    "std": lambda row: number(row["std"], 3),
-    "mean ms": lambda row: number(row["overallLatencyMs"]["mean"], 1),
-    "p95 ms": lambda row: number(row["overallLatencyMs"]["p95"], 1),
-    NETWORK: lambda row: number(row["overallLatencyMs"]["network"], 1),
-    "moves": lambda row: number(row["migrations"], 1),
-    "lost pod-s": lambda row: number(row["lostPodSeconds"], 2),
-    "wait s": lambda row: number(row["pendingSeconds"]["mean"], 3),
-    ON_ONE_NODE: lambda row: number(row["onOneNode"]["services"], 2),
-    AVOIDABLE: lambda row: number(row["onOneNode"]["avoidable"], 3),
-}
-HEADINGS = ("scenario", "policy", *_COLUMNS)
-#: what a terminal of 80 columns has no room for
-_ONLY_ON_PAPER = frozenset(map(HEADINGS.index, (NETWORK, ON_ONE_NODE, AVOIDABLE)))
-
-
-def rows_of(found: Report) -> list[tuple[str, ...]]:
-    """The means, a row of texts each, under HEADINGS."""
+def _rows(found: Report) -> list[tuple[str, ...]]:
+    """Return the means as cells under HEADINGS."""
     return [
-        (row["scenario"], row["policy"], *(shown(row) for shown in _COLUMNS.values()))
+        (row["scenario"], row["policy"], *(column.cell(row) for column in _COLUMNS))
         for row in found["means"]
     ]
 
 
-SERVICE_HEADINGS = (
-    *("scenario", "policy", "service", "edge share"),
-    *("mean ms", "p95 ms", NETWORK, *(f"{tier} ms" for tier in Tier)),
-)
-
-
-def service_rows(found: Report) -> list[tuple[str, ...]]:
-    """The means of each service, a row of texts each, under SERVICE_HEADINGS."""
+def _service_rows(found: Report) -> list[tuple[str, ...]]:
+    """Return the means of each service as cells under SERVICE_HEADINGS."""
     return [
         (
             *(row["scenario"], row["policy"], service, number(share, 3)),
-            *(number(row["latencyMs"].get(service, {}).get(k), 1) for k in _TIMES),
+            *(
+                number(row["latencyMs"].get(service, {}).get(key), 1)
+                for key in ("mean", "p95", "network")
+            ),
             *(number(row.get("tierLatencyMs", {}).get(service, {}).get(t), 1) for t in Tier),
         )
         for row in found["means"]
@@ -131,106 +270,75 @@ def service_rows(found: Report) -> list[tuple[str, ...]]:
     ]
 
 
-EFFECT_HEADINGS = (
-    *("scenario", "policy", "completed moves", "effect measured"),
-    *("expected ms longer", "measured ms longer", "not measured"),
-)
-
-
-def effect_rows(found: Report) -> list[tuple[str, ...]]:
-    """What moves brought, a row of texts each, under EFFECT_HEADINGS, where a scheduler said so.
-
-    Of the mean response time of the service that was moved.
-    """
+def _effect_rows(found: Report) -> list[tuple[str, ...]]:
+    """Return effects of migrations on mean response times as cells under EFFECT_HEADINGS."""
     rows = []
     for row in found["means"]:
-        if brought := row.get("moveEffects"):
-            longer = (brought[key] for key in ("expectedChange", "measuredChange"))
-            untold = (f"{why}: {count:g}" for why, count in brought["untold"].items())
-            counts = (f"{brought[key]:g}" for key in ("moves", "measured"))
-            changes = ("-" if n is None else f"{1000 * n:+.1f}" for n in longer)
+        if effects := row.get("moveEffects"):
+            longer = (effects[key] for key in ("expectedChange", "measuredChange"))
+            untold = (f"{why}: {count:g}" for why, count in effects["untold"].items())
+            counts = (f"{effects[key]:g}" for key in ("moves", "measured"))
+            changes = (UNKNOWN if n is None else f"{1000 * n:+.1f}" for n in longer)
             rows.append((row["scenario"], row["policy"], *counts, *changes, "; ".join(untold)))
     return rows
 
 
-def number(value: float | None, digits: int) -> str:
-    return _UNKNOWN if value is None else f"{value:.{digits}f}"
-
-
-def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table, its first column and those of words to the left; nothing if there are no lines."""
-    if not lines:
-        return ""
-    columns = list(zip(*lines, strict=True))
-    rule = ["---", *("---:" if _are_numbers(column) else "---" for column in columns[1:])]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (headings, rule, *lines))
-
-
-def _are_numbers(cells: Iterable[str]) -> bool:
-    """In bold some of them, or nothing is known of them."""
-    return all(cell.lstrip("*")[:1] in "+-.0123456789" for cell in cells)
+def _of_runs(found: Report) -> str:
+    seeds = max(row["seeds"] for row in found["means"])
+    return "" if seeds == 1 else f", means of {seeds} runs"
 
 
 def plain_tables(found: Report) -> str:
-    """Markdown: a chapter a scenario, what its columns say below the first table of each kind.
+    """Return Markdown with one chapter per scenario, and a legend below each new table.
 
-    Columns of which nothing is known are left out.
+    Columns without a known value are left out.
     """
     parts = []
-    seeds = max(row["seeds"] for row in found["means"])
-    told: set[tuple[str, ...]] = set()
+    explained: set[tuple[str, ...]] = set()
     kinds = (
-        (HEADINGS, rows_of(found)),
-        (SERVICE_HEADINGS, service_rows(found)),
-        (EFFECT_HEADINGS, effect_rows(found)),
+        (HEADINGS, _rows(found)),
+        (SERVICE_HEADINGS, _service_rows(found)),
+        (EFFECT_HEADINGS, _effect_rows(found)),
     )
     for scenario in scenarios_of(found["means"]):
-        parts.append(f"## Scenario {scenario}" + ("" if seeds == 1 else f", means of {seeds} runs"))
+        parts.append(f"## Scenario {scenario}{_of_runs(found)}")
         for headings, rows in kinds:
             lines = [row for row in rows if row[0] == scenario]
             known = [
                 index
                 for index in range(1, len(headings))
-                if any(row[index] != _UNKNOWN for row in lines)
+                if any(row[index] != UNKNOWN for row in lines)
             ]
             if known:
                 named = tuple(headings[index] for index in known)
                 parts.append(markdown(named, [[row[index] for index in known] for row in lines]))
-                parts += [] if named in told else [legend(named)]
-                told.add(named)
+                parts += [] if named in explained else [legend(named, MEANINGS)]
+                explained.add(named)
     return "\n\n".join(parts) + "\n"
 
 
 def tables(found: Report) -> Group:
-    """A table a scenario."""
-    seeds = max(row["seeds"] for row in found["means"])
-    parts: list[RenderableType] = [
-        Text(how_measured(found) + ("" if seeds == 1 else f", means of {seeds} runs"), style="bold")
-    ]
-    rows = rows_of(found)
+    """Return one terminal table per scenario, with the columns that 80 characters hold."""
+    parts: list[RenderableType] = [Text(how_measured(found) + _of_runs(found), style="bold")]
+    columns = [column for column in _COLUMNS if column.narrow]
+    headings = [column.heading for column in columns]
     for scenario in scenarios_of(found["means"]):
-        of_scenario = (_narrow(row) for row in rows if row[0] == scenario)
+        rows = [
+            (row["policy"], *(column.cell(row) for column in columns))
+            for row in found["means"]
+            if row["scenario"] == scenario
+        ]
+        title = f"\n{scenario}"
         parts.append(
-            table(
-                _narrow(HEADINGS),
-                of_scenario,
-                title=f"\n{scenario}",
-                numbers=_COLUMNS,
-                look="compact",
-            )
+            table(("policy", *headings), rows, title=title, numbers=headings, look="compact")
         )
-    parts += map(Text, map(_effects_in_a_line, effect_rows(found)))
+    parts += map(Text, map(_describe_effects, _effect_rows(found)))
     return Group(*parts)
 
 
-def _effects_in_a_line(row: Sequence[str]) -> str:
+def _describe_effects(row: Sequence[str]) -> str:
     scenario, policy, moves, measured, expected, found, untold = row
-    told = f": each was to make responses {expected} ms longer, and did {found}"
+    effect = f": each was to make responses {expected} ms longer, and did {found}"
     why = f"; not measured: {untold}" if untold else ""
     known = f"{scenario}, {policy}: the effect of {measured} of {moves} moves was measured"
-    return known + (told if measured != "0" else "") + why
-
-
-def _narrow(row: Sequence[str]) -> list[str]:
-    """Without the scenario, and without what is for wider media."""
-    return [cell for index, cell in enumerate(row) if index and index not in _ONLY_ON_PAPER]
+    return known + (effect if measured != "0" else "") + why

@@ -1,17 +1,20 @@
-"""Many runs, spread over processes; their results in the order of the runs."""
+"""Runs spread over processes, and their outcomes in the order of the runs."""
 
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from threading import Thread
 from typing import Any, TypeVar
 
 import attrs
+import msgspec
 import structlog
+from rich.progress import Progress
 
-from kubedsm_lab.replay.filming import Camera
+from kubedsm.terminal.console import Console
+from kubedsm_lab.replay.films import Camera
 from kubedsm_lab.replay.measures import Measures, measure
 from kubedsm_lab.replay.world import Run, play
 
@@ -26,15 +29,16 @@ class Outcome:
     policy: str
     seed: int
     measures: Measures
-    #: per service: from when on it had how many Ready pods on the edge, and in all; seconds
+    #: by service: seconds, Ready pods on the edge, Ready pods in all, at each change
     placements: Placements
-    #: the end of the scenario, seconds
+    #: end of the scenario, seconds
     end: float
-    #: messages, one a line; empty if there is no film of it
+    #: recording of the run, one message a line; empty if it was not filmed
     film: bytes = b""
 
     def as_json(self) -> dict[str, Any]:
-        return self._name | self.measures.as_json()
+        measures: dict[str, Any] = msgspec.to_builtins(self.measures)
+        return self._name | measures
 
     def timeline_json(self) -> dict[str, Any]:
         return self._name | {"end": self.end, "services": self.placements}
@@ -60,43 +64,54 @@ def carry_out(run: Run) -> Outcome:
 
 
 def spread(work: Callable[[T], R], items: Sequence[T], jobs: int, chunk: int = 1) -> Iterator[R]:
-    """What the work makes of each item, in so many processes, each given a `chunk` at a time."""
+    """Map `work` over the items in up to `jobs` processes, `chunk` items at a time."""
     jobs = min(jobs, len(items))
     if jobs <= 1:
-        _quieten()
+        silence_schedulers()
         yield from map(work, items)
         return
-    # Forked children would inherit whatever this process has in hand.
+    # Forked children would inherit locks and files of this process.
     context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker)
+    executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_worker)
     try:
         yield from executor.map(work, items, chunksize=chunk)
     finally:
         executor.shutdown(cancel_futures=True)
 
 
-def _begin_worker() -> None:
-    # Ctrl-C reaches every process of the terminal; the one that started us decides.
+def begin_worker() -> None:
+    """Prepare a worker process: it ignores Ctrl-C and ends with its parent."""
+    # Ctrl-C reaches every process of the terminal; the parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
-    _quieten()
+    silence_schedulers()
 
 
 def _end_with_parent() -> None:
-    """One that is killed tells its workers nothing, and they would wait for work for ever."""
+    """A killed parent sends its workers no message: they would wait for work for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
 
 
-def _quieten() -> None:
-    """The schedulers' logs tell of times that never were."""
+def silence_schedulers() -> None:
+    """Silence the log of schedulers in virtual time, whose moments never were."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("CRITICAL"))
 
 
 def processors() -> int:
-    """How many this process may use."""
+    """Return the processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def progress(doing: str, done: Iterable[T], total: int | None) -> Iterator[T]:
+    """Yield the same items, counted by a bar on stderr if that is a terminal."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(doing, total=total)
+        for each in done:
+            yield each
+            bar.advance(task)

@@ -1,12 +1,12 @@
-"""What runs on the cluster: the services of a replay, the paper's or those of a file.
+"""Services of a replay: the paper's, or those of a file.
 
 The file, YAML or JSON:
 
     services:
     - {name: cart, cpu: 500m, memory: 256Mi, replicas: {min: 1, max: 10}, targetRate: 5}
 
-with `concurrency` (1) and `serviceTime` where wanted. The target is what the autoscaler keeps each
-pod at, in requests a second; unless told otherwise that is half of what a pod can serve.
+with optional `concurrency` (1) and `serviceTime`. The autoscaler keeps each pod at the target rate,
+in requests a second. By default, a pod can serve twice that.
 """
 
 from fractions import Fraction
@@ -15,9 +15,9 @@ from pathlib import Path
 import attrs
 import msgspec
 
+from kubedsm.config.documents import SERVICES as SERVICES_FILE
 from kubedsm.config.documents import DocumentError, at, content, converted, reading
 from kubedsm.config.duration import DurationError, format_duration, parse_duration
-from kubedsm.config.recognised import SERVICES as SERVICES_FILE
 from kubedsm.config.yaml_text import parsed
 from kubedsm.model.quantities import QuantityError, millis
 from kubedsm_lab.emulator.api.resources import (
@@ -31,7 +31,7 @@ from kubedsm_lab.emulator.cluster_file import check_creatable
 from kubedsm_lab.emulator.paper import NAMESPACE, SERVICES, service_objects
 from kubedsm_lab.replay.workload_model import Server
 
-#: of what a pod can serve, what the autoscaler keeps it at
+#: target of the autoscaler as a part of a pod's capacity
 UTILISATION = 0.5
 _SERVER = Server(concurrency=1, service_time=UTILISATION / 5)
 _RESOURCES = (DEPLOYMENTS, SERVICE_RESOURCE, HORIZONTAL_POD_AUTOSCALERS)
@@ -43,14 +43,14 @@ class ServiceSpec:
     #: quantities
     cpu: str
     memory: str
-    #: the autoscaler's bounds
+    #: bounds of the autoscaler
     replicas: tuple[int, int] = (1, 10)
-    #: requests a second of a pod, a quantity
+    #: target of the autoscaler: requests a second of a pod, a quantity
     target_rate: str = "5"
     server: Server = _SERVER
 
     def objects(self, stabilization_seconds: int) -> list[tuple[Resource, Object]]:
-        """What to create, in this order."""
+        """Return what to create, in this order."""
         made = service_objects(
             self.name,
             self.cpu,
@@ -87,7 +87,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def load(path: str | Path) -> tuple[ServiceSpec, ...]:
-    """The services that the file describes. Raises DocumentError."""
+    """Raises DocumentError."""
     with reading(path):
         entries = converted(parsed(content(path), SERVICES_FILE), _Document).services
         if not entries:
@@ -97,19 +97,16 @@ def load(path: str | Path) -> tuple[ServiceSpec, ...]:
         for place, entry in zip(places, entries, strict=True):
             with at(place):
                 specs.append(_spec(entry))
-        _check_names([spec.name for spec in specs])
+        names = [spec.name for spec in specs]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise DocumentError(f"{name!r} occurs twice", (f"services[{index}]", "name"))
         check_creatable(
             ((place,), resource, one, NAMESPACE)
             for place, spec in zip(places, specs, strict=True)
             for resource, one in spec.objects(0)
         )
     return tuple(specs)
-
-
-def _check_names(names: list[str]) -> None:
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise DocumentError(f"{name!r} occurs twice", (f"services[{index}]", "name"))
 
 
 def _spec(entry: _Entry) -> ServiceSpec:

@@ -1,4 +1,4 @@
-"""Where scenarios come from: files, or the paper's recipe by name, such as `1.5-.4`."""
+"""Sources of scenarios: files, or the paper's recipe by name, such as `1.5-.4`."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,8 +8,13 @@ from typing import Any
 
 import attrs
 
-from kubedsm.config.documents import STDIN, DocumentError, content
-from kubedsm.config.recognised import SCENARIO, mistaken
+from kubedsm.config.documents import (
+    SCENARIO,
+    STDIN,
+    DocumentError,
+    content,
+    mistaken,
+)
 from kubedsm.config.yaml_text import parsed_all
 from kubedsm_lab.replay.world import Run, Setup
 from loadgen.generators import PAPER_COEFFICIENTS, normal
@@ -20,38 +25,40 @@ _NORMAL = re.compile(r"([0-9]*\.?[0-9]+)-([0-9]*\.?[0-9]+)", re.ASCII)
 
 @attrs.frozen
 class Source:
-    #: what it is called in the results
+    #: name in the results
     name: str
-    #: where it came from, as it was given
+    #: argument of the command
     given: str
-    #: the scenario of each seed; one in a file is the same for all
+    #: scenario by seed; a file has one for all seeds
     scenario: Callable[[int], Scenario]
-    #: drawn by the paper's recipe, and not from a file
+    #: drawn by the paper's recipe
     drawn: bool = False
 
 
 def sources(given: Sequence[str]) -> list[Source]:
-    """A source each: a file if there is one, else the paper's `MEAN-SIGMA`.
-
-    Raises ScenarioError.
-    """
+    """Return the file of each argument, or the paper's `MEAN-SIGMA`. Raises ScenarioError."""
     stems = ["stdin" if text == STDIN else Path(text).stem for text in given]
     found = []
     for text, stem in zip(given, stems, strict=True):
         if given.count(text) > 1:
             raise ScenarioError("given twice", source=text)
-        match = _NORMAL.fullmatch(text)
-        if match is not None and not Path(text).exists():
+        if Path(text).exists():
+            scenario = scenario_in(text)
+            name = stem if stems.count(stem) == 1 else text
+            found.append(Source(name, text, _constant(scenario)))
+        elif match := _NORMAL.fullmatch(text):
             found.append(recipe(text, float(match[1]), float(match[2])))
-        elif not Path(text).exists():
+        else:
             raise ScenarioError(
                 "neither a file nor MEAN-SIGMA, such as 1.5-.4: a demand of about 1.5 times what"
                 " the edge holds, .4 its deviation",
                 source=text,
             )
-        else:
-            found.append(_file(text, stem if stems.count(stem) == 1 else text))
     return found
+
+
+def _constant(scenario: Scenario) -> Callable[[int], Scenario]:
+    return lambda _seed: scenario
 
 
 def recipe(
@@ -60,9 +67,9 @@ def recipe(
     sigma: float,
     coefficients: Mapping[str, float] = PAPER_COEFFICIENTS,
 ) -> Source:
-    """Demand about `mean` times what the edge holds, `sigma` its deviation; drawn by the seed.
+    """Return a demand of about `mean` times the edge's capacity, with deviation `sigma`.
 
-    coefficients: the replicas of each service that are one time what the edge holds.
+    coefficients: replicas of each service that fill its part of the edge.
     """
 
     def scenario(seed: int) -> Scenario:
@@ -72,29 +79,24 @@ def recipe(
 
 
 def scenario_in(path: str | Path) -> Scenario:
-    """Raises ScenarioError, which says what the file is instead if that is known."""
+    """Raises ScenarioError, which names the kind of a file of anything else, if known."""
     try:
         return load(path)
     except ScenarioError:
-        said: list[Any] = []
+        documents: list[Any] = []
         with suppress(DocumentError):
-            said = parsed_all(content(path))
-        if why := next(filter(None, (mistaken(each, SCENARIO) for each in said)), ""):
+            documents = parsed_all(content(path))
+        if why := next(filter(None, (mistaken(each, SCENARIO) for each in documents)), ""):
             raise ScenarioError(why, source=str(path)) from None
         raise
-
-
-def _file(path: str, name: str) -> Source:
-    scenario = scenario_in(path)
-    return Source(name, path, lambda _seed: scenario)
 
 
 def runs(
     chosen: Iterable[Source], policies: Sequence[str], seeds: Sequence[int], setup: Setup
 ) -> list[Run]:
-    """Scenario by scenario, policy by policy, seed by seed.
+    """Return one run per scenario, policy and seed, in this order.
 
-    Raises ScenarioError if a scenario is about a service that the setup does not have.
+    Raises ScenarioError for a scenario of a service that the setup lacks.
     """
     found = []
     for source in chosen:

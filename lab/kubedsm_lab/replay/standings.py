@@ -1,4 +1,4 @@
-"""Who wins, and by how much: one figure of several policies, and the tables of several figures."""
+"""Standings: one figure of several policies, ranked, and the tables of several figures."""
 
 import enum
 import math
@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from kubedsm.optimizer.policies.registry import KUBEDSM
-from kubedsm_lab.replay.sections import Table
+from kubedsm_lab.replay.tables import UNKNOWN, Table
 
-#: digits that a figure is shown with
+#: digits of a figure
 _DIGITS = 4
-#: percent from which on a difference is told as a multiple
+#: percent above which a difference is shown as a multiple
 _TIMES = 100
 
 
@@ -23,7 +23,7 @@ class Place(enum.Enum):
 
 @attrs.frozen
 class Difference:
-    """Ours and the best of the others."""
+    """Our figure and the best one of the other policies."""
 
     other: str
     ours: float
@@ -32,12 +32,12 @@ class Difference:
 
     @property
     def by(self) -> float:
-        """Ours without theirs, in the figure's unit."""
+        """Return the difference in the figure's unit."""
         return self.ours - self.theirs
 
     @property
     def percent(self) -> float | None:
-        """Of theirs; None if that is nothing."""
+        """Return the difference in percent of the other figure; None if that is 0."""
         return 100 * self.by / abs(self.theirs) if self.theirs else None
 
     def shown(self, unit: str) -> str:
@@ -51,16 +51,16 @@ class Difference:
 
 @attrs.frozen
 class Standing:
-    #: the figure, as readers know it
+    #: name of the figure
     what: str
-    #: such as `ms`; none of a share or an index
+    #: such as `ms`; empty for a share or an index
     unit: str
     less_is_better: bool
-    #: by policy, those of which it is known: finite
+    #: finite values by policy
     values: Mapping[str, float] = attrs.field()
-    #: two are level within this share of the greater of them
+    #: relative difference within which two policies are level
     noise: float = 0.0
-    #: who is compared with the best of the others
+    #: policy that is compared with the best of the others
     ours: str = KUBEDSM
 
     @values.validator
@@ -70,17 +70,17 @@ class Standing:
 
     @property
     def ranked(self) -> list[str]:
-        """From the best to the last."""
+        """Return the policies, best first."""
         return sorted(self.values, key=self.values.__getitem__, reverse=not self.less_is_better)
 
     @property
     def winners(self) -> list[str]:
-        """The best one, and all that are level with it."""
+        """Return the best policy and those that are level with it."""
         return [name for name in self.ranked if self._level(name, self.ranked[0])]
 
     @property
     def difference(self) -> Difference | None:
-        """None if ours has no figure, or nobody else has."""
+        """Return None if our figure is unknown, or there is no other."""
         others = [name for name in self.ranked if name != self.ours]
         if not others or self.ours not in self.values:
             return None
@@ -95,39 +95,37 @@ class Standing:
         return abs(both[0] - both[1]) <= self.noise * max(map(abs, both))
 
     def shown(self, value: float) -> str:
-        return f"{figure(value)} {self.unit}".rstrip()
+        return f"{_figure(value)} {self.unit}".rstrip()
 
 
-def figure(value: float) -> str:
-    """With as many digits as say something, and none but these."""
+def _figure(value: float) -> str:
+    """Format with four digits."""
     return f"{value:,.0f}" if abs(value) >= 10 ** (_DIGITS - 1) else f"{value:.{_DIGITS}g}"
 
 
 def ours_and_best(standings: Sequence[Standing]) -> Table:
-    """A line each: ours, the best of the others, and by how much."""
-    lines = []
-    for each in standings:
-        found = each.difference
-        if found is not None:
-            lines.append(
-                [
-                    each.what,
-                    f"{each.ours}: {each.shown(found.ours)}",
-                    f"{found.other}: {each.shown(found.theirs)}",
-                    found.shown(each.unit),
-                    found.place.value,
-                ]
-            )
+    """Return a line per figure: ours, the best other one, and their difference."""
+    lines = [
+        [
+            each.what,
+            f"{each.ours}: {each.shown(found.ours)}",
+            f"{found.other}: {each.shown(found.theirs)}",
+            found.shown(each.unit),
+            found.place.value,
+        ]
+        for each in standings
+        if (found := each.difference) is not None
+    ]
     return ["figure", "ours", "the best other", "difference", "ours is"], lines
 
 
 def everyone(standings: Sequence[Standing]) -> Table:
-    """A line each: the figures of all, in bold the best and those level with it."""
+    """Return a line per figure with all policies; the best and those level with it are bold."""
     names = list(dict.fromkeys(name for each in standings for name in each.values))
     lines = [
         [
             f"{each.what}, {each.unit}".removesuffix(", "),
-            *(_marked(each, name) for name in names),
+            *(_mark(each, name) for name in names),
             f"{100 * each.noise:.3g} %",
         ]
         for each in standings
@@ -136,8 +134,8 @@ def everyone(standings: Sequence[Standing]) -> Table:
     return ["figure", *names, "level within"], lines
 
 
-def _marked(standing: Standing, name: str) -> str:
+def _mark(standing: Standing, name: str) -> str:
     if name not in standing.values:
-        return "-"
-    shown = figure(standing.values[name])
+        return UNKNOWN
+    shown = _figure(standing.values[name])
     return f"**{shown}**" if name in standing.winners else shown

@@ -1,6 +1,6 @@
-"""What happened in a run, as values: enough to measure everything afterwards.
+"""Timeline of a run: lives of pods, replicas and migrations, from which all measures follow.
 
-Times are seconds from the beginning of the scenario; what came before it is below 0.
+Times are seconds from the beginning of the scenario; earlier moments are negative.
 """
 
 import math
@@ -20,33 +20,33 @@ class Life:
 
     service: str
     created: float
-    #: None if it never was
+    #: None if never bound
     bound: float | None = None
-    #: of its node
+    #: tier of the node
     tier: Tier | None = None
     #: while it was Ready and not terminating
     served: tuple[Span, ...] = ()
-    #: deleted; None if it outlived the run
+    #: deletion; None if the pod outlived the run
     gone: float | None = None
     node: NodeName | None = None
 
 
 @attrs.frozen
 class MoveRecord:
-    """One migration, from its first effect on the pod until the pod is gone or given back."""
+    """One migration, from its first effect on the pod until the pod is gone or rolled back."""
 
     service: str
     began: float
     #: the end of the run if it was still in flight
     ended: float
-    #: pods of the service that were Ready when it began
+    #: Ready pods of the service at the beginning
     ready_before: int
     taken_back: bool = False
 
 
 @attrs.frozen
 class Level:
-    """A stretch of time in which nothing changed: the Ready pods of each service that has some."""
+    """Interval without a change: edge shares of the services with Ready pods."""
 
     since: float
     until: float
@@ -61,7 +61,7 @@ class Level:
 class Timeline:
     end: float
     lives: tuple[Life, ...]
-    #: `spec.replicas` of each service, from each of these moments on
+    #: `spec.replicas` of each service: moments of change and values
     replicas: Mapping[str, tuple[tuple[float, int], ...]]
     moves: tuple[MoveRecord, ...] = ()
 
@@ -70,7 +70,7 @@ class Timeline:
         return tuple(self.replicas)
 
     def levels(self, since: float = 0.0) -> list[Level]:
-        """From that moment to the end, without gaps."""
+        """Return the levels from that moment to the end, without gaps."""
         changes: dict[float, list[tuple[str, int, int]]] = {since: []}
         for life in self.lives:
             on_edge = int(life.tier is Tier.EDGE)
@@ -93,7 +93,7 @@ class Timeline:
         return found
 
     def placements(self) -> dict[str, list[tuple[float, int, int]]]:
-        """Per service: from when on it had how many Ready pods on the edge, and in all."""
+        """Return by service: moment, Ready pods on the edge, Ready pods in all, at each change."""
         found: dict[str, list[tuple[float, int, int]]] = {name: [] for name in self.services}
         for level in self.levels():
             for name, changes in found.items():
@@ -103,7 +103,7 @@ class Timeline:
         return found
 
     def wanted(self, service: str, moment: float) -> int:
-        """`spec.replicas` at that moment; 0 before there was any."""
+        """Return `spec.replicas` at that moment; 0 before the first value."""
         number = 0
         for since, replicas in self.replicas[service]:
             if since > moment:
@@ -113,5 +113,5 @@ class Timeline:
 
     @property
     def beginning(self) -> float:
-        """The first moment of which anything is known."""
+        """Return the creation of the first pod."""
         return min((life.created for life in self.lives), default=math.inf)

@@ -1,24 +1,29 @@
-"""Which defaults measure best: one setting changed at a time, on the paper's clusters and others.
+"""Choice of defaults: one setting changed at a time, on the paper's clusters and on others.
 
-KubeDSM as it comes, and with each setting of `FACTORS` in turn, plays the paper's ten scenarios
+KubeDSM with its defaults, and with each other value of `FACTORS`, plays the paper's ten scenarios,
 20 random clusters, and loads that oscillate.
 """
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+import attrs
 
 from kubedsm.config.settings import Configuration, with_settings
 from kubedsm.optimizer.policies.registry import KUBEDSM
-from kubedsm_lab.replay.oscillations import OSCILLATIONS, oscillation
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
+from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS, PRICES
 from kubedsm_lab.replay.random_clusters import random_cluster
-from kubedsm_lab.replay.report import Report, number
-from kubedsm_lab.replay.sources import recipe, runs
+from kubedsm_lab.replay.report import Report
+from kubedsm_lab.replay.services import ServiceSpec
+from kubedsm_lab.replay.sources import Source, recipe, runs
+from kubedsm_lab.replay.tables import Row, markdown, number
 from kubedsm_lab.replay.world import Run, Setup
+from loadgen.generators import served
 
 RANDOM_CLUSTERS = 20
-#: the values tried, the defaults among them
+#: values of each setting, the defaults among them
 FACTORS: Mapping[str, Sequence[str]] = {
     "fragmentation": ("unusable", "product"),
     "defaultSpread": ("true", "false"),
@@ -36,86 +41,103 @@ FACTORS: Mapping[str, Sequence[str]] = {
     "migration.maxPerWorkload": ("1", "3", "6"),
 }
 _WHERE = ("paper", "random", "oscillating")
-_COLUMNS = {"edgeRatio": "edge ratio", "migrations": "migrations"}
+#: oscillating loads of two twin services on an edge that holds half of them: pods of one service
+#: while the other has the other number
+OSCILLATIONS = {"osc": (20, 26), "osc2": (22, 24), "const": (24, 24)}
+_CYCLES, _CYCLE_SECONDS = 12, 90.0
+_NODES = (("e1", "edge", "3", "8Gi"), ("e2", "edge", "3", "8Gi"), ("c1", "cloud", "100", "200Gi"))
 
 
 def tuning(seeds: Sequence[int], setup: Setup) -> list[Run]:
-    """Every setting that is not the default, and the defaults, everywhere."""
-    names = [
+    """Return the runs of the defaults and of every other value."""
+    others = [
         f"{key}={value}"
         for key, values in FACTORS.items()
         for value in values
         if not _is_default(key, value)
     ]
-    policies = [KUBEDSM, *names]
+    policies = [KUBEDSM, *others]
     paper = [recipe(name, *PAPER_SCENARIOS[name]) for name in PAPER_SCENARIOS]
     found = runs(paper, policies, seeds, setup)
-    for index in range(1, RANDOM_CLUSTERS + 1):
-        source, other = random_cluster(index, setup)
-        found += runs([source], policies, seeds, other)
-    for name in OSCILLATIONS:
-        source, other = oscillation(name, setup)
+    clusters = [
+        *(random_cluster(number, setup) for number in range(1, RANDOM_CLUSTERS + 1)),
+        *(oscillation(name, setup) for name in OSCILLATIONS),
+    ]
+    for source, other in clusters:
         found += runs([source], policies, seeds, other)
     return found
+
+
+def oscillation(name: str, setup: Setup) -> tuple[Source, Setup]:
+    """Return the oscillating scenario, the same for all seeds, and its cluster and services."""
+    few, many = OSCILLATIONS[name]
+    turns = {"x": (few, many), "y": (many, few)}
+    replicas = {service: turn * (_CYCLES // 2) for service, turn in turns.items()}
+    scenario = served(replicas, _CYCLE_SECONDS, "http://{service}/")
+    services = tuple(
+        ServiceSpec(service, "250m", "256Mi", replicas=(1, 60)) for service in replicas
+    )
+    cluster = ClusterSpec(tuple(node(*each) for each in _NODES), setup.cluster.timing)
+    contended = attrs.evolve(setup, cluster=cluster, services=services)
+    return Source(name, name, lambda _seed: scenario), contended
 
 
 def _is_default(key: str, value: str) -> bool:
     return with_settings(Configuration(), {key: value}) == Configuration()
 
 
-def answer(found: Report) -> str:
-    """By the last column."""
-    ratios: dict[str, list[list[float]]] = {}
+def _by_policy(found: Report) -> dict[str, dict[str, list[Row]]]:
+    """Return the means of each policy by kind of scenario."""
+    rows: dict[str, dict[str, list[Row]]] = {}
     for row in found["means"]:
-        kind = _WHERE.index(_kind(row["scenario"]))
-        of_policy = ratios.setdefault(row["policy"], [[] for _ in _WHERE])
-        of_policy[kind].append(row["edgeRatio"])
-    both = {
-        name: statistics.fmean(map(statistics.fmean, kinds[:2]))
-        for name, kinds in ratios.items()
-        if all(kinds[:2])
-    }
-    ours = both.pop(KUBEDSM, None)
-    if ours is None or not both:
-        return "Give KubeDSM and settings beside it, to tell which is best."
-    best = max(both, key=both.__getitem__)
-    said = f"KubeDSM as it comes kept {100 * ours:.1f} % at the edge"
-    return f"{said}; the best of {len(both)} other settings, {best}, {100 * both[best]:.1f} %."
-
-
-def table(found: Report) -> str:
-    """Markdown: of each setting the means over the paper's scenarios and each kind of the others.
-
-    The last column is the mean of those of the paper's and of the random clusters.
-    """
-    rows: dict[str, list[Mapping[str, Any]]] = {}
-    for row in found["means"]:
-        rows.setdefault(row["policy"], []).append(row)
-    lines = []
-    for key, values in FACTORS.items():
-        for value in values:
-            default = _is_default(key, value)
-            of_setting = rows.get(KUBEDSM if default else f"{key}={value}")
-            if of_setting:
-                shown = f"**{value}**" if default else value
-                lines.append(f"| {key} | {shown} | {' | '.join(_measured(of_setting))} |")
-    columns = [f"{what}, {where}" for where in _WHERE for what in _COLUMNS.values()]
-    headings = " | ".join(["setting", "value", *columns, "edge ratio, both"])
-    rule = " | ".join(["---", "---", *("---:" for _ in columns), "---:"])
-    return "\n".join([f"| {headings} |", f"| {rule} |", *lines]) + "\n"
-
-
-def _measured(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    cells, ratios = [], []
-    for where in _WHERE:
-        chosen = [row for row in rows if _kind(row["scenario"]) == where]
-        means = {key: statistics.fmean(row[key] for row in chosen) for key in _COLUMNS}
-        ratios.append(means["edgeRatio"])
-        cells += [number(means["edgeRatio"], 4), number(means["migrations"], 1)]
-    return [*cells, number(statistics.fmean(ratios[:2]), 4)]
+        kinds = rows.setdefault(row["policy"], {where: [] for where in _WHERE})
+        kinds[_kind(row["scenario"])].append(row)
+    return rows
 
 
 def _kind(scenario: str) -> str:
     if scenario in OSCILLATIONS:
         return "oscillating"
     return "paper" if scenario in PAPER_SCENARIOS else "random"
+
+
+def _mean(rows: Sequence[Row], key: str) -> float:
+    return statistics.fmean(row[key] for row in rows)
+
+
+def _overall(kinds: Mapping[str, Sequence[Row]]) -> float:
+    """Return the mean of the edge ratios of the paper's and of the random clusters."""
+    return statistics.fmean(_mean(kinds[where], "edgeRatio") for where in _WHERE[:2])
+
+
+def answer(found: Report) -> str:
+    """Compare the defaults with the best other value."""
+    ratios = {
+        name: _overall(kinds)
+        for name, kinds in _by_policy(found).items()
+        if all(kinds[where] for where in _WHERE[:2])
+    }
+    ours = ratios.pop(KUBEDSM, None)
+    if ours is None or not ratios:
+        return "Give KubeDSM and settings beside it, to tell which is best."
+    best = max(ratios, key=ratios.__getitem__)
+    said = f"KubeDSM as it comes kept {100 * ours:.1f} % at the edge"
+    return f"{said}; the best of {len(ratios)} other settings, {best}, {100 * ratios[best]:.1f} %."
+
+
+def table(found: Report) -> str:
+    """Return Markdown: means of each setting by kind of scenario, and over paper and random."""
+    rows = _by_policy(found)
+    lines = []
+    for key, values in FACTORS.items():
+        for value in values:
+            default = _is_default(key, value)
+            kinds = rows.get(KUBEDSM if default else f"{key}={value}")
+            if kinds:
+                cells = [key, f"**{value}**" if default else value]
+                for where in _WHERE:
+                    cells.append(number(_mean(kinds[where], "edgeRatio"), 4))
+                    cells.append(number(_mean(kinds[where], "migrations"), 1))
+                lines.append([*cells, number(_overall(kinds), 4)])
+    columns = [f"{what}, {where}" for where in _WHERE for what in ("edge ratio", "migrations")]
+    return markdown(["setting", "value", *columns, "edge ratio, both"], lines) + "\n"

@@ -1,9 +1,9 @@
-"""What can be replayed, by name: the policies, and KubeDSM with other configurations.
+"""Contenders of a replay by name: policies, and KubeDSM with other configurations.
 
 The variants are those of the KubeDSM paper (arXiv 2501.07130, its two versions: MidMigration is
 half the frequency of migrations in the first, fewer moves a suggestion in the second), its own
-suggester, and the objective of its first version. KubeDSM with some settings changed goes by these:
-`suggester.period=5s`, or several with `+` between them.
+suggester, and the objective of its first version. KubeDSM with changed settings is named by these:
+`suggester.period=5s`, or several joined by `+`.
 """
 
 import difflib
@@ -27,10 +27,10 @@ class UnknownPolicyError(ValueError):
 
 @attrs.frozen
 class Contender:
-    #: in the registry
+    #: name in the registry
     policy: str
     reconfigure: Reconfigure
-    #: services that `reconfigure` speaks of
+    #: services that `reconfigure` names
     services: tuple[str, ...] = ()
 
 
@@ -52,7 +52,7 @@ def _half_as_often(configuration: Configuration) -> Configuration:
 
 
 def _latency_objective(configuration: Configuration) -> Configuration:
-    """What the first version minimises: the seconds beyond a target. Faster is worth nothing."""
+    """Minimise the seconds above a target, as the first version; faster has no benefit."""
     return attrs.evolve(
         configuration,
         objective=attrs.evolve(configuration.objective, kind="latency"),
@@ -61,13 +61,13 @@ def _latency_objective(configuration: Configuration) -> Configuration:
 
 
 def _papers_suggester(configuration: Configuration) -> Configuration:
-    """The paper asks nothing of a move but a gain, and waits for nothing."""
+    """Migrate for any gain, and never wait for capacity, as the paper does."""
     free = with_settings(configuration, {"migration.price": "0s", "batch.edgeWait": "0s"})
     return _suggester(algorithm="paper")(free)
 
 
 def _qos(factors: Mapping[str, float]) -> Reconfigure:
-    """Factors by service, or by `*`, in place of whatever is promised."""
+    """Replace all QoS targets by factors, by service or by `*`."""
 
     def reconfigure(configuration: Configuration) -> Configuration:
         services = {EVERY_SERVICE: Service(qos=1.0, weight=1.0)} | {
@@ -79,8 +79,8 @@ def _qos(factors: Mapping[str, float]) -> Reconfigure:
     return reconfigure
 
 
-#: seconds. The paper's targets are not known: ours is what a service has that is three quarters on
-#: the edge, about as much as the edge holds at 1.5 times its room.
+#: seconds. The paper's targets are not known: ours is that of a service with 75% of its pods on the
+#: edge, about the share of the edge at a demand of 1.5 times its capacity.
 LATENCY_TARGET = 0.035
 
 _FACTORS: Mapping[str, Mapping[str, float]] = {
@@ -94,7 +94,7 @@ BASELINES: Mapping[str, Contender] = {
     for name in POLICIES
     if name not in (KUBEDSM, LOAD_AWARE, *ON_REQUEST)
 }
-#: KubeDSM as it comes, and with less or other migration
+#: KubeDSM with fewer or other migrations
 MIGRATION_VARIANTS: Mapping[str, Contender] = {
     name: Contender(KUBEDSM, reconfigure)
     for name, reconfigure in {
@@ -113,7 +113,7 @@ QOS_VARIANTS: Mapping[str, Contender] = {
         for name, factors in _FACTORS.items()
     },
 }
-#: KubeDSM with another idea of what is good
+#: KubeDSM with another objective
 OBJECTIVE_VARIANTS: Mapping[str, Contender] = {
     "latency-objective": Contender(KUBEDSM, _latency_objective),
 }
@@ -140,7 +140,7 @@ def _with_settings(name: str) -> Contender:
 
 
 def contender(name: str, services: Iterable[str]) -> Contender:
-    """The contender of that name. Raises UnknownPolicyError, also if it lacks its services."""
+    """Raises UnknownPolicyError for an unknown name, and for a contender of other services."""
     found = _with_settings(name) if "=" in name else CONTENDERS.get(name)
     if found is None:
         close = difflib.get_close_matches(name, CONTENDERS, 1)

@@ -1,6 +1,6 @@
-"""An event loop whose clock jumps to the next thing there is to do, and never waits.
+"""Event loop in virtual time: its clock jumps to the next timer, and it never waits.
 
-Nothing in it may wait for the world outside: no sockets, no threads.
+Tasks must not wait for anything outside of the loop: no sockets, no threads.
 """
 
 import asyncio
@@ -11,16 +11,16 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-#: what is called at each moment, when nothing is left to be done at it; with the next one
+#: called at the end of each moment with the next moment
 Passing = Callable[[float], None]
 
 
 class StandstillError(RuntimeError):
-    """All tasks wait for others, and nothing will ever happen again."""
+    """Deadlock: all tasks wait, and no timer is set."""
 
 
 class _Jump(selectors.SelectSelector):
-    """Where a loop waits for input until its next timer: there is no input, so time passes."""
+    """Selector without input: time passes until the next timer."""
 
     def __init__(self, passing: Passing | None) -> None:
         super().__init__()
@@ -38,10 +38,10 @@ class _Jump(selectors.SelectSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Begins at 0 seconds. With an `order`, tasks that are ready go on in the order it draws.
+    """Loop that begins at 0 seconds. order: draws the order of the ready tasks.
 
-    asyncio promises none between tasks; without `order` it is first come, first served. `passing`
-    sees each moment without taking part in it: tasks go on as if nobody looked.
+    asyncio guarantees no order of tasks; without `order` it is first come, first served. `passing`
+    observes each moment, and does not influence the tasks.
     """
 
     _ready: deque[asyncio.Handle]
@@ -65,7 +65,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def _is_step(handle: asyncio.Handle) -> bool:
-    """Whether it has a task go on; other callbacks rely on their order."""
+    """Return True for a step of a task; other callbacks rely on their order."""
     callback = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001 - no other way to tell
     return isinstance(getattr(callback, "__self__", None), asyncio.Task)
 
@@ -75,6 +75,6 @@ def run_in_virtual_time(
     order: random.Random | None = None,
     passing: Passing | None = None,
 ) -> T:
-    """As asyncio.run. Raises StandstillError if the coroutine would wait for ever."""
+    """Run as asyncio.run does. Raises StandstillError instead of waiting for ever."""
     with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(order, passing)) as runner:
         return runner.run(main)

@@ -1,4 +1,4 @@
-"""Response times of a service: arithmetic on whole arrays, not one task a request.
+"""Workload model: response times of a service, computed on whole arrays.
 
 Requests come when the scenario says, however slow the answers are. Each goes to one of the Ready
 endpoints of that moment, drawn with equal chances as kube-proxy's iptables rules do, and stays
@@ -29,37 +29,37 @@ _ROUNDING = 1e-9
 
 @attrs.frozen
 class Endpoint:
-    """A pod as clients see it."""
+    """Pod from the clients' view."""
 
-    #: there and back, seconds
+    #: round trip, seconds
     network: float
-    #: while it was Ready, seconds
+    #: times of readiness, seconds
     served: tuple[Span, ...]
 
 
 @attrs.frozen
 class Server:
-    """What every pod of a service can do."""
+    """Capacity of each pod of a service."""
 
-    #: requests served at once
+    #: concurrent requests
     concurrency: int
-    #: seconds each of them takes
+    #: seconds per request
     service_time: float
 
 
 @attrs.frozen(eq=False)
 class Responses:
-    """One entry a request, in the order in which they were due. Seconds."""
+    """One entry per request, ordered by when it was due. Seconds."""
 
     times: Floats
-    #: the part of the times that the network took
+    #: network's part of the times
     network: Floats
-    #: requests for which there was no endpoint any more: their times are until `end` only
+    #: requests without an endpoint until `end`, where their times end
     unanswered: int
 
 
 def due_times(api: Api) -> Floats:
-    """When a service's requests are due, seconds: in each interval the first after one period."""
+    """Return when requests are due in seconds: the first of an interval after one period."""
     parts = []
     start = 0.0
     for interval in api.intervals:
@@ -72,10 +72,7 @@ def due_times(api: Api) -> Floats:
 def respond(
     due: Floats, endpoints: Sequence[Endpoint], server: Server, end: float, rng: random.Random
 ) -> Responses:
-    """How long each of the requests takes.
-
-    due: N, ascending, seconds. Uses one draw of the rng a request.
-    """
+    """Model the responses. due: N, ascending, seconds. Uses one draw of the rng per request."""
     draws = np.array([rng.random() for _ in range(len(due))])
     chosen, entered = _choose(due, endpoints, draws)
     times = np.maximum(end - due, 0.0)
@@ -93,7 +90,7 @@ def respond(
 def _choose(
     due: Floats, endpoints: Sequence[Endpoint], draws: Floats
 ) -> tuple[NDArray[np.int64], Floats]:
-    """The endpoint of each request, -1 if there is none any more; and when it is sent there."""
+    """Return the endpoint of each request, or -1, and when the request is sent there."""
     chosen = np.full(len(due), -1, dtype=np.int64)
     entered = due.copy()
     moments = sorted({moment for e in endpoints for span in e.served for moment in span})
@@ -103,7 +100,7 @@ def _choose(
         ready = [i for i, e in enumerate(endpoints) if any(a <= moment < b for a, b in e.served)]
         if not ready or last == first:
             continue
-        # From the end of the stretch before: requests that found no pod enter when there is one.
+        # Includes requests that found no pod before: they enter when one is Ready.
         here = slice(first, last)
         entered[here] = np.maximum(entered[here], moment)
         chosen[here] = np.array(ready)[(draws[here] * len(ready)).astype(np.int64)]
@@ -112,7 +109,7 @@ def _choose(
 
 
 def _finished(reached: Floats, server: Server) -> Floats:
-    """When requests that reached a pod at these times, ascending, have been served there."""
+    """Return when requests are served that reach a pod at these ascending times."""
     finished = np.empty_like(reached)
     for one in range(min(server.concurrency, len(reached))):
         mine = slice(one, None, server.concurrency)

@@ -1,21 +1,26 @@
-"""One run: a scenario's load on an emulated cluster, with a scheduler at work on it."""
+"""One run: the load of a scenario on an emulated cluster, and a scheduler at work on it."""
 
 import asyncio
 import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
 
 import attrs
+from kubedsm.explain.listener import Listener
 
 from kubedsm.app.assembly import Runtime
+from kubedsm.app.prometheus import Asker
 from kubedsm.config.settings import Configuration
-from kubedsm.explain.listener import Listener
-from kubedsm.kube.wire import sightings
+from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.optimizer.policies.registry import KUBEDSM, POLICIES
 from kubedsm.process.clock import Clock, VirtualClock
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, paper_cluster
-from kubedsm_lab.replay.filming import Camera
+from kubedsm_lab.replay import sightings
+from kubedsm_lab.replay.films import Camera
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
 from kubedsm_lab.replay.services import PAPER_SERVICES, ServiceSpec
@@ -23,7 +28,7 @@ from kubedsm_lab.replay.variants import contender
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 from loadgen.scenario import Scenario
 
-#: seconds under the load of the scenario's first moment, until the first pods are up and counted
+#: seconds under the load of the scenario's first moment, until the first pods are Ready
 LEAD_IN = 15.0
 #: seconds from a request to its answer: an API server across a network
 API_LATENCY = 0.01
@@ -31,14 +36,14 @@ API_LATENCY = 0.01
 
 @attrs.frozen
 class Setup:
-    """What runs have in common."""
+    """Cluster, services and settings that several runs share."""
 
     cluster: ClusterSpec = attrs.field(factory=paper_cluster)
     services: tuple[ServiceSpec, ...] = PAPER_SERVICES
     configuration: Configuration = attrs.field(factory=Configuration)
-    #: how long the autoscalers wait before they scale down
+    #: scale-down stabilisation of the autoscalers
     stabilization_seconds: int = 5
-    #: with the latencies of a real control plane, as `EmulatedCluster` draws them
+    #: whether to emulate the latencies of a real control plane
     paced: bool = False
 
     @property
@@ -48,30 +53,33 @@ class Setup:
 
 @attrs.frozen
 class Run:
-    #: what the scenario is called in the results
+    #: name of the scenario in the results
     name: str
     scenario: Scenario
     #: see `variants`
     policy: str
     seed: int
     setup: Setup
-    #: whether there is to be a film of it
     filmed: bool = False
 
     def rng(self, purpose: str) -> random.Random:
-        """Chance for one purpose: independent of the others, and the same for every policy."""
-        return random.Random(f"{self.seed} {purpose}")
+        return seeded(self.seed, purpose)
+
+
+def seeded(seed: int, purpose: str) -> random.Random:
+    """Return randomness for one purpose, independent of the others and of the policy."""
+    return random.Random(f"{seed} {purpose}")
 
 
 def play(run: Run, camera: Camera | None = None) -> Record:
-    """What happens in the run. Raises UnknownPolicyError."""
+    """Play the run in virtual time. Raises UnknownPolicyError."""
     return run_in_virtual_time(
         _play(run, camera), passing=None if camera is None else camera.passing
     )
 
 
 def without_solver(configuration: Configuration) -> Configuration:
-    """The same with nobody asked: a solver's time is that of the machine, and its answers by it."""
+    """Turn the solver off, whose answers depend on how busy the machine is."""
     return attrs.evolve(configuration, solver=attrs.evolve(configuration.solver, kind="off"))
 
 
@@ -79,7 +87,7 @@ async def _play(run: Run, camera: Camera | None) -> Record:
     setup, scenario, clock = run.setup, run.scenario, VirtualClock()
     chosen = contender(run.policy, setup.service_names)
     configuration = without_solver(chosen.reconfigure(setup.configuration))
-    # The autoscalers sync every so many seconds, and no load is tuned to when that is.
+    # The draw shifts the load against the syncs of the autoscalers.
     phase = run.rng("phase").random() * setup.cluster.timing.hpa_sync
     start = clock.monotonic() + LEAD_IN + phase
 
@@ -101,37 +109,60 @@ async def _play(run: Run, camera: Camera | None) -> Record:
             recorder.take(sightings.NODES.value(node), clock.monotonic())
         cluster.api.store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
-        runtime = runtime_of(
-            front,
-            chosen.policy,
-            configuration,
-            clock,
-            run.rng("scheduler"),
-            None if camera is None else camera.scene,
-        )
+        policy = registered_policy(chosen.policy, configuration)
+        listener = None if camera is None else camera.scene
+        rng = run.rng("scheduler")
+        runtime = scheduler_of(front, policy, configuration, clock, rng, listener=listener)
         if camera is not None:
             camera.film(runtime, clock, start, scenario.duration)
-        async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(runtime.run())
-            await runtime.synced.wait()
+        async with in_background(runtime):
             for service in setup.services:
                 for resource, obj in service.objects(setup.stabilization_seconds):
                     cluster.api.create(resource, obj, namespace=NAMESPACE)
             await clock.sleep(start + scenario.duration - clock.monotonic())
-            running.cancel()
         return recorder.record(start, clock.monotonic())
 
 
-def runtime_of(
+@asynccontextmanager
+async def in_background(
+    runtime: Runtime,
+) -> AsyncIterator[Callable[[Coroutine[Any, Any, None]], None]]:
+    """Run the scheduler until the block ends, from the first sync on.
+
+    The value starts further tasks that end with the block.
+    """
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(runtime.run())]
+        await runtime.synced.wait()
+        yield lambda work: running.append(tasks.create_task(work))
+        for task in running:
+            task.cancel()
+
+
+def registered_policy(name: str, configuration: Configuration) -> Policy | None:
+    """Return the policy of the registry; None for KubeDSM, the scheduler's own."""
+    if name == KUBEDSM:
+        return None
+    return POLICIES[name](configuration.promise, configuration.objective_function)
+
+
+def scheduler_of(
     front: EmulatedFront,
-    policy: str,
+    policy: Policy | None,
     configuration: Configuration,
     clock: Clock,
     rng: random.Random,
+    *,
     listener: Listener | None = None,
+    prometheus: Asker | None = None,
 ) -> Runtime:
-    """The scheduler with that policy of the registry."""
-    if policy == KUBEDSM:
-        return Runtime(front, configuration, clock, rng, listener=listener)
-    other = POLICIES[policy](configuration.promise, configuration.objective_function)
-    return Runtime(PlainBindings(front), configuration, clock, rng, policy=other, listener=listener)
+    """Return the scheduler; another policy than KubeDSM writes as other schedulers do."""
+    return Runtime(
+        front if policy is None else PlainBindings(front),
+        configuration,
+        clock,
+        rng,
+        policy=policy,
+        listener=listener,
+        prometheus=prometheus,
+    )

@@ -15,7 +15,7 @@ from kubedsm.optimizer.moving.move_groups import legs_of
 from kubedsm.optimizer.moving.proposal import Question
 from kubedsm.optimizer.moving.relaxation import most_gained
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from support.ruled_instances import ruled_case
 from support.suggest_instances import crowded_case, drawn_case, wide_case
 from support.suggest_literal import problem_of

@@ -7,7 +7,7 @@ from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.objective import Objective, Promise
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.packing.pack import pack
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from support.placement_instances import node, pod, resources, snapshot
 from support.suggest_instances import running
 

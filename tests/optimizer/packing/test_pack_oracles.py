@@ -8,7 +8,7 @@ from kubedsm.objective.gains import Gains
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.packing.pack import pack
 from kubedsm.plugins.fit import shortages
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from support.packing_instances import (
     OBJECTIVE,
     all_promised,

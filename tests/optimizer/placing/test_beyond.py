@@ -12,7 +12,7 @@ from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.split import demands
 from kubedsm.optimizer.programming.programme import Solved, Status
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from support.drawn_batches import OBJECTIVES, drawn_batch, worth_of
 
 NONE = Bounds(states=0, steps=0, loads=0)

@@ -11,7 +11,7 @@ from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.split import demands
 from kubedsm.optimizer.programming.in_order import maximised_in_order
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from support.drawn_batches import OBJECTIVES, drawn_batch, loads_of
 
 

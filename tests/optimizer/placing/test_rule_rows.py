@@ -19,7 +19,7 @@ from kubedsm.optimizer.placing.split import demands
 from kubedsm.optimizer.programming.in_order import maximised_in_order
 from kubedsm.optimizer.programming.programme import Status
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from support.batch_orders import most_served, promises
 from support.rule_instances import drawn_batch
 from support.ruled_batches import ruled_batch

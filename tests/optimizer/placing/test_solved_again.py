@@ -19,7 +19,7 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.policies.registry import POLICIES
 from kubedsm.optimizer.programming.programme import Solved, Status
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from support.batch_orders import best_of_all, promises, served
 from support.literal_rules import literal_rule
 from support.placement_literal import standing

@@ -20,7 +20,7 @@ from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.placing.split import demands
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from support.drawn_batches import OBJECTIVES
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.placement_literal import brute_force, worth

@@ -13,7 +13,7 @@ from kubedsm.optimizer.programming.in_order import (
     maximised_in_order,
 )
 from kubedsm.optimizer.programming.programme import UNBOUNDED, Rows, Solved, Status
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 
 LEVELS, SLACK = 3, 4
 

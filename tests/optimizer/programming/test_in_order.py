@@ -9,7 +9,7 @@ import pytest
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.optimizer.programming.in_order import Certificate, Goal, maximised_in_order, unproven
 from kubedsm.optimizer.programming.programme import Rows, Solved, Status
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 
 
 def drawn(rng):

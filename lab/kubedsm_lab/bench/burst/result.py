@@ -15,9 +15,8 @@ import numpy as np
 from kubedsm.optimizer.policies.score_cache import Why
 from kubedsm_lab.bench.burst import bare_loop
 from kubedsm_lab.bench.report import Report
-from kubedsm_lab.replay.report import number
-from kubedsm_lab.replay.sections import Made, Table
 from kubedsm_lab.replay.standings import Standing, ours_and_best
+from kubedsm_lab.replay.tables import Section, Table, number
 
 #: By name, such as `watch.createdToBound.p99`; times in ms.
 Figures = Mapping[str, float]
@@ -219,40 +218,40 @@ def standings(result: BurstResult) -> list[Standing]:
     ]
 
 
-def sections(result: BurstResult) -> list[Made]:
+def sections(result: BurstResult) -> list[Section]:
     sides = result.sides
     return [
-        Made(
+        Section(
             "Who is ahead",
             "By the times that a watch shows. Two are level within 5 % in times, and within 0.5 %"
             " in Jain's index. The bare loop decides nothing, and is left out.",
             ours_and_best(standings(result)),
         ),
-        Made(
+        Section(
             "Ratios",
             "Medians of the rounds' ratios, by the times that a watch shows. CPU is what the"
             " processes of a scheduler take until all pods are Ready, if the bench runs them.",
             _ratio_table(sides),
         ),
-        Made(
+        Section(
             "Beside what was published",
             _PUBLISHED_NOTE + (_EMULATED_NOTE if result.emulated else ""),
             _published_table(sides),
         ),
-        Made(
+        Section(
             "Times",
             "T_post is from bound to Ready. Times of the API below one second depend on chance."
             " Quantiles are interpolated linearly; missing pods did not come so far.",
             _time_table(sides),
         ),
-        Made(
+        Section(
             "Evenness",
             "Pods and their requests by node, CPU in millicores, memory in bytes. std is the"
             " population's, CV = std / mean, Jain = (sum x)^2 / (n sum x^2).",
             _evenness_table(sides),
         ),
-        Made("Fullest nodes", "Pods, means over the rounds.", _fullest_table(sides)),
-        Made(
+        Section("Fullest nodes", "Pods, means over the rounds.", _fullest_table(sides)),
+        Section(
             "Score caches",
             "Passes over all nodes, and outcomes of lookups: `hit`, or the reason of a miss.",
             _cache_table(sides),

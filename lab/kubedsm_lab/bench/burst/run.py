@@ -18,7 +18,6 @@ import attrs
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.watching.watched import PODS
-from kubedsm.kube.wire.sightings import EMULATED_RUNTIME
 from kubedsm.model.events import ClusterEvent, PodApplied
 from kubedsm.model.model import Pod, Uid
 from kubedsm.process.clock import Clock
@@ -31,6 +30,7 @@ from kubedsm_lab.bench.burst.result import (
     summarize_evenness,
     summarize_times,
 )
+from kubedsm_lab.emulator.emulated_cluster import EMULATED_RUNTIME
 
 REQUESTS = {"cpu": "10m", "memory": "16Mi"}
 _POLL_PERIOD = 0.05

@@ -16,9 +16,8 @@ from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.plugins.node_scores import balanced_allocation_score
 from kubedsm_lab.bench.burst.result import summarize_evenness
 from kubedsm_lab.bench.report import Report
-from kubedsm_lab.replay.report import number
-from kubedsm_lab.replay.sections import Made, Table
 from kubedsm_lab.replay.standings import Standing, ours_and_best
+from kubedsm_lab.replay.tables import Section, Table, number
 
 KUBE_SCHEDULER = "kube-scheduler"
 #: Percentages that are compared; the last is all nodes.
@@ -187,21 +186,21 @@ def standings(result: NodesResult) -> list[Standing]:
     ]
 
 
-def sections(result: NodesResult) -> list[Made]:
+def sections(result: NodesResult) -> list[Section]:
     return [
-        Made(
+        Section(
             "Who is ahead",
             f"KubeDSM as it is by default (p = {ALL}) and the best of kube-scheduler's. Two are"
             " level within 10 % in times, and within 0.5 % in scores and Jain's index.",
             ours_and_best(standings(result)),
         ),
-        Made(
+        Section(
             "Time",
             "Decisions alone. Published is the threshold of kube-scheduler's CI: in Go, all nodes"
             " alike, binds included. Being above or below it says nothing; the effect of p does.",
             _time_table(result),
         ),
-        Made(
+        Section(
             "Quality",
             "Score: LeastAllocated and BalancedAllocation of the chosen node, together 0 to 200,"
             " when the pod comes; lost is the difference to scoring all nodes. KubeDSM's cloud"
@@ -210,7 +209,7 @@ def sections(result: NodesResult) -> list[Made]:
             " have a Jain's index of at most k / n.",
             _quality_table(result),
         ),
-        Made(
+        Section(
             "Fairness",
             "Nodes scored by one search: of kube-scheduler for one pod, of KubeDSM for a batch."
             " Least and most searches that scored a node.",

@@ -8,7 +8,7 @@ import attrs
 from prometheus_client.parser import text_string_to_metric_families
 
 from kubedsm.kube.calls.leases import LeaseName
-from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
+from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm.process.clock import Clock
 from kubedsm_lab.bench.api import APPS, CORE, Api, pod_spec

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import orjson
 
-from kubedsm.kube.wire.move_mark import MOVE_ANNOTATION
+from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm.process.clock import Clock
 from kubedsm_lab.bench.api import APPS, CORE, POLICY, Api, deployment, pod_spec

@@ -12,7 +12,7 @@ from kubedsm_lab.bench.processes import LogCount, MemorySample
 from kubedsm_lab.bench.report import Report
 from kubedsm_lab.bench.soak.leftovers import Left
 from kubedsm_lab.bench.soak.pod_watch import Wait
-from kubedsm_lab.replay.summaries import Latency
+from kubedsm_lab.replay.measures import Latency
 
 #: Waiting times are usual up to this factor, and below this number of seconds.
 TIMES_USUAL, NEVER_MATTERS = 3.0, 0.5

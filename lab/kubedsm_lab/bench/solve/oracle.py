@@ -31,7 +31,7 @@ from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.programming.programme import UNBOUNDED, Ints, Programme, Rows, Status
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from kubedsm_lab.bench.solve.instances import Instance
 
 #: Difference of QoS scores that is a rounding error.

@@ -21,7 +21,7 @@ from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.plugins.fit import shortages
-from kubedsm.solvers.highs import Highs
+from kubedsm.solvers.available import Highs
 from kubedsm.solvers.process import pids
 from kubedsm_lab.bench.processes import cpu_seconds
 from kubedsm_lab.bench.report import DisagreementError, measure_cpu

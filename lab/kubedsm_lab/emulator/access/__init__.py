@@ -1,4 +1,4 @@
-"""Who asks, and whether they may: users, tokens, and what Role and binding objects allow.
+"""Authentication and authorization: users, tokens, Roles, bindings and admission policies.
 
-Nothing here knows of HTTP.
+Independent of HTTP.
 """

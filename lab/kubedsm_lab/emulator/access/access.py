@@ -1,57 +1,84 @@
-"""Who is let in to an emulated API server, and what they may do there."""
+"""Authentication and authorization of an emulated API server."""
 
 import re
-from collections.abc import Iterable, Mapping
+import secrets
+from collections.abc import Callable, Mapping
 from typing import Self
 
 import attrs
 
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.access import bootstrap, rbac
-from kubedsm_lab.emulator.access.rbac import Attributes, Decision
-from kubedsm_lab.emulator.access.refusal import denied
-from kubedsm_lab.emulator.access.tokens import ServiceAccountTokens
-from kubedsm_lab.emulator.access.users import (
+from kubedsm_lab.emulator.access.rbac import (
     ADMIN,
     ANONYMOUS,
     AUTHENTICATED,
+    Attributes,
+    Decision,
+    RbacObjects,
     User,
     service_account,
     service_account_name,
 )
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import unauthorized
-from kubedsm_lab.emulator.api.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    ROLE_BINDINGS,
-    ROLES,
-    Object,
-)
+from kubedsm_lab.emulator.api.resources import SERVICE_ACCOUNTS, Object
 from kubedsm_lab.emulator.api.store import Store
 
+#: audience of tokens for this API server
+AUDIENCE = "https://kubernetes.default.svc"
 _SERVICE_ACCOUNT = re.compile(service_account_name("([^:]+)", "([^:]+)"))
 
 
 @attrs.frozen
-class _Stored:
-    """The roles and bindings in a store."""
+class _Issued:
+    namespace: str
+    name: str
+    uid: str
+    audiences: tuple[str, ...]
+    #: seconds since the epoch
+    expires: float
+
+
+@attrs.define
+class ServiceAccountTokens:
+    """Tokens of ServiceAccounts, as `kubectl create token` requests them.
+
+    A real server signs the claims of a token; here a token is a key of them, kept in memory.
+    """
 
     store: Store
+    clock: Clock
+    #: source of unique and unpredictable tokens
+    new_token: Callable[[], str] = secrets.token_urlsafe
+    _issued: dict[str, _Issued] = attrs.field(factory=dict, init=False)
 
-    def bindings(self, namespace: str) -> Iterable[Object]:
-        if namespace:
-            return self.store.list(ROLE_BINDINGS, namespace)
-        return self.store.list(CLUSTER_ROLE_BINDINGS)
+    def issue(
+        self, namespace: str, name: str, uid: str, audiences: tuple[str, ...], seconds: float
+    ) -> str:
+        """Issue a token that is valid for `seconds`, and while its ServiceAccount exists."""
+        now = self.clock.wall()
+        self._issued = {key: held for key, held in self._issued.items() if held.expires > now}
+        token = self.new_token()
+        self._issued[token] = _Issued(namespace, name, uid, audiences, now + seconds)
+        return token
 
-    def role(self, namespace: str, name: str) -> Object | None:
-        return self.store.get(ROLES if namespace else CLUSTER_ROLES, namespace, name)
+    def user_of(self, token: str) -> User | None:
+        """Return the token's user; None for one that is unknown, expired or for others."""
+        held = self._issued.get(token)
+        if held is None or held.expires <= self.clock.wall() or AUDIENCE not in held.audiences:
+            return None
+        account = self.store.get(SERVICE_ACCOUNTS, held.namespace, held.name)
+        if account is None or account["metadata"]["uid"] != held.uid:
+            return None
+        return service_account(held.namespace, held.name, held.uid)
 
 
 @attrs.frozen
 class Access:
-    """`users`, by their tokens; without any, everybody is let in, and may do everything.
+    """Users by their tokens; None allows everything to everybody.
 
-    `anonymous`: whether one who shows no token is let in as system:anonymous.
+    `anonymous`: whether a request without a token is one of system:anonymous.
     """
 
     tokens: ServiceAccountTokens
@@ -60,15 +87,11 @@ class Access:
 
     @classmethod
     def open(cls, api: ApiServer) -> Self:
-        """For everybody."""
         return cls(ServiceAccountTokens(api.store, api.clock))
 
     @classmethod
     def enforced(cls, api: ApiServer, token: str) -> Self:
-        """For its administrator, who has that token, and for those to whom roles are bound.
-
-        What a new cluster allows is bound already.
-        """
+        """Create the bindings of a new cluster; the token's bearer is its administrator."""
         bootstrap.install(api)
         return cls(ServiceAccountTokens(api.store, api.clock), {token: ADMIN})
 
@@ -77,7 +100,7 @@ class Access:
         return self.users is not None
 
     def user_of(self, token: str | None) -> User:
-        """Raises ApiError (401) for a token that is nobody's."""
+        """Raises ApiError (401) for an unknown token."""
         if self.users is None:
             return ANONYMOUS
         if token is None:
@@ -88,33 +111,33 @@ class Access:
             raise unauthorized()
         return user
 
-    def decide(self, user: User, asked: Attributes) -> Decision:
+    def decide(self, user: User, request: Attributes) -> Decision:
         if self.users is None:
             return Decision(allowed=True)
-        return rbac.decide(user, asked, _Stored(self.tokens.store))
+        return rbac.decide(user, request, RbacObjects(self.tokens.store))
 
-    def check(self, user: User, asked: Attributes) -> None:
+    def check(self, user: User, request: Attributes) -> None:
         """Raises ApiError (403) unless the user may do that."""
-        decision = self.decide(user, asked)
+        decision = self.decide(user, request)
         if not decision.allowed:
-            raise denied(user, asked, decision)
+            raise rbac.refusal(user, request, decision)
 
-    def impersonated(self, user: User, name: str, groups: tuple[str, ...]) -> User:
-        """Whom the user asks to be taken for. Raises ApiError (403)."""
+    def impersonate(self, user: User, name: str, groups: tuple[str, ...]) -> User:
+        """Return the impersonated user. Raises ApiError (403)."""
         account = _SERVICE_ACCOUNT.fullmatch(name)
         if account is None:
             self.check(user, Attributes("impersonate", resource="users", name=name))
-            taken_for = User(name, groups=(*groups, AUTHENTICATED))
+            impersonated = User(name, groups=(*groups, AUTHENTICATED))
         else:
-            of = {"namespace": account[1], "name": account[2]}
-            self.check(user, Attributes("impersonate", resource="serviceaccounts", **of))
-            taken_for = service_account(**of, uid="")
+            identity = {"namespace": account[1], "name": account[2]}
+            self.check(user, Attributes("impersonate", resource="serviceaccounts", **identity))
+            impersonated = service_account(**identity, uid="")
         for group in groups:
             self.check(user, Attributes("impersonate", resource="groups", name=group))
-        return taken_for
+        return impersonated
 
     def rules_of(self, user: User, namespace: str) -> list[Object]:
-        """All that the user may do in the namespace."""
+        """Return all rules of the user in the namespace."""
         if self.users is None:
             return list(bootstrap.EVERYTHING)
-        return rbac.rules_of(user, namespace, _Stored(self.tokens.store))
+        return rbac.rules_of(user, namespace, RbacObjects(self.tokens.store))

@@ -1,19 +1,17 @@
-"""ValidatingAdmissionPolicies: their CEL expressions are evaluated for each update of an object.
+"""ValidatingAdmissionPolicies, evaluated by cel-python for each update of an object.
 
-The library cel-python evaluates them; where it is not installed, policies are kept and ignored.
-Not emulated: parameters, selectors, other operations than UPDATE, actions other than Deny.
+Not emulated: parameters, selectors, operations other than UPDATE, actions other than Deny.
 """
 
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any
 
 import attrs
 import orjson
 
-from kubedsm_lab.emulator.access.users import User
+from kubedsm_lab.emulator.access.rbac import User
 from kubedsm_lab.emulator.api.errors import ApiError, forbidden
 from kubedsm_lab.emulator.api.resources import (
     VALIDATING_ADMISSION_POLICIES,
@@ -35,11 +33,14 @@ class Update:
     subresource: str = ""
 
     def variables(self) -> Object:
-        request = {"userInfo": self.user.info, "subResource": self.subresource}
         return {
             "object": _without_managers(self.after),
             "oldObject": _without_managers(self.before),
-            "request": {**request, "operation": "UPDATE"},
+            "request": {
+                "userInfo": self.user.info,
+                "subResource": self.subresource,
+                "operation": "UPDATE",
+            },
         }
 
 
@@ -47,8 +48,10 @@ class Policy:
     """Compiled expressions of one policy. An error in an expression denies the update."""
 
     def __init__(self, spec: Object) -> None:
-        import celpy  # noqa: PLC0415 - an extra: only clusters with policies need it
+        # Imported on demand: it takes a tenth of a second, and few clusters have policies.
+        import celpy  # noqa: PLC0415
 
+        self._celpy = celpy
         environment = celpy.Environment()
 
         def program(text: str) -> Any:
@@ -63,44 +66,32 @@ class Policy:
 
     def denials(self, update: Update) -> list[str]:
         """Return the messages of the validations that do not hold."""
-        from celpy import celtypes  # noqa: PLC0415
-        from celpy.adapter import json_to_cel  # noqa: PLC0415
-        from celpy.evaluation import CELEvalError  # noqa: PLC0415
-
+        celpy = self._celpy
         known: dict[str, Any] = {
-            name: json_to_cel(value) for name, value in update.variables().items()
+            name: celpy.json_to_cel(value) for name, value in update.variables().items()
         }
 
         def holds(program: Any) -> bool:
             try:
                 return bool(program.evaluate(known))
-            except CELEvalError:
+            except celpy.CELEvalError:
                 return False
 
         if not all(map(holds, self._conditions)):
             return []
-        variables: dict[str, Any] = {}
-        known["variables"] = json_to_cel({})
+        variables: dict[Any, Any] = {}
+        known["variables"] = celpy.celtypes.MapType({})
         for name, program in self._variables.items():
-            with suppress(CELEvalError):  # validations that refer to the variable fail
-                variables[name] = program.evaluate(known)
-            known["variables"] = celtypes.MapType(
-                {celtypes.StringType(key): value for key, value in variables.items()}
-            )
+            with suppress(celpy.CELEvalError):  # validations that refer to the variable fail
+                variables[celpy.celtypes.StringType(name)] = program.evaluate(known)
+            known["variables"] = celpy.celtypes.MapType(variables)
         return [message for program, message in self._validations if not holds(program)]
 
 
 def enforced_policies(
     store: Store, resource: Resource, subresource: str
-) -> list[tuple[str, str, Object]]:
-    """Return name, binding and spec of the policies for updates of this resource."""
-    found = list(_enforced(store, resource, subresource))
-    return found if found and find_spec("celpy") is not None else []
-
-
-def _enforced(
-    store: Store, resource: Resource, subresource: str
 ) -> Iterator[tuple[str, str, Object]]:
+    """Yield name, binding and spec of the policies for updates of this resource."""
     for binding in store.list(VALIDATING_ADMISSION_POLICY_BINDINGS):
         name = binding["spec"]["policyName"]
         policy = store.get(VALIDATING_ADMISSION_POLICIES, "", name)
@@ -112,12 +103,12 @@ def _enforced(
 
 
 def _matches(rule: Object, resource: Resource, subresource: str) -> bool:
-    wanted = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
     return (
         not {"UPDATE", "*"}.isdisjoint(rule["operations"])
         and not {resource.group, "*"}.isdisjoint(rule["apiGroups"])
         and not {resource.version, "*"}.isdisjoint(rule["apiVersions"])
-        and not {wanted, "*/*"}.isdisjoint(rule["resources"])
+        and not {plural, "*/*"}.isdisjoint(rule["resources"])
     )
 
 
@@ -129,9 +120,9 @@ def check_update(policies: list[tuple[str, str, Object]], update: Update) -> Non
                 f"ValidatingAdmissionPolicy '{name}' with binding '{binding}' denied request:"
                 f" {message}"
             )
-            told = forbidden(update.resource, update.before["metadata"]["name"], why)
-            details = {**(told.details or {}), "causes": [{"message": why}]}
-            raise ApiError(422, "Invalid", told.message, details)
+            error = forbidden(update.resource, update.before["metadata"]["name"], why)
+            details = {**(error.details or {}), "causes": [{"message": why}]}
+            raise ApiError(422, "Invalid", error.message, details)
 
 
 @lru_cache(maxsize=16)

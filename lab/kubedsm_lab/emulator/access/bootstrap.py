@@ -1,12 +1,12 @@
-"""The roles that a new cluster has, and to whom they are bound.
+"""ClusterRoles and bindings of a new cluster.
 
-Those of k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy that do not belong to
-some component, with what is served here.
+Those of k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy that belong to no
+component, for the resources served here.
 """
 
 from functools import partial
 
-from kubedsm_lab.emulator.access.users import AUTHENTICATED, MASTERS, UNAUTHENTICATED
+from kubedsm_lab.emulator.access.rbac import AUTHENTICATED, MASTERS, UNAUTHENTICATED
 from kubedsm_lab.emulator.api.api_server import API_SERVER, ApiServer
 from kubedsm_lab.emulator.api.resources import (
     CLUSTER_ROLE_BINDINGS,
@@ -39,7 +39,7 @@ _SELF: list[Object] = [
         "resources": ["selfsubjectreviews"],
     },
 ]
-#: role → rules, and the groups that have it
+#: role → its rules, and the groups it is bound to
 _BOUND: dict[str, tuple[list[Object], tuple[str, ...]]] = {
     "cluster-admin": (list(EVERYTHING), (MASTERS,)),
     "system:basic-user": (_SELF, (AUTHENTICATED,)),
@@ -50,7 +50,7 @@ _BOUND: dict[str, tuple[list[Object], tuple[str, ...]]] = {
     ),
 }
 _TENANTS = [r for r in SERVED if r.namespaced and "list" in r.verbs and r.group != _RBAC]
-#: what a cluster tells of itself, or its administrator sets
+#: resources that tenants only read
 _NOT_THEIRS = frozenset({"endpoints", "events", "resourcequotas"})
 
 
@@ -59,7 +59,7 @@ def _rule(verbs: list[str], resource: Resource, *subresources: str) -> Object:
     return {"verbs": verbs, "apiGroups": [resource.group], "resources": [resource.plural, *parts]}
 
 
-#: what a tenant's role adds to the one before it
+#: role of tenants → its rules beyond those of the previous role
 _ADDED: dict[str, list[Object]] = {
     "view": [_rule(_READ, resource, "scale", "status") for resource in _TENANTS],
     "edit": [
@@ -81,23 +81,23 @@ _ADDED: dict[str, list[Object]] = {
 
 
 def install(api: ApiServer) -> None:
-    """Have a new cluster's roles and bindings."""
+    """Create the roles and bindings of a new cluster."""
     create = partial(api.create, manager=API_SERVER)
     for name, (rules, groups) in _BOUND.items():
         create(CLUSTER_ROLES, _role(name, {}, rules=rules))
         create(CLUSTER_ROLE_BINDINGS, _binding(name, groups))
     above = ["edit", "admin", ""]
     for (name, rules), next_one in zip(_ADDED.items(), above, strict=True):
-        joins = {_joining(next_one): "true"} if next_one else {}
-        selector = {"matchLabels": {_joining(name): "true"}}
+        joins = {_aggregation_label(next_one): "true"} if next_one else {}
+        selector = {"matchLabels": {_aggregation_label(name): "true"}}
         rule = {"clusterRoleSelectors": [selector]}
         create(CLUSTER_ROLES, _role(name, joins, aggregationRule=rule))
-        part = {_joining(name): "true"}
+        part = {_aggregation_label(name): "true"}
         create(CLUSTER_ROLES, _role(f"system:aggregate-to-{name}", part, rules=rules))
 
 
-def _joining(role: str) -> str:
-    """The label by which other roles become part of it."""
+def _aggregation_label(role: str) -> str:
+    """Return the label of roles that are aggregated to the role."""
     return f"{_RBAC}/aggregate-to-{role}"
 
 

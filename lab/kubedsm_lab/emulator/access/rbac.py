@@ -1,106 +1,163 @@
-"""What Role, ClusterRole and binding objects allow, as k8s.io/kubernetes/plugin/pkg/auth does it.
-
-Pure: a user, what is asked, and the objects in; allowed or not, and why, out.
-"""
+"""RBAC decisions as in k8s.io/kubernetes/plugin/pkg/auth: users, requests, rules and refusals."""
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 import attrs
 
-from kubedsm_lab.emulator.access.users import MASTERS, User, service_account_name
-from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.api.errors import ApiError, forbidden
+from kubedsm_lab.emulator.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    ROLE_BINDINGS,
+    ROLES,
+    Object,
+    Resource,
+)
+from kubedsm_lab.emulator.api.store import Store
+
+MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+_SERVICE_ACCOUNTS = "system:serviceaccounts"
+
+
+@attrs.frozen
+class User:
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+
+    @property
+    def info(self) -> Object:
+        """Return authentication.k8s.io/v1 UserInfo."""
+        info = {"username": self.name, "uid": self.uid, "groups": list(self.groups)}
+        return {field: value for field, value in info.items() if value}
+
+
+#: may do everything, whatever is bound
+ADMIN = User("admin", "admin", (MASTERS, AUTHENTICATED))
+ANONYMOUS = User("system:anonymous", "", (UNAUTHENTICATED,))
+
+
+def service_account_name(namespace: str, name: str) -> str:
+    """Return the user name of a ServiceAccount."""
+    return f"system:serviceaccount:{namespace}:{name}"
+
+
+def service_account(namespace: str, name: str, uid: str) -> User:
+    groups = (_SERVICE_ACCOUNTS, f"{_SERVICE_ACCOUNTS}:{namespace}", AUTHENTICATED)
+    return User(service_account_name(namespace, name), uid, groups)
 
 
 @attrs.frozen
 class Attributes:
-    """What is asked: a verb on a resource or, with `path`, on what is no resource."""
+    """Authorization attributes of a request: a verb on a resource, or on a non-resource path."""
 
     verb: str
     group: str = ""
-    #: its plural
+    #: plural
     resource: str = ""
     subresource: str = ""
     #: empty for the whole cluster
     namespace: str = ""
-    #: empty for all objects, and for one that is to be created
+    #: empty for all objects, and for an object that is to be created
     name: str = ""
     path: str = ""
 
     @property
     def described(self) -> str:
-        """As rules name it: pods, pods/binding."""
+        """Return the resource as rules name it: pods, pods/binding."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 @attrs.frozen
 class Decision:
     allowed: bool
-    #: by what; or which roles could not be asked; often empty
+    #: rule that allows the request, or roles that are missing; often empty
     reason: str = ""
 
 
-class RbacObjects(Protocol):
-    """The roles and bindings that there are."""
+@attrs.frozen
+class RbacObjects:
+    """Roles and bindings of a store."""
+
+    store: Store
 
     def bindings(self, namespace: str) -> Iterable[Object]:
-        """The RoleBindings of a namespace; the ClusterRoleBindings, without one."""
+        """Return RoleBindings of the namespace; ClusterRoleBindings for an empty one."""
+        if namespace:
+            return self.store.list(ROLE_BINDINGS, namespace)
+        return self.store.list(CLUSTER_ROLE_BINDINGS)
 
     def role(self, namespace: str, name: str) -> Object | None:
-        """A Role; a ClusterRole, without a namespace."""
+        """Return a Role; a ClusterRole for an empty namespace."""
+        return self.store.get(ROLES if namespace else CLUSTER_ROLES, namespace, name)
 
 
 @attrs.frozen
-class _Bound:
-    """A role that a binding gives to the user."""
+class _Grant:
+    """Role that a binding gives to the user."""
 
     binding: Object
     subject: Object
-    #: None if it does not exist
+    #: None if the role does not exist
     role: Object | None
 
 
-def decide(user: User, asked: Attributes, objects: RbacObjects) -> Decision:
-    """Whether the user may do that, by any rule of any role that is bound to them."""
+def decide(user: User, request: Attributes, objects: RbacObjects) -> Decision:
+    """Allow the request if any rule of any role that is bound to the user does."""
     if MASTERS in user.groups:
         return Decision(allowed=True)
     missing: list[str] = []
-    for bound in _bound(user, asked.namespace, objects):
-        if bound.role is None:
-            missing.append(_not_found(bound.binding))
-        elif any(_allows(rule, asked) for rule in bound.role.get("rules") or ()):
-            return Decision(allowed=True, reason=f"RBAC: allowed by {_described(bound)}")
+    for grant in _grants(user, request.namespace, objects):
+        if grant.role is None:
+            reference = grant.binding["roleRef"]
+            kind = f"{reference['kind'].lower()}.rbac.authorization.k8s.io"
+            missing.append(f'{kind} "{reference["name"]}" not found')
+        elif any(_allows(rule, request) for rule in grant.role.get("rules") or ()):
+            return Decision(allowed=True, reason=f"RBAC: allowed by {_described(grant)}")
     if not missing:
         return Decision(allowed=False)
-    said = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
-    return Decision(allowed=False, reason=f"RBAC: {said}")
+    listed = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
+    return Decision(allowed=False, reason=f"RBAC: {listed}")
 
 
 def rules_of(user: User, namespace: str, objects: RbacObjects) -> list[Object]:
-    """All that the user may do in the namespace, rule by rule."""
+    """Return all rules of the user in the namespace."""
     return [
         rule
-        for bound in _bound(user, namespace, objects)
-        if bound.role is not None
-        for rule in bound.role.get("rules") or ()
+        for grant in _grants(user, namespace, objects)
+        if grant.role is not None
+        for rule in grant.role.get("rules") or ()
     ]
 
 
-def _bound(user: User, namespace: str, objects: RbacObjects) -> Iterator[_Bound]:
+def refusal(user: User, request: Attributes, decision: Decision) -> ApiError:
+    """Return the 403 in a real server's words."""
+    why = f": {decision.reason}" if decision.reason else ""
+    subject = f'User "{user.name}" cannot {request.verb}'
+    if request.path:
+        return ApiError(403, "Forbidden", f'forbidden: {subject} path "{request.path}"{why}', {})
+    scope = "at the cluster scope"
+    if request.namespace:
+        scope = f'in the namespace "{request.namespace}"'
+    target = f'resource "{request.described}" in API group "{request.group}"'
+    resource = Resource(request.group, "", request.resource, "")
+    return forbidden(resource, request.name, f"{subject} {target} {scope}{why}")
+
+
+def _grants(user: User, namespace: str, objects: RbacObjects) -> Iterator[_Grant]:
     for where in dict.fromkeys(("", namespace)):
         for binding in objects.bindings(where):
-            for subject in binding.get("subjects") or ():
-                if _is(user, subject, where):
-                    yield _Bound(binding, subject, _role_of(binding, where, objects))
-                    break
+            subjects = binding.get("subjects") or ()
+            subject = next((s for s in subjects if _is_subject(user, s, where)), None)
+            if subject is not None:
+                reference = binding["roleRef"]
+                scope = where if reference["kind"] == "Role" else ""
+                yield _Grant(binding, subject, objects.role(scope, reference["name"]))
 
 
-def _role_of(binding: Object, namespace: str, objects: RbacObjects) -> Object | None:
-    reference = binding["roleRef"]
-    return objects.role(namespace if reference["kind"] == "Role" else "", reference["name"])
-
-
-def _is(user: User, subject: Object, namespace: str) -> bool:
+def _is_subject(user: User, subject: Object, namespace: str) -> bool:
     name = subject.get("name", "")
     match subject.get("kind"):
         case "User":
@@ -108,51 +165,41 @@ def _is(user: User, subject: Object, namespace: str) -> bool:
         case "Group":
             return name in user.groups
         case "ServiceAccount":
-            of = subject.get("namespace") or namespace
-            return user.name == service_account_name(of, name)
+            scope = subject.get("namespace") or namespace
+            return user.name == service_account_name(scope, name)
     return False
 
 
-def _allows(rule: Object, asked: Attributes) -> bool:
-    if not _names(rule, "verbs", asked.verb):
+def _allows(rule: Object, request: Attributes) -> bool:
+    def names(field: str, value: str) -> bool:
+        named = rule.get(field) or ()
+        return value in named or "*" in named
+
+    if not names("verbs", request.verb):
         return False
-    if asked.path:
-        return any(_covers(url, asked.path) for url in rule.get("nonResourceURLs") or ())
+    if request.path:
+        urls = rule.get("nonResourceURLs") or ()
+        return any(
+            url in ("*", request.path)
+            or (url.endswith("*") and request.path.startswith(url.removesuffix("*")))
+            for url in urls
+        )
+    every_part = bool(request.subresource) and names("resources", f"*/{request.subresource}")
     only = rule.get("resourceNames")
     return (
-        _names(rule, "apiGroups", asked.group)
-        and (
-            _names(rule, "resources", asked.described)
-            or (bool(asked.subresource) and _names(rule, "resources", f"*/{asked.subresource}"))
-        )
-        and (not only or asked.name in only)
+        names("apiGroups", request.group)
+        and (names("resources", request.described) or every_part)
+        and (not only or request.name in only)
     )
 
 
-def _names(rule: Object, field: str, what: str) -> bool:
-    named = rule.get(field) or ()
-    return what in named or "*" in named
-
-
-def _covers(url: str, path: str) -> bool:
-    return url in ("*", path) or (url.endswith("*") and path.startswith(url[:-1]))
-
-
-def _not_found(binding: Object) -> str:
-    reference = binding["roleRef"]
-    return f'{reference["kind"].lower()}.rbac.authorization.k8s.io "{reference["name"]}" not found'
-
-
-def _described(bound: _Bound) -> str:
-    binding, subject, reference = bound.binding, bound.subject, bound.binding["roleRef"]
+def _described(grant: _Grant) -> str:
+    binding, subject, reference = grant.binding, grant.subject, grant.binding["roleRef"]
+    kind, name, holder = "ClusterRoleBinding", binding["metadata"]["name"], subject["name"]
     namespace = binding["metadata"].get("namespace", "")
-    kind = "RoleBinding" if namespace else "ClusterRoleBinding"
-    name = (
-        f"{binding['metadata']['name']}/{namespace}" if namespace else binding["metadata"]["name"]
-    )
-    who = subject["name"]
+    if namespace:
+        kind, name = "RoleBinding", f"{name}/{namespace}"
     if subject["kind"] == "ServiceAccount":
-        who = f"{who}/{subject.get('namespace') or namespace}"
-    return (
-        f'{kind} "{name}" of {reference["kind"]} "{reference["name"]}" to {subject["kind"]} "{who}"'
-    )
+        holder = f"{holder}/{subject.get('namespace') or namespace}"
+    role = f'{reference["kind"]} "{reference["name"]}"'
+    return f'{kind} "{name}" of {role} to {subject["kind"]} "{holder}"'

@@ -1,4 +1,4 @@
 """Controllers and kubelets: each watches the store and acts on it, as the real ones do.
 
-They speak to the API only, and never to each other.
+They call only the API, never each other.
 """

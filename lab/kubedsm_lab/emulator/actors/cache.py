@@ -1,7 +1,6 @@
-"""What the controllers know of the cluster: every object by name, owner and node.
+"""Cache of the controllers: every object by name, owner and node.
 
-The API server calls back at each commit, so that what stands here is never older than what it
-would answer, and a look costs no copy.
+The API server calls back at each commit, so the cache is never stale, and a read copies nothing.
 """
 
 from collections import defaultdict
@@ -30,14 +29,15 @@ def owners_of(obj: Object) -> list[Object]:
 
 
 def controller_of(obj: Object) -> Object | None:
-    """The one owner reference that says `controller: true`."""
+    """Return the owner reference with `controller: true`, if any."""
     return next((owner for owner in owners_of(obj) if owner.get("controller")), None)
 
 
 class Cache:
-    """An index of all objects, and the place where controllers register for their changes."""
+    """Index of all objects, where controllers register handlers of changes."""
 
     def __init__(self, api: ApiServer) -> None:
+        self.api = api
         # Keyed by the plural, which is unique among stored resources and hashes fast.
         self._objects: dict[str, dict[str, dict[str, Object]]] = defaultdict(
             lambda: defaultdict(dict)
@@ -56,7 +56,7 @@ class Cache:
         self.close = api.store.subscribe(self._apply)
 
     def on(self, resource: Resource, handler: Handler) -> None:
-        """Have the handler called at every change of the resource's objects."""
+        """Call the handler at every change of the resource's objects."""
         self._handlers[resource.plural].append(handler)
 
     def on_all(self, handler: Handler) -> None:
@@ -76,7 +76,7 @@ class Cache:
         return self._uids.get(uid)
 
     def dependents(self, uid: str) -> list[tuple[Resource, Object]]:
-        """Every object with an owner reference to that uid."""
+        """Return every object with an owner reference to that uid."""
         return list(self._dependents.get(uid, {}).values())
 
     def controlled_by(self, resource: Resource, uid: str) -> list[Object]:
@@ -132,7 +132,7 @@ class Cache:
 
 
 def _drop(index: dict[_K, dict[str, _V]], key: _K, uid: str) -> None:
-    """Without the entry, nor an empty row: there is one for every owner that ever was."""
+    """Remove the entry, and an empty row: one would remain for every owner that ever was."""
     row = index.get(key)
     if row is not None:
         row.pop(uid, None)

@@ -1,4 +1,4 @@
-"""Conditions of a status: values in, values out."""
+"""Conditions of a status."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ def find(conditions: Iterable[Object], kind: str) -> Object | None:
 
 
 def reason_of(condition: Object | None) -> str:
-    """Its reason; "" without one, or without the condition."""
+    """Return the reason; "" without a condition or reason."""
     reason: str = (condition or {}).get("reason", "")
     return reason
 
@@ -35,9 +35,9 @@ def condition(kind: str, status: bool | str, now: str, reason: str, message: str
 
 
 def updated(conditions: list[Object], new: Object) -> list[Object]:
-    """The conditions with `new` in the place of its type's.
+    """Replace the condition of the same type, or add it.
 
-    The time of the transition stays where the status does not change.
+    The transition time is kept if the status is unchanged.
     """
     old = find(conditions, new["type"])
     if old is None:

@@ -1,66 +1,95 @@
-"""The loop that every controller is: keys are noticed, queued once, and reconciled in that order.
+"""Work queue of a controller: keys are enqueued once and reconciled in order.
 
-Reconciling is synchronous, so that the cluster does not change under it. A controller only ever
-reads what is there now and writes what should be: it may be asked again at any time.
+Reconciling is synchronous, so the cluster does not change meanwhile. A controller only reads the
+present state and writes the wanted one: it may be called again at any time.
 """
 
 import asyncio
 import heapq
 from abc import ABC, abstractmethod
 
+import attrs
+
 from kubedsm.process.backoff import Doubling
-from kubedsm.process.clock import Clock
-from kubedsm_lab.emulator.actors.cache import Cache, Key
-from kubedsm_lab.emulator.api.api_server import CONTROLLERS, ApiServer
+from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.api.api_server import CONTROLLERS
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import Object, Resource
 
-#: seconds before the first retry of a key, doubled with each failure, up to the second figure
+#: seconds before the first retry of a key, doubled with each failure up to the limit
 _BACK_OFF = Doubling(0.02, 10.0)
-#: refusals that later attempts may not meet again
-_PASSING = (403, 404, 409)
-#: a sleep may end this much early, by the resolution of the loop's clock
+#: refusals that a later attempt may not meet
+_TRANSIENT = (403, 404, 409)
+#: a sleep may end early by this, the resolution of the loop's clock
 _EARLY = 1e-5
 
 
+@attrs.frozen
+class Timing:
+    """Durations in an emulated cluster, in seconds."""
+
+    #: from a binding to Ready
+    start_delay: float = 3.0
+    #: from Ready to the success of a Job's pod
+    job_duration: float = 10.0
+    #: upper limit for stopping a pod; a shorter grace period counts instead
+    stop_delay: float = 1.0
+    hpa_sync: float = 15.0
+    #: share of the target by which the average may differ without any scaling; no time
+    hpa_tolerance: float = 0.1
+    #: from the deletion of a node to that of its pods
+    orphan_delay: float = 40.0
+    #: without reports from a node until its Ready condition is Unknown
+    monitor_grace: float = 40.0
+
+
 class Requeue(Exception):
-    """Reconcile this key again, after a back-off that grows while it goes on failing."""
+    """Reconcile the key again after an exponential back-off."""
 
 
 class Controller(ABC):
-    """One task. `reconcile` brings the object of a key nearer to what its spec says.
+    """One task that reconciles keys; `reconcile` moves an object towards its spec.
 
-    ApiErrors 403 (a quota, a namespace that is going), 404 and 409 are the normal fate of a write
-    and tried again; any other exception is a bug, and ends the task and the cluster with it.
+    ApiErrors 403 (a quota, a terminating namespace), 404 and 409 are expected and retried. Any
+    other exception is a bug: it ends the task, and the cluster with it.
     """
 
-    #: whose the fields are that it sets in a status
+    #: owner of the fields that the controller writes into a status
     manager = CONTROLLERS
 
-    def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
-        self.api = api
+    def __init__(self, cache: Cache) -> None:
+        self.api = cache.api
         self.cache = cache
-        self.clock = clock
+        self.clock = cache.api.clock
         self._queue: dict[Key, None] = {}
         self._failures: dict[Key, int] = {}
-        #: the earliest moment each key waits for, and the same as a heap with outdated entries
+        #: earliest due time of each key, and the same as a heap with outdated entries
         self._due: dict[Key, float] = {}
         self._timeline: list[tuple[float, Key]] = []
         self._woken = asyncio.Event()
         self._stopped = False
         self._alarm: asyncio.Task[None] | None = None
         self._alarm_at = 0.0
+        self.subscribe()
+
+    @abstractmethod
+    def subscribe(self) -> None:
+        """Register handlers with the cache. Called once, by the constructor."""
 
     @abstractmethod
     def reconcile(self, key: Key) -> None:
-        """Compare and write. Raises Requeue to be asked again soon."""
+        """Compare and write. Raise Requeue for another attempt."""
+
+    def follow(self, resource: Resource) -> None:
+        """Enqueue the key of each changed object of the resource."""
+        self.cache.on(resource, lambda change: self.enqueue(key_of(change.object)))
 
     def now(self) -> str:
-        """The wall clock, as timestamps of the API have it."""
+        """Return the wall clock as a timestamp of the API."""
         return self.api.store.now()
 
     def write_status(self, resource: Resource, obj: Object, status: Object) -> Object:
-        """The object as stored with that status; nothing is written that was there already."""
+        """Store the object with the status, unless it has that status already."""
         if status == obj.get("status"):
             return obj
         return self.api.update(
@@ -72,7 +101,7 @@ class Controller(ABC):
         self._woken.set()
 
     def enqueue_after(self, key: Key, seconds: float) -> None:
-        """Have the key reconciled by then; the earliest of several such moments counts."""
+        """Enqueue the key after a delay; the earliest of several delays counts."""
         when = self.clock.monotonic() + max(0.0, seconds)
         if when < self._due.get(key, float("inf")):
             self._due[key] = when
@@ -80,18 +109,22 @@ class Controller(ABC):
             self._woken.set()
 
     def has_come(self, moment: float, key: Key) -> bool:
-        """Whether that moment (monotonic) is here; if not, the key is reconciled again then."""
+        """Return whether the moment (monotonic) has come; if not, enqueue the key for then."""
         left = moment - self.clock.monotonic()
         if left <= _EARLY:
             return True
         self.enqueue_after(key, left)
         return False
 
+    def has_passed(self, moment: float, key: Key) -> bool:
+        """Return `has_come` of a moment in seconds since the epoch."""
+        return self.has_come(self.clock.monotonic() + moment - self.clock.wall(), key)
+
     def stop(self) -> None:
-        """Reconcile nothing until it goes on; keys are noticed all the same."""
+        """Pause reconciling; keys are enqueued all the same."""
         self._stopped = True
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._stopped = False
         self._woken.set()
 
@@ -103,7 +136,7 @@ class Controller(ABC):
                     batch, self._queue = self._queue, {}
                     for key in batch:
                         self._attempt(key)
-                    # The other controllers see what was written before this one goes on.
+                    # The other controllers see these writes before this one continues.
                     await self.clock.sleep(0)
                     self._collect_due()
                 self._woken.clear()
@@ -116,7 +149,7 @@ class Controller(ABC):
         except Requeue:
             self._retry(key)
         except ApiError as error:
-            if error.status not in _PASSING:
+            if error.status not in _TRANSIENT:
                 raise
             self._retry(key)
         else:

@@ -1,7 +1,7 @@
-"""kube-scheduler for pods of no other scheduler's, as every cluster has one.
+"""kube-scheduler for pods that name no other scheduler.
 
-By the same filters and scores as the policy of that name, with no liking for the edge. What no node
-takes waits until something changes. No pod is preempted, and no volume is bound.
+Filter and Score plugins are those of the policy of that name, without preference for the edge. An
+unschedulable pod waits until something changes. No pod is preempted, and no volume is bound.
 """
 
 import random
@@ -16,40 +16,40 @@ from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.policies.in_turn import InTurn
 from kubedsm.optimizer.policies.kube_scheduler import KubeScheduler
 from kubedsm.plugins.fit import unschedulable_message
-from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.conditions import find, of
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.actors.pod_state import is_terminating, node_of
-from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import EVENTS, NAMESPACES, NODES, PODS, Object
 from kubedsm_lab.emulator.api.statuses import pod_condition, with_condition
 from kubedsm_lab.emulator.api.store import ObjectChange
 
 NAME = "default-scheduler"
-#: all that waits is one thing to do
+#: the only key: all waiting pods are scheduled together
 _ALL: Key = ("", "")
-#: seconds: changes that come together are looked at once
+#: seconds in which changes are batched
 _PAUSE = 0.1
 
 
 @attrs.frozen
 class _NoTiers(Tiers):
-    """All nodes alike: kube-scheduler knows of no tiers."""
+    """Equal tiers of all nodes: kube-scheduler has no tiers."""
 
     def of(self, _: object) -> Tier:
         return Tier.CLOUD
 
 
 class DefaultScheduler(Controller):
-    def __init__(self, api: ApiServer, cache: Cache, clock: Clock, rng: random.Random) -> None:
-        super().__init__(api, cache, clock)
+    def __init__(self, cache: Cache, rng: random.Random) -> None:
+        super().__init__(cache)
         self._rng = rng
-        usual = Configuration()
-        self._policy = InTurn(KubeScheduler(), usual.promise, usual.objective_function)
+        default = Configuration()
+        self._policy = InTurn(KubeScheduler(), default.promise, default.objective_function)
         self._waiting: set[Key] = set()
-        cache.on(PODS, self._pod_changed)
-        cache.on(NODES, self._node_changed)
+
+    def subscribe(self) -> None:
+        self.cache.on(PODS, self._pod_changed)
+        self.cache.on(NODES, lambda _: self._retry_waiting())
 
     def _pod_changed(self, change: ObjectChange) -> None:
         key = key_of(change.object)
@@ -57,12 +57,9 @@ class DefaultScheduler(Controller):
             self._waiting.add(key)
         else:
             self._waiting.discard(key)
-        self._look_again()
+        self._retry_waiting()
 
-    def _node_changed(self, _: ObjectChange) -> None:
-        self._look_again()
-
-    def _look_again(self) -> None:
+    def _retry_waiting(self) -> None:
         if self._waiting:
             self.enqueue_after(_ALL, _PAUSE)
 
@@ -84,7 +81,7 @@ class DefaultScheduler(Controller):
         target = {"kind": "Node", "name": node}
         self.api.bind(namespace, name, {"metadata": {}, "target": target})
         said = f"Successfully assigned {namespace}/{name} to {node}"
-        self._tell(pod, "Normal", "Scheduled", said)
+        self._record_event(pod, "Normal", "Scheduled", said)
 
     def _decision(self) -> Decision:
         known = [obj for kind in (NODES, PODS, NAMESPACES) for obj in self.cache.all(kind)]
@@ -102,9 +99,9 @@ class DefaultScheduler(Controller):
         why = {"reason": "Unschedulable", "message": message}
         condition = pod_condition("PodScheduled", "False", self.now(), **why)
         self.write_status(PODS, pod, with_condition(pod, condition)["status"])
-        self._tell(pod, "Warning", "FailedScheduling", message)
+        self._record_event(pod, "Warning", "FailedScheduling", message)
 
-    def _tell(self, pod: Object, kind: str, reason: str, message: str) -> None:
+    def _record_event(self, pod: Object, kind: str, reason: str, message: str) -> None:
         metadata, now = pod["metadata"], self.now()
         about = {key: metadata[key] for key in ("namespace", "name", "uid")}
         event = {
@@ -124,5 +121,5 @@ class DefaultScheduler(Controller):
 
 def _waits(pod: Object) -> bool:
     spec = pod["spec"]
-    theirs = spec["schedulerName"] == NAME and not spec.get("schedulingGates")
-    return theirs and not node_of(pod) and not is_terminating(pod)
+    ours = spec["schedulerName"] == NAME and not spec.get("schedulingGates")
+    return ours and not node_of(pod) and not is_terminating(pod)

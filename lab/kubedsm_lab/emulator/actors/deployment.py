@@ -1,63 +1,57 @@
-"""The Deployment controller: a ReplicaSet a template, and pods moved from the old to the new.
+"""Deployment controller: one ReplicaSet per template, and rollouts from old ones to the new one.
 
-The rules are those of k8s.io/kubernetes/pkg/controller/deployment.
+The rules are those of k8s.io/kubernetes/pkg/controller/deployment (sync.go, progress.go).
 """
 
+import math
 from collections.abc import Sequence
 
-from kubedsm.process.clock import Clock
-from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
-from kubedsm_lab.emulator.actors.conditions import find, of, reason_of
+from kubedsm_lab.emulator.actors.cache import Key, controller_of, key_of
+from kubedsm_lab.emulator.actors.conditions import find, of, reason_of, without
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
-from kubedsm_lab.emulator.actors.deployment_status import (
-    complete,
-    counted,
-    progressed,
-    seconds_left,
-    set_condition,
-)
 from kubedsm_lab.emulator.actors.ownership import claim, owners_concerned
 from kubedsm_lab.emulator.actors.pod_state import annotations_of, is_finished, is_terminating
-from kubedsm_lab.emulator.actors.revisions import (
+from kubedsm_lab.emulator.actors.rollout import (
     REVISION,
     Family,
     has_template,
-    inherited,
+    inherited_annotations,
+    is_rolling,
     is_saturated,
     is_scaled,
-    replica_set_of,
-    revision_of,
-    share_of,
-    sizing,
-)
-from kubedsm_lab.emulator.actors.rollout import (
-    is_rolling,
     max_surge,
+    max_unavailable,
     new_size,
     old_sizes,
     proportional_sizes,
+    replica_set_of,
+    revision_of,
+    share_of,
+    sizing_annotations,
     wanted,
 )
-from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.api.values import seconds
+
+#: reasons of the Progressing condition during a rollout
+_UNDER_WAY = ("NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated")
 
 
 class DeploymentController(Controller):
-    def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
-        super().__init__(api, cache, clock)
-        cache.on(DEPLOYMENTS, lambda change: self.enqueue(key_of(change.object)))
-        cache.on(REPLICA_SETS, self._replica_set_changed)
-        cache.on(PODS, self._pod_changed)
+    def subscribe(self) -> None:
+        self.follow(DEPLOYMENTS)
+        self.cache.on(REPLICA_SETS, self._replica_set_changed)
+        self.cache.on(PODS, self._pod_changed)
 
     def _replica_set_changed(self, change: ObjectChange) -> None:
         for owner in owners_concerned(self.cache, DEPLOYMENTS, change):
             self.enqueue(key_of(owner))
 
     def _pod_changed(self, change: ObjectChange) -> None:
-        """A Deployment that recreates waits for the last old pod to be gone."""
+        """Enqueue a Deployment of the strategy Recreate: it waits for its last old pod."""
         if change.type != "DELETED":
             return
         reference = controller_of(change.object)
@@ -75,36 +69,35 @@ class DeploymentController(Controller):
         if is_terminating(deployment):
             self._report_counts(key)
             return
-        deployment = self._with_pause_noted(deployment)
+        deployment = self._record_pause(deployment)
         family = Family(deployment, family.new, family.old)
         if deployment["spec"].get("paused") or is_scaled(family):
             self._scale(family)
             if deployment["spec"].get("paused"):
-                self._forget_history(self._family(self._present(key)))
+                self._delete_history(self._family(self._read(key)))
             self._report_counts(key)
             return
         if is_rolling(deployment):
             self._roll(self._with_new(family))
-        elif self._old_pods_are_gone(family):
+        elif self._are_old_pods_gone(family):
             family = self._with_new(family)
             if family.new is not None:
                 self._resize(family.deployment, family.new, wanted(family.deployment))
-        family = self._family(self._present(key))
-        if complete(family.deployment, family.deployment["status"]):
-            self._forget_history(family)
+        family = self._family(self._read(key))
+        if is_complete(family.deployment, family.deployment["status"]):
+            self._delete_history(family)
             family = self._family(family.deployment)
-        self._report(key, progressed(family.deployment, family.new, family.everything, self.now()))
+        self._report(key, rollout_status(family, self.now()))
 
-    def _present(self, key: Key) -> Object:
-        """As it stands after our own writes. Raises ApiError (404)."""
+    def _read(self, key: Key) -> Object:
+        """Return the Deployment after the controller's own writes. Raises ApiError (404)."""
         return self.cache.get(DEPLOYMENTS, key) or self.api.get(DEPLOYMENTS, *key)
 
     def _report_counts(self, key: Key) -> None:
-        family = self._family(self._present(key))
-        self._report(key, counted(family.deployment, family.new, family.everything, self.now()))
+        self._report(key, count_status(self._family(self._read(key)), self.now()))
 
     def _report(self, key: Key, status: Object) -> None:
-        deployment = self._present(key)
+        deployment = self._read(key)
         self.write_status(DEPLOYMENTS, deployment, status)
         left = seconds_left(deployment, status.get("conditions", []), self.now())
         if left is not None and left >= 0:
@@ -113,13 +106,7 @@ class DeploymentController(Controller):
     # The ReplicaSets.
 
     def _family(self, deployment: Object) -> Family:
-        owned = claim(
-            self.api,
-            self.cache,
-            owner=(DEPLOYMENTS, deployment),
-            resource=REPLICA_SETS,
-            eligible=lambda _: True,
-        )
+        owned = claim(self, DEPLOYMENTS, deployment, REPLICA_SETS)
         owned.sort(
             key=lambda rs: (rs["metadata"]["creationTimestamp"], revision_of(rs), key_of(rs))
         )
@@ -128,16 +115,16 @@ class DeploymentController(Controller):
         return Family(deployment, new, [rs for rs in owned if rs is not new])
 
     def _with_new(self, family: Family) -> Family:
-        """With a ReplicaSet for the current template, and the revision counted up to it."""
+        """Ensure a ReplicaSet of the current template, with the next revision."""
         revision = max((revision_of(rs) for rs in family.old), default=0) + 1
         if family.new is None:
             new = self._create(family, revision)
             reason, message = "NewReplicaSetCreated", "Created new replica set"
         else:
-            new = self._brought_up_to_date(family.deployment, family.new, revision)
+            new = self._refresh(family.deployment, family.new, revision)
             reason, message = "FoundNewReplicaSet", "Found new replica set"
         message = f'{message} "{new["metadata"]["name"]}"'
-        deployment = self._with_revision_noted(family.deployment, new, reason, message)
+        deployment = self._record_revision(family.deployment, new, reason, message)
         return Family(deployment, new, family.old)
 
     def _create(self, family: Family, revision: int) -> Object:
@@ -150,51 +137,41 @@ class DeploymentController(Controller):
             return self.api.create(REPLICA_SETS, new, namespace=namespace)
         except ApiError as error:
             if error.reason == "AlreadyExists":
-                self._count_collision(deployment)
+                # A ReplicaSet of another owner has the name: the next attempt takes another hash.
+                status = deployment["status"]
+                collided = {**status, "collisionCount": status.get("collisionCount", 0) + 1}
+                self.write_status(DEPLOYMENTS, deployment, collided)
                 raise
-            self._note_refusal(deployment, error)
+            # A quota, or a name that leaves no room for a hash: the user must see the reason.
+            reason, message = "ReplicaSetCreateError", error.message
+            self._write_conditions(deployment, self._progress(deployment, "False", reason, message))
             raise Requeue from error
 
-    def _note_refusal(self, deployment: Object, error: ApiError) -> None:
-        """A quota, or a name that leaves no room for a hash: it is the user's to see."""
-        now, before = self.now(), of(deployment["status"])
-        conditions = set_condition(
-            before, "Progressing", "False", now, "ReplicaSetCreateError", error.message
-        )
-        if "progressDeadlineSeconds" in deployment["spec"] and conditions != before:
-            self._write_conditions(deployment, conditions)
-
-    def _count_collision(self, deployment: Object) -> None:
-        """A ReplicaSet of another owner has that name: the next attempt takes another hash."""
-        status = deployment["status"]
-        collided = {**status, "collisionCount": status.get("collisionCount", 0) + 1}
-        self.write_status(DEPLOYMENTS, deployment, collided)
-
-    def _brought_up_to_date(self, deployment: Object, new: Object, revision: int) -> Object:
-        """A ReplicaSet that was there: an old template may have become the current one again."""
-        annotations = {**inherited(deployment), REVISION: str(max(revision, revision_of(new)))}
-        patience = deployment["spec"].get("minReadySeconds", 0)
+    def _refresh(self, deployment: Object, new: Object, revision: int) -> Object:
+        """Update an existing ReplicaSet: an old template may be the current one again."""
+        annotations = {
+            **inherited_annotations(deployment),
+            REVISION: str(max(revision, revision_of(new))),
+        }
+        min_ready = deployment["spec"].get("minReadySeconds", 0)
         patch: Object = {}
         if not annotations.items() <= annotations_of(new).items():
             patch["metadata"] = {"annotations": annotations}
-        if patience != new["spec"].get("minReadySeconds", 0):
-            patch["spec"] = {"minReadySeconds": patience}
+        if min_ready != new["spec"].get("minReadySeconds", 0):
+            patch["spec"] = {"minReadySeconds": min_ready}
         return self.api.patch(REPLICA_SETS, *key_of(new), patch, MERGE_PATCH) if patch else new
 
-    def _with_revision_noted(
+    def _record_revision(
         self, deployment: Object, new: Object, reason: str, message: str
     ) -> Object:
-        """With the revision, and the condition that a rollout begins, both written down."""
+        """Write the revision, and the condition that a rollout begins."""
         annotations = {**annotations_of(deployment), REVISION: annotations_of(new)[REVISION]}
         conditions = of(deployment["status"])
-        if "progressDeadlineSeconds" in deployment["spec"] and (
-            reason == "NewReplicaSetCreated" or not find(conditions, "Progressing")
-        ):
-            now = self.now()
-            conditions = set_condition(conditions, "Progressing", "True", now, reason, message)
+        if reason == "NewReplicaSetCreated" or not find(conditions, "Progressing"):
+            conditions = self._progress(deployment, "True", reason, message)
         if (annotations, conditions) == (annotations_of(deployment), of(deployment["status"])):
             return deployment
-        # Through the status, for a change of annotations would count as a new generation.
+        # Through the status: a change of annotations would increase the generation.
         return self.api.update(
             DEPLOYMENTS,
             {
@@ -205,45 +182,41 @@ class DeploymentController(Controller):
             subresource="status",
         )
 
-    def _with_pause_noted(self, deployment: Object) -> Object:
-        """With the Progressing condition saying whether the rollout is paused."""
-        current = find(of(deployment["status"]), "Progressing")
+    def _record_pause(self, deployment: Object) -> Object:
+        """Set the Progressing condition to whether the rollout is paused."""
+        reason = reason_of(find(of(deployment["status"]), "Progressing"))
         paused = bool(deployment["spec"].get("paused"))
-        if "progressDeadlineSeconds" not in deployment["spec"] or (
-            reason_of(current) == "ProgressDeadlineExceeded"
-        ):
+        if reason == "ProgressDeadlineExceeded" or paused == (reason == "DeploymentPaused"):
             return deployment
-        if paused == (reason_of(current) == "DeploymentPaused"):
-            return deployment
-        reason, message = (
-            ("DeploymentPaused", "Deployment is paused")
-            if paused
-            else ("DeploymentResumed", "Deployment is resumed")
-        )
-        now = self.now()
-        conditions = set_condition(
-            of(deployment["status"]), "Progressing", "Unknown", now, reason, message
-        )
+        reason, message = "DeploymentResumed", "Deployment is resumed"
+        if paused:
+            reason, message = "DeploymentPaused", "Deployment is paused"
+        conditions = self._progress(deployment, "Unknown", reason, message)
         return self._write_conditions(deployment, conditions)
 
+    def _progress(self, deployment: Object, status: str, reason: str, message: str) -> list[Object]:
+        """Return the conditions with Progressing; unchanged without a progress deadline."""
+        before = of(deployment["status"])
+        if "progressDeadlineSeconds" not in deployment["spec"]:
+            return before
+        return set_condition(before, "Progressing", status, self.now(), reason, message)
+
     def _write_conditions(self, deployment: Object, conditions: list[Object]) -> Object:
+        if conditions == of(deployment["status"]):
+            return deployment
         status = {**deployment["status"], "conditions": conditions}
         return self.write_status(DEPLOYMENTS, deployment, status)
 
     # Their sizes.
 
     def _resize(self, deployment: Object, replica_set: Object, size: int) -> bool:
-        """Write the size, and for which size of the Deployment it was chosen."""
-        annotations = sizing(deployment)
+        """Write the size, and the size of the Deployment for which it was chosen."""
+        annotations = sizing_annotations(deployment)
         resized = wanted(replica_set) != size
         if not resized and annotations.items() <= annotations_of(replica_set).items():
             return False
-        patch: Object = {
-            "metadata": {
-                "resourceVersion": replica_set["metadata"]["resourceVersion"],
-                "annotations": annotations,
-            }
-        }
+        version = replica_set["metadata"]["resourceVersion"]
+        patch: Object = {"metadata": {"resourceVersion": version, "annotations": annotations}}
         if resized:
             patch["spec"] = {"replicas": size}
         self.api.patch(REPLICA_SETS, *key_of(replica_set), patch, MERGE_PATCH)
@@ -259,22 +232,19 @@ class DeploymentController(Controller):
             old = next(rs for rs in family.old if rs["metadata"]["name"] == name)
             self._resize(deployment, old, size)
 
-    def _old_pods_are_gone(self, family: Family) -> bool:
-        """Recreate: the old pods go first, all of them, before a new one is made."""
+    def _are_old_pods_gone(self, family: Family) -> bool:
+        """Scale old ReplicaSets to 0 (Recreate). Return whether all of their pods are gone."""
         active = [rs for rs in family.old if wanted(rs)]
         for old in active:
             self._resize(family.deployment, old, 0)
-        return not active and not self._any_pod_left(family.old)
-
-    def _any_pod_left(self, old: Sequence[Object]) -> bool:
-        return any(
-            not is_finished(pod)
-            for rs in old
+        return not active and all(
+            is_finished(pod)
+            for rs in family.old
             for pod in self.cache.controlled_by(PODS, rs["metadata"]["uid"])
         )
 
     def _scale(self, family: Family) -> None:
-        """Follow a change of size outside of a rollout, or in its middle."""
+        """Follow a change of the Deployment's size, also during a rollout."""
         deployment, replicas = family.deployment, wanted(family.deployment)
         active = [rs for rs in family.everything if wanted(rs)]
         if len(active) <= 1:
@@ -291,8 +261,8 @@ class DeploymentController(Controller):
             for rs in active:
                 self._resize(deployment, rs, sizes[rs["metadata"]["name"]])
 
-    def _forget_history(self, family: Family) -> None:
-        """Delete the oldest empty ReplicaSets beyond what the Deployment keeps."""
+    def _delete_history(self, family: Family) -> None:
+        """Delete the oldest empty ReplicaSets above revisionHistoryLimit."""
         limit = family.deployment["spec"].get("revisionHistoryLimit")
         old = [rs for rs in family.old if not is_terminating(rs)]
         if limit is None or len(old) <= limit:
@@ -301,3 +271,138 @@ class DeploymentController(Controller):
             settled = rs["status"].get("observedGeneration", 0) >= rs["metadata"]["generation"]
             if settled and not (wanted(rs) or rs["status"].get("replicas", 0)):
                 self.api.delete(REPLICA_SETS, *key_of(rs), uid=rs["metadata"]["uid"])
+
+
+# The status of a Deployment.
+
+
+def set_condition(
+    conditions: list[Object], kind: str, status: str, now: str, reason: str, message: str
+) -> list[Object]:
+    """Return the conditions with this one last; unchanged if status and reason are the same."""
+    old = find(conditions, kind)
+    if old is not None and (old["status"], reason_of(old)) == (status, reason):
+        return conditions
+    same_status = old is not None and old["status"] == status
+    new = {
+        "type": kind,
+        "status": status,
+        "lastUpdateTime": now,
+        "lastTransitionTime": old["lastTransitionTime"] if old and same_status else now,
+        "reason": reason,
+        "message": message,
+    }
+    return [*without(conditions, kind), new]
+
+
+def count_status(family: Family, now: str) -> Object:
+    """Return the status with counts and availability, without an estimate of progress."""
+    deployment, new = family.deployment, family.new
+
+    def total(field: str) -> int:
+        return sum(rs["status"].get(field, 0) for rs in family.everything)
+
+    available = total("availableReplicas")
+    numbers = {
+        "replicas": total("replicas"),
+        "updatedReplicas": new["status"].get("replicas", 0) if new else 0,
+        "readyReplicas": total("readyReplicas"),
+        "availableReplicas": available,
+        "unavailableReplicas": max(0, sum(map(wanted, family.everything)) - available),
+    }
+    status: Object = {"observedGeneration": deployment["metadata"]["generation"]}
+    status |= {name: number for name, number in numbers.items() if number}
+    status["terminatingReplicas"] = total("terminatingReplicas")
+    if collisions := deployment["status"].get("collisionCount"):
+        status["collisionCount"] = collisions
+    enough = available >= wanted(deployment) - max_unavailable(deployment)
+    status["conditions"] = set_condition(
+        of(deployment["status"]),
+        "Available",
+        str(enough),
+        now,
+        "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
+        f"Deployment {'has' if enough else 'does not have'} minimum availability.",
+    )
+    return status
+
+
+def is_complete(deployment: Object, status: Object) -> bool:
+    """Return whether all pods have the current template and are available."""
+    replicas = wanted(deployment)
+    return status.get("observedGeneration", 0) >= deployment["metadata"]["generation"] and all(
+        status.get(field, 0) == replicas
+        for field in ("updatedReplicas", "replicas", "availableReplicas")
+    )
+
+
+def rollout_status(family: Family, now: str) -> Object:
+    """Return the status with Progressing and ReplicaFailure, during or after a rollout."""
+    status = count_status(family, now)
+    conditions = status["conditions"]
+    if "progressDeadlineSeconds" not in family.deployment["spec"]:
+        conditions = without(conditions, "Progressing")
+    elif not _is_resting(family.deployment, status):
+        conditions = _with_progress(family, status, now)
+    found = (find(of(rs["status"]), "ReplicaFailure") for rs in family.everything)
+    failure = next(filter(None, found), None)
+    if failure is None:
+        conditions = without(conditions, "ReplicaFailure")
+    else:
+        reason, message = reason_of(failure), failure.get("message", "")
+        conditions = set_condition(conditions, "ReplicaFailure", "True", now, reason, message)
+    return {**status, "conditions": conditions}
+
+
+def _is_resting(deployment: Object, status: Object) -> bool:
+    """Return whether no rollout runs: then changes of pods are neither progress nor its lack."""
+    available = reason_of(find(of(deployment["status"]), "Progressing")) == "NewReplicaSetAvailable"
+    return available and status.get("replicas", 0) == status.get("updatedReplicas", 0)
+
+
+def _with_progress(family: Family, status: Object, now: str) -> list[Object]:
+    conditions: list[Object] = status["conditions"]
+    kind, named = ("ReplicaSet", family.new) if family.new else ("Deployment", family.deployment)
+    subject = f'{kind} "{named["metadata"]["name"]}"'
+    if is_complete(family.deployment, status):
+        message = f"{subject} has successfully progressed."
+        return set_condition(
+            conditions, "Progressing", "True", now, "NewReplicaSetAvailable", message
+        )
+    if _has_progressed(family.deployment["status"], status):
+        # The time of the update changes although status and reason may not.
+        current = find(conditions, "Progressing")
+        started = current["lastTransitionTime"] if current and current["status"] == "True" else now
+        message = f"{subject} is progressing."
+        others = without(conditions, "Progressing")
+        updated = set_condition(others, "Progressing", "True", now, "ReplicaSetUpdated", message)
+        return [*others, {**updated[-1], "lastTransitionTime": started}]
+    left = seconds_left(family.deployment, conditions, now)
+    if left is not None and left <= 0:
+        message = f"{subject} has timed out progressing."
+        return set_condition(
+            conditions, "Progressing", "False", now, "ProgressDeadlineExceeded", message
+        )
+    return conditions
+
+
+def _has_progressed(before: Object, after: Object) -> bool:
+    def old_pods(status: Object) -> int:
+        count: int = status.get("replicas", 0) - status.get("updatedReplicas", 0)
+        return count
+
+    return old_pods(after) < old_pods(before) or any(
+        after.get(field, 0) > before.get(field, 0)
+        for field in ("updatedReplicas", "readyReplicas", "availableReplicas")
+    )
+
+
+def seconds_left(deployment: Object, conditions: Sequence[Object], now: str) -> float | None:
+    """Return the seconds until the rollout exceeds its deadline; None if none runs."""
+    limit = deployment["spec"].get("progressDeadlineSeconds")
+    current = find(conditions, "Progressing")
+    if limit is None or current is None or reason_of(current) not in _UNDER_WAY:
+        return None
+    updated = current["lastUpdateTime"]
+    left: float = limit - (seconds(now) - seconds(updated)) if updated else -math.inf
+    return left

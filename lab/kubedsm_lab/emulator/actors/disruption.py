@@ -1,4 +1,4 @@
-"""The disruption controller: how many pods each budget lets go now.
+"""Disruption controller: how many evictions each PodDisruptionBudget allows now.
 
 A pod without a controller counts as healthy, but not as expected. The rules are those of
 k8s.io/kubernetes/pkg/controller/disruption.
@@ -6,15 +6,12 @@ k8s.io/kubernetes/pkg/controller/disruption.
 
 from collections.abc import Sequence
 
-from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors import conditions
-from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
+from kubedsm_lab.emulator.actors.cache import Key, controller_of, key_of
 from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.ownership import matters
+from kubedsm_lab.emulator.actors.ownership import is_relevant
 from kubedsm_lab.emulator.actors.pod_state import is_ready, is_terminating, labels_of
 from kubedsm_lab.emulator.actors.rollout import resolved, wanted
-from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.moments import seconds
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
@@ -25,26 +22,26 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.api.values import seconds
 
-#: how long an eviction that was allowed is believed in without a deletion to be seen, in seconds
+#: seconds for which an allowed eviction counts although its deletion is not observed
 _DISRUPTION_TIMEOUT = 120.0
 
 
 class _NoScale(Exception):
-    """It cannot be told how many pods there should be."""
+    """The number of expected pods is unknown."""
 
 
 class DisruptionController(Controller):
-    def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
-        super().__init__(api, cache, clock)
-        cache.on(POD_DISRUPTION_BUDGETS, lambda change: self.enqueue(key_of(change.object)))
-        cache.on(PODS, self._pod_changed)
+    def subscribe(self) -> None:
+        self.follow(POD_DISRUPTION_BUDGETS)
+        self.cache.on(PODS, self._pod_changed)
         for resource in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS):
-            cache.on(resource, self._scale_changed)
+            self.cache.on(resource, self._scale_changed)
 
     def _pod_changed(self, change: ObjectChange) -> None:
         before, after = change.previous, change.object
-        if matters(change):
+        if is_relevant(change):
             for budget in self._budgets(after):
                 if any(_selects(budget, pod) for pod in (before, after) if pod):
                     self.enqueue(key_of(budget))
@@ -104,7 +101,7 @@ class DisruptionController(Controller):
         return {**status, "conditions": conditions.updated(conditions.of(status), new)}
 
     def _expected(self, budget: Object, pods: Sequence[Object]) -> tuple[int, int]:
-        """(pods there should be, healthy ones there must be). Raises _NoScale."""
+        """Return the numbers of expected and of desired healthy pods. Raises _NoScale."""
         spec = budget["spec"]
         if "maxUnavailable" in spec:
             expected = self._scale_of(pods)
@@ -116,7 +113,7 @@ class DisruptionController(Controller):
         return expected, resolved(least, expected, up=True)
 
     def _scale_of(self, pods: Sequence[Object]) -> int:
-        """What the pods' controllers are set to, each counted once."""
+        """Return the sum of the wanted replicas of the pods' controllers, each counted once."""
         scales: dict[str, int] = {}
         for pod in pods:
             reference = controller_of(pod)
@@ -135,20 +132,20 @@ class DisruptionController(Controller):
         return sum(scales.values())
 
     def _disrupted(self, budget: Object, pods: Sequence[Object]) -> dict[str, str]:
-        """Evictions allowed whose deletion is not seen yet, by pod name."""
+        """Return times of allowed evictions whose deletion is not observed yet, by pod name."""
         present = {pod["metadata"]["name"]: pod for pod in pods}
         now = self.clock.wall()
-        believed = {}
+        pending = {}
         for name, since in (budget["status"].get("disruptedPods") or {}).items():
             left = seconds(since) + _DISRUPTION_TIMEOUT - now
             pod = present.get(name)
             if pod is not None and not is_terminating(pod) and left > 0:
-                believed[name] = since
+                pending[name] = since
                 self.enqueue_after(key_of(budget), left)
-        return believed
+        return pending
 
 
 def _selects(budget: Object, pod: Object) -> bool:
-    """No selector selects no pod, an empty one every pod."""
+    """Return whether the budget covers the pod; an empty selector matches every pod."""
     selector = budget["spec"].get("selector")
     return selector is not None and label_selector_of(selector).matches(labels_of(pod))

@@ -1,19 +1,18 @@
-"""The endpoints controller: for each Service with a selector, the addresses of its pods.
+"""Endpoints controller: addresses of the pods of each Service with a selector.
 
 The rules are those of k8s.io/kubernetes/pkg/controller/endpoint.
 """
 
-from kubedsm.process.clock import Clock
-from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.cache import Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller
+from kubedsm_lab.emulator.actors.ownership import is_relevant
 from kubedsm_lab.emulator.actors.pod_state import (
-    is_finished,
+    is_active,
     is_ready,
     is_terminating,
     labels_of,
     node_of,
 )
-from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import ENDPOINTS, PODS, SERVICES, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
 
@@ -21,14 +20,13 @@ _MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 
 
 class EndpointsController(Controller):
-    def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
-        super().__init__(api, cache, clock)
-        cache.on(SERVICES, lambda change: self.enqueue(key_of(change.object)))
-        cache.on(PODS, self._pod_changed)
+    def subscribe(self) -> None:
+        self.follow(SERVICES)
+        self.cache.on(PODS, self._pod_changed)
 
     def _pod_changed(self, change: ObjectChange) -> None:
         before, after = change.previous, change.object
-        if change.type == "MODIFIED" and before and _matters(before) == _matters(after):
+        if not (is_relevant(change) or (before and _address_of(before) != _address_of(after))):
             return
         for service in self.cache.in_namespace(SERVICES, after["metadata"]["namespace"]):
             if any(_selects(service, pod) for pod in (before, after) if pod):
@@ -46,29 +44,23 @@ class EndpointsController(Controller):
         labels = {**labels_of(service), _MANAGED_BY: "endpoint-controller"}
         subsets = self._subsets(service)
         if current is None:
-            new = {"apiVersion": "v1", "kind": "Endpoints"}
-            metadata = {"name": key[1], "labels": labels}
-            filled = {**new, "metadata": metadata} | ({"subsets": subsets} if subsets else {})
-            self.api.create(ENDPOINTS, filled, namespace=key[0])
+            new = {"metadata": {"name": key[1], "labels": labels}, "subsets": subsets}
+            self.api.create(ENDPOINTS, _without_empty_subsets(new), namespace=key[0])
         elif current.get("subsets", []) != subsets or labels_of(current) != labels:
-            changed = {name: value for name, value in current.items() if name != "subsets"}
-            changed["metadata"] = {**current["metadata"], "labels": labels}
-            if subsets:
-                changed["subsets"] = subsets
-            self.api.update(ENDPOINTS, changed)
+            metadata = {**current["metadata"], "labels": labels}
+            changed = {**current, "metadata": metadata, "subsets": subsets}
+            self.api.update(ENDPOINTS, _without_empty_subsets(changed))
 
     def _subsets(self, service: Object) -> list[Object]:
-        """Addresses, by address, grouped by the ports they serve on."""
+        """Return the addresses in order, grouped by the ports they serve on."""
         unready_too = service["spec"].get("publishNotReadyAddresses", False)
         groups: dict[tuple[tuple[str, int, str], ...], Object] = {}
         pods = [
             pod
             for pod in self.cache.in_namespace(PODS, key_of(service)[0])
-            if _selects(service, pod)
-            and pod["status"].get("podIP")
-            and not (is_finished(pod) or is_terminating(pod))
+            if _selects(service, pod) and _address_of(pod) and is_active(pod)
         ]
-        for pod in sorted(pods, key=lambda pod: str(pod["status"]["podIP"])):
+        for pod in sorted(pods, key=_address_of):
             ports = _ports(service, pod)
             field = "addresses" if unready_too or is_ready(pod) else "notReadyAddresses"
             groups.setdefault(ports, {}).setdefault(field, []).append(_address(pod))
@@ -78,23 +70,22 @@ class EndpointsController(Controller):
         ]
 
 
+def _without_empty_subsets(endpoints: Object) -> Object:
+    return {name: value for name, value in endpoints.items() if name != "subsets" or value}
+
+
 def _selects(service: Object, pod: Object) -> bool:
     selector = service["spec"].get("selector")
     return bool(selector) and selector.items() <= labels_of(pod).items()
 
 
-def _matters(pod: Object) -> tuple[object, ...]:
-    return (
-        pod["status"].get("podIP"),
-        is_ready(pod),
-        is_terminating(pod),
-        is_finished(pod),
-        pod["metadata"].get("labels"),
-    )
+def _address_of(pod: Object) -> str:
+    address: str = pod["status"].get("podIP", "")
+    return address
 
 
 def _ports(service: Object, pod: Object) -> tuple[tuple[str, int, str], ...]:
-    """(name, number on the pod, protocol) of each port of the service that the pod has."""
+    """Return (name, number on the pod, protocol) of each service port that the pod has."""
     found = []
     for port in service["spec"].get("ports") or ():
         protocol = port.get("protocol", "TCP")
@@ -122,14 +113,6 @@ def _port(name: str, number: int, protocol: str) -> Object:
 
 
 def _address(pod: Object) -> Object:
-    metadata = pod["metadata"]
-    return {
-        "ip": pod["status"]["podIP"],
-        "nodeName": node_of(pod),
-        "targetRef": {
-            "kind": "Pod",
-            "namespace": metadata["namespace"],
-            "name": metadata["name"],
-            "uid": metadata["uid"],
-        },
-    }
+    identity = {field: pod["metadata"][field] for field in ("namespace", "name", "uid")}
+    target = {"kind": "Pod", **identity}
+    return {"ip": _address_of(pod), "nodeName": node_of(pod), "targetRef": target}

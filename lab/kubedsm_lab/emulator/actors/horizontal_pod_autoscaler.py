@@ -1,31 +1,30 @@
-"""The horizontal pod autoscaler (autoscaling/v2): from a metric to a number of replicas.
+"""Horizontal pod autoscaler (autoscaling/v2): from metrics to a number of replicas.
 
-The order of things, conditions and reasons are those of
-k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go.
+Conditions, reasons and their order are those of
+k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go, scaling behavior that of
+`HorizontalPodAutoscalerBehavior` in the documentation of autoscaling/v2.
 """
 
-from kubedsm.process.clock import Clock
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+import msgspec
+
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
-from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.metrics_server import MetricsServer
-from kubedsm_lab.emulator.actors.pod_state import is_active, labels_of
-from kubedsm_lab.emulator.actors.resource_metrics import KINDS, Scaled, propose_of_resource
-from kubedsm_lab.emulator.actors.scaling_behavior import (
-    Behavior,
-    BehaviorError,
-    ScalingHistory,
-    limited,
-    stabilized,
-)
+from kubedsm_lab.emulator.actors.controller import Controller, Timing
+from kubedsm_lab.emulator.actors.pod_state import labels_of
 from kubedsm_lab.emulator.actors.scaling_metrics import (
     Metrics,
+    MetricsServer,
     MetricUnavailable,
     Proposal,
-    Target,
+    Scaled,
     propose,
 )
-from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.defaulting import SCALE_DOWN, SCALE_UP
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import (
     HORIZONTAL_POD_AUTOSCALERS,
@@ -38,35 +37,107 @@ from kubedsm_lab.emulator.api.selectors import parse_labels
 from kubedsm_lab.emulator.api.store import ObjectChange
 
 _SCALED = {(r.group, r.kind): r for r in SERVED if "scale" in r.subresources}
+#: window for scaling down where none is given, in seconds
+_DOWN_WINDOW = 300.0
+#: age of recommendations and events that no window reaches, in seconds
+_HORIZON = 3600.0
+
+
+class BehaviorError(ValueError):
+    """`spec.behavior` is malformed."""
+
+
+class Policy(msgspec.Struct, rename="camel"):
+    type: Literal["Pods", "Percent"]
+    value: int
+    period_seconds: float
+
+    def size(self, before: int, *, up: bool) -> int:
+        """Return the size that the policy allows, from the size at the start of its period."""
+        if self.type == "Pods":
+            return before + self.value if up else before - self.value
+        if up:
+            return math.ceil(before * (100 + self.value) / 100)
+        return int(before * (100 - self.value) / 100)
+
+
+class Rules(msgspec.Struct, rename="camel"):
+    """One direction of `spec.behavior`."""
+
+    stabilization_window_seconds: float
+    select_policy: Literal["Max", "Min", "Disabled"]
+    policies: list[Policy]
+
+
+class Behavior(msgspec.Struct, rename="camel"):
+    scale_up: Rules
+    scale_down: Rules
+
+    @classmethod
+    def of(cls, given: Object | None) -> "Behavior":
+        """Fill the defaults in. Raises BehaviorError."""
+        window = {"stabilizationWindowSeconds": _DOWN_WINDOW}
+        filled = {
+            "scaleUp": SCALE_UP | ((given or {}).get("scaleUp") or {}),
+            "scaleDown": SCALE_DOWN | window | ((given or {}).get("scaleDown") or {}),
+        }
+        try:
+            return msgspec.convert(filled, cls)
+        except msgspec.ValidationError as error:
+            raise BehaviorError(str(error)) from None
+
+
+@attrs.frozen
+class Verdict:
+    """Number of pods, and a condition: whether it was limited, and by what."""
+
+    replicas: int
+    held: bool
+    reason: str
+    message: str
+
+
+@attrs.frozen
+class ScalingHistory:
+    """Recommendations and scaling events, as (moment in seconds, number of pods)."""
+
+    recommendations: tuple[tuple[float, int], ...] = ()
+    #: positive for added pods
+    events: tuple[tuple[float, int], ...] = ()
+
+    def recommended(self, now: float, replicas: int) -> "ScalingHistory":
+        kept = tuple(r for r in self.recommendations if r[0] > now - _HORIZON)
+        return attrs.evolve(self, recommendations=(*kept, (now, replicas)))
+
+    def scaled(self, now: float, change: int) -> "ScalingHistory":
+        kept = tuple(e for e in self.events if e[0] > now - _HORIZON)
+        return attrs.evolve(self, events=(*kept, (now, change)))
 
 
 class HorizontalPodAutoscalerController(Controller):
-    """Syncs every autoscaler when it appears and every `sync` seconds from then on.
+    """Controller that syncs each autoscaler when it appears, and every `timing.hpa_sync` seconds.
 
-    desired = ceil(total / target) unless the average is within `tolerance` of the target. The
-    average is over every pod that the target's selector matches and that neither ended nor is
-    ending: a pod that a migration detached counts, so that `desired` does not move with it. By what
-    pods use, of which there are figures by pod: as `resource_metrics` has it.
+    desired = ceil(total / target) unless the average is within the tolerance of the target. The
+    average is over all active pods that the target's selector matches: a pod that a migration
+    detached counts, so `desired` does not change with it. For resource metrics, which have samples
+    of each pod, see `scaling_metrics`.
     """
 
     def __init__(
         self,
-        api: ApiServer,
         cache: Cache,
-        clock: Clock,
-        *,
+        timing: Timing,
         metrics: Metrics | None,
         metrics_server: MetricsServer | None,
-        sync: float,
-        tolerance: float,
     ) -> None:
-        super().__init__(api, cache, clock)
+        super().__init__(cache)
+        self._timing = timing
         self._metrics = metrics
         self._metrics_server = metrics_server
-        self._sync = sync
-        self._tolerance = tolerance
         self._histories: dict[Key, ScalingHistory] = {}
-        cache.on(HORIZONTAL_POD_AUTOSCALERS, self._changed)
+
+    def subscribe(self) -> None:
+        self.cache.on(HORIZONTAL_POD_AUTOSCALERS, self._changed)
 
     def _changed(self, change: ObjectChange) -> None:
         key = key_of(change.object)
@@ -80,23 +151,23 @@ class HorizontalPodAutoscalerController(Controller):
         hpa = self.cache.get(HORIZONTAL_POD_AUTOSCALERS, key)
         if hpa is None:
             return
-        self.enqueue_after(key, self._sync)
-        status = self._synced(key, hpa)
+        self.enqueue_after(key, self._timing.hpa_sync)
+        status = self._sync_autoscaler(key, hpa)
         hpa = self.cache.get(HORIZONTAL_POD_AUTOSCALERS, key)
         if hpa is not None:
-            self.write_status(HORIZONTAL_POD_AUTOSCALERS, hpa, status)
+            self.write_status(HORIZONTAL_POD_AUTOSCALERS, hpa, status.fields)
 
-    def _synced(self, key: Key, hpa: Object) -> Object:
-        """Scale if need be. Returns the status that says what was found and done."""
+    def _sync_autoscaler(self, key: Key, hpa: Object) -> "_Status":
+        """Scale if need be. Return the status with what was found and done."""
         status = _Status(hpa["status"], self.now())
         try:
             resource, scale = self._scale_of(hpa)
         except ApiError as error:
             message = "the HPA controller was unable to get the target's current scale: "
-            status.say("AbleToScale", False, "FailedGetScale", message + error.message)
-            return status.rendered()
+            status.set("AbleToScale", False, "FailedGetScale", message + error.message)
+            return status
         message = "the HPA controller was able to get the target's current scale"
-        status.say("AbleToScale", True, "SucceededGetScale", message)
+        status.set("AbleToScale", True, "SucceededGetScale", message)
         current = scale["spec"].get("replicas", 0)
         status.fields["currentReplicas"] = current
         if not self._histories[key].recommendations:
@@ -105,27 +176,27 @@ class HorizontalPodAutoscalerController(Controller):
             desired = self._desired(key, hpa, scale, status)
         except MetricUnavailable as error:
             message = f"the HPA was unable to compute the replica count: {error}"
-            status.say("ScalingActive", False, error.reason, message)
+            status.set("ScalingActive", False, error.reason, message)
             status.fields.setdefault("desiredReplicas", 0)
             status.fields["currentMetrics"] = [{"type": ""}]
-            return status.rendered()
+            return status
         if desired != current:
             changed = {**scale, "spec": {**scale["spec"], "replicas": desired}}
             self.api.update_scale(resource, *key_of(scale), changed)
             history = self._histories[key]
             self._histories[key] = history.scaled(self.clock.monotonic(), desired - current)
             message = f"the HPA controller was able to update the target scale to {desired}"
-            status.say("AbleToScale", True, "SucceededRescale", message)
+            status.set("AbleToScale", True, "SucceededRescale", message)
             status.fields["lastScaleTime"] = self.now()
         status.fields["desiredReplicas"] = desired
-        return status.rendered()
+        return status
 
     def _remember(self, key: Key, recommendation: int) -> None:
         history = self._histories[key]
         self._histories[key] = history.recommended(self.clock.monotonic(), recommendation)
 
     def _scale_of(self, hpa: Object) -> tuple[Resource, Object]:
-        """The scale subresource of the target. Raises ApiError if there is none."""
+        """Return the scale subresource of the target. Raises ApiError if there is none."""
         reference = hpa["spec"]["scaleTargetRef"]
         group = reference.get("apiVersion", "").rpartition("/")[0]
         resource = _SCALED.get((group, reference["kind"]))
@@ -136,14 +207,14 @@ class HorizontalPodAutoscalerController(Controller):
         return resource, self.api.get_scale(resource, namespace, reference["name"])
 
     def _desired(self, key: Key, hpa: Object, scale: Object, status: "_Status") -> int:
-        """The size to scale to. Raises MetricUnavailable."""
+        """Return the desired size. Raises MetricUnavailable."""
         spec, now = hpa["spec"], self.clock.monotonic()
         current: int = scale["spec"].get("replicas", 0)
         least: int = spec.get("minReplicas", 1)
         most: int = spec["maxReplicas"]
         if current == 0 and least != 0:
             message = "scaling is disabled since the replica count of the target is zero"
-            status.say("ScalingActive", False, "ScalingDisabled", message)
+            status.set("ScalingActive", False, "ScalingDisabled", message)
             return 0
         if current > most or current < least:
             return min(max(current, least), most)
@@ -155,36 +226,35 @@ class HorizontalPodAutoscalerController(Controller):
         history = self._histories[key]
         calm = stabilized(history, behavior, now, current, proposal.replicas)
         self._remember(key, proposal.replicas)
-        status.say("AbleToScale", True, calm.reason, calm.message)
+        status.set("AbleToScale", True, calm.reason, calm.message)
         verdict = limited(history, behavior, now, current, calm.replicas, (least, most))
-        status.say("ScalingLimited", verdict.held, verdict.reason, verdict.message)
+        status.set("ScalingLimited", verdict.held, verdict.reason, verdict.message)
         return min(max(verdict.replicas, least), most)
 
     def _proposal(self, hpa: Object, scale: Object, status: "_Status") -> Proposal:
-        """The greatest of what the metrics ask for. Raises MetricUnavailable.
+        """Return the largest proposal of all metrics. Raises MetricUnavailable.
 
-        While one of them is unavailable the others may only add pods.
+        While a metric is unavailable, the others may only add pods.
         """
         namespace, name = key_of(scale)
-        replicas, reported = scale["spec"].get("replicas", 0), scale["status"].get("replicas", 0)
+        replicas: int = scale["spec"].get("replicas", 0)
         pods = self._pods_of(namespace, scale["status"].get("selector", ""))
-        target = Target(namespace, name, replicas, reported, sum(map(is_active, pods)))
         samples = None if self._metrics_server is None else self._metrics_server.samples
-        scaled = Scaled(pods, replicas, samples, self.clock.wall(), self._tolerance)
+        now = self.clock.wall()
+        scaled = Scaled(
+            namespace, name, pods, replicas, now, self._timing.hpa_tolerance, self._metrics, samples
+        )
         proposals, failures = [], []
         for metric in hpa["spec"].get("metrics") or ():
             try:
-                if metric.get("type") in KINDS:
-                    proposals.append(propose_of_resource(metric, scaled))
-                else:
-                    proposals.append(propose(metric, target, self._metrics, self._tolerance))
+                proposals.append(propose(metric, scaled))
             except MetricUnavailable as failure:
                 failures.append(failure)
         best = max(proposals, key=lambda proposal: proposal.replicas, default=None)
-        if best is None or (failures and best.replicas < target.replicas):
+        if best is None or (failures and best.replicas < replicas):
             raise failures[0] if failures else MetricUnavailable("NoMetrics", "no metrics")
         message = "the HPA was able to successfully calculate a replica count from "
-        status.say("ScalingActive", True, "ValidMetricFound", message + best.description)
+        status.set("ScalingActive", True, "ValidMetricFound", message + best.description)
         status.fields["currentMetrics"] = [proposal.status for proposal in proposals]
         return best
 
@@ -194,17 +264,93 @@ class HorizontalPodAutoscalerController(Controller):
 
 
 class _Status:
-    """A status being written: the last one, and what this sync has to say."""
+    """Status under construction: the previous one with the changes of this sync."""
 
     def __init__(self, before: Object, now: str) -> None:
         self.fields = dict(before)
         self._now = now
 
-    def say(self, kind: str, flag: bool, reason: str, message: str) -> None:
+    def set(self, kind: str, flag: bool, reason: str, message: str) -> None:
         self.fields["conditions"] = conditions.updated(
             self.fields.get("conditions") or [],
             conditions.condition(kind, flag, self._now, reason, message),
         )
 
-    def rendered(self) -> Object:
-        return self.fields
+
+def stabilized(
+    history: ScalingHistory, behavior: Behavior, now: float, current: int, desired: int
+) -> Verdict:
+    """Keep the size within the recommendations of both stabilisation windows."""
+    recent = history.recommendations
+    highest = max(
+        (n for at, n in recent if at > now - behavior.scale_down.stabilization_window_seconds),
+        default=desired,
+    )
+    lowest = min(
+        (n for at, n in recent if at > now - behavior.scale_up.stabilization_window_seconds),
+        default=desired,
+    )
+    floor, ceiling = min(desired, lowest), max(desired, highest)
+    replicas = min(max(current, floor), ceiling)
+    if replicas == desired:
+        return Verdict(desired, False, "ReadyForNewScale", "recommended size matches current size")
+    if replicas > desired:
+        message = (
+            "recent recommendations were higher than current one, "
+            "applying the highest recent recommendation"
+        )
+        return Verdict(replicas, True, "ScaleDownStabilized", message)
+    message = (
+        "recent recommendations were lower than current one, "
+        "applying the lowest recent recommendation"
+    )
+    return Verdict(replicas, True, "ScaleUpStabilized", message)
+
+
+def limited(
+    history: ScalingHistory,
+    behavior: Behavior,
+    now: float,
+    current: int,
+    desired: int,
+    bounds: tuple[int, int],
+) -> Verdict:
+    """Limit the size to min and max replicas, and to the rate of the policies."""
+    least, most = bounds
+    if desired > current:
+        allowed = max(current, _limit(history, behavior.scale_up, now, current, up=True))
+        if desired > min(most, allowed):
+            if most > allowed:
+                message = (
+                    "the desired replica count is increasing faster than the maximum scale rate"
+                )
+                return Verdict(allowed, True, "ScaleUpLimit", message)
+            message = "the desired replica count is more than the maximum replica count"
+            return Verdict(most, True, "TooManyReplicas", message)
+    elif desired < current:
+        allowed = min(current, _limit(history, behavior.scale_down, now, current, up=False))
+        if desired < max(least, allowed):
+            if least < allowed:
+                message = (
+                    "the desired replica count is decreasing faster than the maximum scale rate"
+                )
+                return Verdict(allowed, True, "ScaleDownLimit", message)
+            message = "the desired replica count is less than the minimum replica count"
+            return Verdict(least, True, "TooFewReplicas", message)
+    message = "the desired count is within the acceptable range"
+    return Verdict(desired, False, "DesiredWithinRange", message)
+
+
+def _limit(history: ScalingHistory, rules: Rules, now: float, current: int, *, up: bool) -> int:
+    if rules.select_policy == "Disabled" or not rules.policies:
+        return current
+    sizes = [
+        policy.size(current - _changed(history.events, now - policy.period_seconds), up=up)
+        for policy in rules.policies
+    ]
+    farthest = (rules.select_policy == "Max") == up
+    return max(sizes) if farthest else min(sizes)
+
+
+def _changed(events: Sequence[tuple[float, int]], since: float) -> int:
+    return sum(change for at, change in events if at > since)

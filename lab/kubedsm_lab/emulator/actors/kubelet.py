@@ -1,90 +1,114 @@
-"""The kubelets of all nodes: they admit, start, stop and report pods.
+"""Kubelets of all nodes: pod admission, start, stop and status reports.
 
-A pod bound to a node that does not exist, or is not Ready, stays as it is. So does one on a node
-that is cut off, whose containers run on: its kubelet hears of nothing, and tells of nothing.
+A pod that is bound to a missing or NotReady node stays unchanged. So does a pod on a disconnected
+node: its containers run on, but its kubelet neither receives nor reports anything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 
 from kubedsm.model.model import Resources
 from kubedsm.model.quantities import millis, units
-from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
-from kubedsm_lab.emulator.actors.container_runtime import UP, ContainerRuntime, Containers
-from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.node_state import is_disconnected, is_ready_node
+from kubedsm_lab.emulator.actors.controller import Controller, Timing
 from kubedsm_lab.emulator.actors.pod_state import (
     annotations_of,
+    is_disconnected,
     is_finished,
     is_ready,
     is_terminating,
     node_of,
     requests_of,
 )
-from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import JOBS, NODES, PODS, Object
 from kubedsm_lab.emulator.api.statuses import pod_condition
 from kubedsm_lab.emulator.api.store import ObjectChange
 
+
+@attrs.frozen
+class Containers:
+    """State of all containers of one pod: that of the first one that is run."""
+
+    ready: bool = True
+    restarts: int = 0
+    #: reason and message of the waiting state; empty if the containers run
+    waits_for: str = ""
+    message: str = ""
+
+
+#: containers that run as soon as the start delay is over
+UP = Containers()
+
+
+class ContainerRuntime:
+    """Runtime without processes: containers are reported as running, and stop at once."""
+
+    def begin(self, pod: Object, changed: Callable[[], None]) -> None:
+        """Start the pod's containers; call `changed` when `of` or `end` returns another result."""
+
+    def of(self, uid: str) -> Containers:  # noqa: ARG002 - runtimes with processes need it
+        """Return the state of the pod's containers."""
+        return UP
+
+    def end(self, uid: str, grace: float) -> bool:  # noqa: ARG002 - as above
+        """Stop the containers within `grace` seconds; return whether they have stopped.
+
+        May be called again, also for an unknown pod; the earliest deadline counts.
+        """
+        return True
+
+    def output(self, pod: Object, container: str) -> bytes | None:  # noqa: ARG002 - as above
+        """Return the log of the container so far; None without a process."""
+        return None
+
+
 #: a pod annotated with "true" here runs and never becomes ready
 NEVER_READY = "emulator.kubedsm.io/never-ready"
-#: 10.244.0.0/16 has that many addresses for pods
+#: number of pod addresses in 10.244.0.0/16
 _ADDRESSES = 2**16 - 2
-_DONE = {"reason": "PodCompleted"}
+_COMPLETED = {"reason": "PodCompleted"}
 
 
 @attrs.define
 class _Admitted:
-    """A pod that holds room on its node until it is finished or gone."""
+    """Pod that uses resources of its node until it is finished or gone."""
 
     node: str
     spec: Object
     requests: Resources
-    #: moments on the monotonic clock
+    #: times on the monotonic clock
     starts: float
     stops: float | None = None
-    #: its containers are up, and say that they are ready
+    #: whether its containers run and are ready
     serves: bool = False
-    #: as they were reported last
+    #: last reported state
     containers: Containers = UP
 
 
 class Kubelet(Controller):
     """Keys are those of pods, and of nodes: a node has no namespace.
 
-    `start_delay` is from the binding seen to Ready, `stop_delay` the most a pod takes to stop, in
-    seconds; what the `runtime` takes for it may be longer. A Job's pod that the runtime does not
-    run has succeeded `job_duration` after it was Ready.
+    A pod becomes Ready `timing.start_delay` after its binding is observed and stops within
+    `timing.stop_delay`; the `runtime` may take longer. A Job's pod that the runtime does not run
+    has succeeded `timing.job_duration` after it became Ready.
     """
 
     manager = "kubelet"
 
-    def __init__(
-        self,
-        api: ApiServer,
-        cache: Cache,
-        clock: Clock,
-        runtime: ContainerRuntime,
-        *,
-        start_delay: float,
-        stop_delay: float,
-        job_duration: float,
-    ) -> None:
-        super().__init__(api, cache, clock)
+    def __init__(self, cache: Cache, runtime: ContainerRuntime, timing: Timing) -> None:
+        super().__init__(cache)
         self._runtime = runtime
-        self._start_delay = start_delay
-        self._stop_delay = stop_delay
-        self._job_duration = job_duration
+        self._timing = timing
         self._admitted: dict[str, _Admitted] = {}
         self._used: dict[str, Resources] = {}
         self._next_address = 0
-        #: nodes that are cut off
-        self._cut: set[str] = set()
-        cache.on(PODS, self._pod_changed)
-        cache.on(NODES, self._node_changed)
+        self._disconnected: set[str] = set()
+
+    def subscribe(self) -> None:
+        self.cache.on(PODS, self._pod_changed)
+        self.cache.on(NODES, self._node_changed)
 
     def _pod_changed(self, change: ObjectChange) -> None:
         pod = change.object
@@ -99,12 +123,12 @@ class Kubelet(Controller):
         node = change.object
         self.enqueue(key_of(node))
         before = change.previous
-        if before is None or _is_heard(before) != _is_heard(node):
+        if before is None or _is_reachable(before) != _is_reachable(node):
             for pod in self.cache.pods_on(node["metadata"]["name"]):
                 self.enqueue(key_of(pod))
 
     def serving(self) -> frozenset[str]:
-        """The uids of pods that answer where they are, whatever the API server knows of it."""
+        """Return the uids of pods that serve, whatever the API server knows."""
         return frozenset(uid for uid, admitted in self._admitted.items() if admitted.serves)
 
     def reconcile(self, key: Key) -> None:
@@ -116,7 +140,7 @@ class Kubelet(Controller):
         if pod is None or not node_of(pod):
             return
         node = self.cache.get(NODES, ("", node_of(pod)))
-        if node is None or not _is_heard(node):
+        if node is None or not _is_reachable(node):
             return
         if is_terminating(pod):
             self._stop(pod)
@@ -126,13 +150,13 @@ class Kubelet(Controller):
     # Nodes.
 
     def _register(self, name: str) -> None:
-        """A node without other reports becomes Ready, and one that is back after it was cut off."""
+        """Report a node without a Ready condition, or one that has been reconnected, as Ready."""
         node = self.cache.get(NODES, ("", name))
         if node is not None and is_disconnected(node):
-            self._cut.add(name)
+            self._disconnected.add(name)
             return
-        back = name in self._cut
-        self._cut.discard(name)
+        back = name in self._disconnected
+        self._disconnected.discard(name)
         known = [] if node is None else conditions.of(node["status"])
         if node is None or (conditions.find(known, "Ready") and not back):
             return
@@ -140,7 +164,7 @@ class Kubelet(Controller):
         status = node["status"]
         text = "kubelet is posting ready status"
         ready = conditions.condition("Ready", "True", now, "KubeletReady", text)
-        # Of the others it says nothing that the rest of the cluster would do anything about.
+        # Other conditions are unknown no longer, and nothing in the cluster reads them.
         kept = [each for each in known if each["status"] != "Unknown" or each["type"] == "Ready"]
         reported = {
             **status,
@@ -162,7 +186,9 @@ class Kubelet(Controller):
             if refused is not None:
                 self.write_status(PODS, pod, {**pod["status"], **refused})
                 return
-            admitted = _Admitted(node_of(pod), pod["spec"], requests, now + self._start_delay)
+            admitted = _Admitted(
+                node_of(pod), pod["spec"], requests, now + self._timing.start_delay
+            )
             self._admitted[uid] = admitted
             used = self._used.get(admitted.node, Resources())
             self._used[admitted.node] = used + requests
@@ -174,16 +200,16 @@ class Kubelet(Controller):
         containers = self._runtime.of(uid)
         ready = containers.ready and annotations_of(pod).get(NEVER_READY) != "true"
         admitted.serves = ready
-        told = is_ready(pod) == ready and admitted.containers == containers
-        if pod["status"].get("phase") != "Running" or not told:
+        reported = is_ready(pod) == ready and admitted.containers == containers
+        if pod["status"].get("phase") != "Running" or not reported:
             pod = self.write_status(PODS, pod, self._running(pod, node, containers, ready=ready))
             admitted.containers = containers
-        ends = admitted.starts + self._job_duration
+        ends = admitted.starts + self._timing.job_duration
         if containers is UP and _is_of_job(pod) and self.has_come(ends, key_of(pod)):
             self.write_status(PODS, pod, _succeeded(pod, self.now()))
 
     def _refused(self, requests: Resources, node: Object) -> Object | None:
-        """The status of a pod that the node has no room for: the kubelet's own admission."""
+        """Return a Failed status if the node lacks capacity for the pod (kubelet admission)."""
         used = self._used.get(node["metadata"]["name"], Resources())
         room = _amounts(node["status"].get("allocatable") or {})
         for name, asked in (("pods", requests.pods), *requests.items()):
@@ -201,21 +227,18 @@ class Kubelet(Controller):
         return None
 
     def _resize(self, admitted: _Admitted, pod: Object) -> None:
-        """In place and at once, without a report: it counts as what the spec says."""
+        """Resize in place and at once; the status has no part in it."""
         requests = requests_of(pod)
         self._used[admitted.node] += requests - admitted.requests
         admitted.spec, admitted.requests = pod["spec"], requests
 
     def _running(self, pod: Object, node: Object, run: Containers, *, ready: bool) -> Object:
-        now = self.now()
-        before = pod["status"]
-        status = {name: v for name, v in before.items() if name not in ("phase", "conditions")}
-        address = before.get("podIP") or self._address()
-        started = before.get("startTime", now)
+        now, before = self.now(), pod["status"]
+        address, started = before.get("podIP") or self._address(), before.get("startTime", now)
         node_address = _address_of(node)
         host = {"hostIP": node_address, "hostIPs": [{"ip": node_address}]} if node_address else {}
         containers = pod["spec"]["containers"]
-        return {
+        reported = {
             "phase": "Running",
             "conditions": _pod_conditions(pod, now, ready=ready),
             **host,
@@ -225,12 +248,9 @@ class Kubelet(Controller):
             "containerStatuses": [
                 _container_status(container, run, started, ready=ready) for container in containers
             ],
-            **{
-                name: value
-                for name, value in status.items()
-                if name not in ("hostIP", "hostIPs", "podIP", "podIPs", "containerStatuses")
-            },
         }
+        kept = {k: v for k, v in before.items() if k not in ("hostIP", "hostIPs")}
+        return reported | {name: v for name, v in kept.items() if name not in reported}
 
     def _address(self) -> str:
         self._next_address = self._next_address % _ADDRESSES + 1
@@ -243,7 +263,7 @@ class Kubelet(Controller):
         grace = metadata.get("deletionGracePeriodSeconds", 0)
         admitted = self._admitted.get(uid)
         if admitted is not None and pod["status"].get("phase") == "Running":
-            stops = now + min(float(grace), self._stop_delay)
+            stops = now + min(float(grace), self._timing.stop_delay)
             admitted.stops = stops if admitted.stops is None else min(stops, admitted.stops)
             ended = self._runtime.end(uid, float(grace))
             if not (self.has_come(admitted.stops, key_of(pod)) and ended):
@@ -257,8 +277,8 @@ class Kubelet(Controller):
             self._runtime.end(uid, 0.0)
 
 
-def _is_heard(node: Object) -> bool:
-    return is_ready_node(node) and not is_disconnected(node)
+def _is_reachable(node: Object) -> bool:
+    return is_ready(node) and not is_disconnected(node)
 
 
 def _is_of_job(pod: Object) -> bool:
@@ -267,9 +287,12 @@ def _is_of_job(pod: Object) -> bool:
 
 
 def _succeeded(pod: Object, now: str) -> Object:
-    """The status of a pod all of whose containers have ended well."""
+    """Return the status of a pod whose containers have all succeeded."""
     status = pod["status"]
-    over = {"PodReadyToStartContainers": {}, **dict.fromkeys(("Ready", "ContainersReady"), _DONE)}
+    over = {
+        "PodReadyToStartContainers": {},
+        **dict.fromkeys(("Ready", "ContainersReady"), _COMPLETED),
+    }
     ended = {"exitCode": 0, "reason": "Completed", "finishedAt": now}
     return {
         **status,
@@ -303,7 +326,7 @@ def _address_of(node: Object) -> str:
 
 
 def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:
-    """The kubelet's five conditions, then those of others (a disruption, a readiness gate)."""
+    """Return the kubelet's five conditions, then those of others (disruption, readiness gate)."""
     names = [container["name"] for container in pod["spec"]["containers"]]
     unready = {
         "reason": "ContainersNotReady",

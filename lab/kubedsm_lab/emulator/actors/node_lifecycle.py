@@ -1,28 +1,29 @@
-"""The node lifecycle controller: nodes unheard of, taints from conditions, evictions by taint.
+"""Node lifecycle controller: unreachable nodes, taints from conditions, evictions by taint.
 
-And the pods of nodes that are gone.
+It also deletes the pods of nodes that are gone.
 
 The rules are those of k8s.io/kubernetes/pkg/controller/{nodelifecycle,tainteviction,podgc}.
 """
 
+from collections import defaultdict
+from collections.abc import Iterable
+
 from kubedsm.model.model import Taint, Toleration
-from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
-from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.node_state import (
-    Zone,
-    eviction_intervals,
+from kubedsm_lab.emulator.actors.controller import Controller, Timing
+from kubedsm_lab.emulator.actors.pod_state import (
     is_disconnected,
-    is_ready_node,
-    zone_of,
+    is_finished,
+    is_ready,
+    is_terminating,
+    labels_of,
+    node_of,
 )
-from kubedsm_lab.emulator.actors.pod_state import is_finished, is_ready, is_terminating, node_of
-from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.eviction import with_disruption_target
-from kubedsm_lab.emulator.api.moments import seconds
 from kubedsm_lab.emulator.api.resources import NODES, PODS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.api.subresources import with_disruption_target
+from kubedsm_lab.emulator.api.values import seconds
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -39,46 +40,43 @@ _OF_CONDITION = {
 _OURS = frozenset({*_OF_CONDITION.values(), _UNSCHEDULABLE})
 _EVICTING = (_NOT_READY, _UNREACHABLE)
 _PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
+Zone = tuple[str, str]
+
+#: seconds between nodes that are given up: --node-eviction-rate, and the secondary rate
+_NORMAL, _SLOW = 10.0, 100.0
+#: --unhealthy-zone-threshold; and --large-cluster-size-threshold, for a zone
+_UNHEALTHY, _LARGE = 0.55, 50
+#: a zone is only disrupted in part if more nodes than these are lost
+_FEW = 2
 
 
 class NodeLifecycleController(Controller):
-    """Keys are those of nodes, and of pods that a NoExecute taint may evict.
+    """Keys are those of nodes, and of pods that a NoExecute taint may evict."""
 
-    `orphan_delay`: seconds from the deletion of a node to that of its pods; `monitor_grace`: for
-    which a kubelet may send nothing.
-    """
-
-    def __init__(
-        self,
-        api: ApiServer,
-        cache: Cache,
-        clock: Clock,
-        *,
-        orphan_delay: float,
-        monitor_grace: float,
-    ) -> None:
-        super().__init__(api, cache, clock)
-        self._orphan_delay = orphan_delay
-        self._monitor_grace = monitor_grace
-        #: when each node that is cut off was last heard of
+    def __init__(self, cache: Cache, timing: Timing) -> None:
+        super().__init__(cache)
+        self._timing = timing
+        #: time of the last report of each disconnected node
         self._silent: dict[str, float] = {}
-        #: nodes that are lost, of which it was asked whether they may be given up
+        #: unreachable nodes whose eviction was considered
         self._judged: set[str] = set()
-        #: when the next node of a zone may be given up
+        #: time from which a node of the zone may be given up
         self._next: dict[Zone, float] = {}
-        #: deleted nodes, and when their pods go
+        #: deleted nodes, and when their pods are deleted
         self._lost: dict[str, float] = {}
-        cache.on(NODES, self._node_changed)
-        cache.on(PODS, self._pod_changed)
+
+    def subscribe(self) -> None:
+        self.cache.on(NODES, self._node_changed)
+        self.cache.on(PODS, self._pod_changed)
 
     def _node_changed(self, change: ObjectChange) -> None:
         name = change.object["metadata"]["name"]
         if change.type == "DELETED":
-            self._lost[name] = self.clock.monotonic() + self._orphan_delay
+            self._lost[name] = self.clock.monotonic() + self._timing.orphan_delay
         self.enqueue(("", name))
         before = change.previous
-        if before is None or is_ready_node(before) != is_ready_node(change.object):
-            # How fast those that are lost are given up goes by how many of the others are.
+        if before is None or is_ready(before) != is_ready(change.object):
+            # The share of unreachable nodes in a zone decides how fast they are given up.
             while self._judged:
                 self.enqueue(("", self._judged.pop()))
 
@@ -92,31 +90,29 @@ class NodeLifecycleController(Controller):
         if namespace:
             self._evict_where_tainted(key)
         elif (node := self.cache.get(NODES, key)) is None:
-            self._collect(name)
-        elif not self._lost_sight(node):
+            self._delete_orphans(name)
+        elif not self._mark_unreachable(node):
             self._taint(node)
-            self._mark_pods(name)
+            self._set_pods_unready(name)
             for pod in self.cache.pods_on(name):
                 self.enqueue(key_of(pod))
 
-    def _collect(self, node: str) -> None:
-        """Pods of a node that is gone: no kubelet is left to stop them."""
+    def _delete_orphans(self, node: str) -> None:
+        """Delete the pods of a node that is gone: no kubelet is left to stop them."""
         due = self._lost.get(node)
-        if due is None:
-            return
-        if not self.has_come(due, ("", node)):
+        if due is None or not self.has_come(due, ("", node)):
             return
         del self._lost[node]
         for pod in self.cache.pods_on(node):
             self.api.delete(PODS, *key_of(pod), grace_seconds=0, uid=pod["metadata"]["uid"])
 
-    def _lost_sight(self, node: Object) -> bool:
-        """Whether it has just been found out that nothing comes from the node any more."""
+    def _mark_unreachable(self, node: Object) -> bool:
+        """Set the conditions of a silent node to Unknown. Return whether this was done now."""
         name, now = node["metadata"]["name"], self.clock.monotonic()
         if not is_disconnected(node):
             self._silent.pop(name, None)
             return False
-        due = self._silent.setdefault(name, now) + self._monitor_grace
+        due = self._silent.setdefault(name, now) + self._timing.monitor_grace
         known = conditions.of(node["status"])
         ready = conditions.find(known, "Ready")
         if (ready and ready["status"] == "Unknown") or not self.has_come(due, ("", name)):
@@ -171,7 +167,7 @@ class NodeLifecycleController(Controller):
         return [*kept, *added]
 
     def _may_give_up(self, node: Object, *, again: bool) -> bool:
-        """Whether its pods may be evicted now; `again`: whether they may be already."""
+        """Return whether the node's pods may be evicted now; `again`: they may be already."""
         name = node["metadata"]["name"]
         self._judged.add(name)
         intervals = eviction_intervals(self.cache.all(NODES))
@@ -186,8 +182,8 @@ class NodeLifecycleController(Controller):
         self._next[zone] = now + interval
         return True
 
-    def _mark_pods(self, name: str) -> None:
-        """Pods of a node that does not answer are not ready, whatever they last said."""
+    def _set_pods_unready(self, name: str) -> None:
+        """Set pods of an unreachable node to not ready, whatever their last report."""
         node = self.cache.get(NODES, ("", name))
         ready = node and conditions.find(conditions.of(node["status"]), "Ready")
         if not ready or ready["status"] == "True":
@@ -211,8 +207,7 @@ class NodeLifecycleController(Controller):
         moment = None if node is None else _eviction_moment(pod, node)
         if moment is None:
             return
-        due = self.clock.monotonic() + moment - self.clock.wall()
-        if not self.has_come(due, key):
+        if not self.has_passed(moment, key):
             return
         message = "Taint manager: deleting due to NoExecute taint"
         doomed = with_disruption_target(pod, self.now(), "DeletionByTaintManager", message)
@@ -225,7 +220,7 @@ def _no_execute(node: Object) -> list[Object]:
 
 
 def _eviction_moment(pod: Object, node: Object) -> float | None:
-    """When its node's NoExecute taints drive the pod away, in seconds since the epoch, if ever."""
+    """Return when NoExecute taints of the node evict the pod, in seconds since the epoch."""
     moments = []
     for taint in _no_execute(node):
         added = seconds(taint["timeAdded"]) if taint.get("timeAdded") else 0.0
@@ -247,3 +242,33 @@ def _tolerates(toleration: Object, taint: Object) -> bool:
     return Toleration(**fields).tolerates(
         Taint(taint["key"], taint.get("value", ""), taint["effect"])
     )
+
+
+def zone_of(node: Object) -> Zone:
+    labels = labels_of(node)
+    return (
+        labels.get("topology.kubernetes.io/region", ""),
+        labels.get("topology.kubernetes.io/zone", ""),
+    )
+
+
+def eviction_intervals(nodes: Iterable[Object]) -> dict[Zone, float | None]:
+    """Return for each zone the seconds between NoExecute taints on unreachable nodes.
+
+    None means that no node is tainted. If no node is healthy in any zone, none is tainted anywhere:
+    then rather the control plane is partitioned. Source: ComputeZoneState and handleDisruption of
+    k8s.io/kubernetes/pkg/controller/nodelifecycle.
+    """
+    zones = defaultdict[Zone, list[bool]](list)
+    for node in nodes:
+        zones[zone_of(node)].append(is_ready(node))
+    if not any(ready for of_zone in zones.values() for ready in of_zone):
+        return dict.fromkeys(zones)
+    return {zone: _interval(of_zone) for zone, of_zone in zones.items()}
+
+
+def _interval(ready: list[bool]) -> float | None:
+    lost = ready.count(False)
+    if lost == len(ready) or lost <= _FEW or lost / len(ready) < _UNHEALTHY:
+        return _NORMAL
+    return _SLOW if len(ready) > _LARGE else None

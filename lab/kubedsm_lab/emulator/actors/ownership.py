@@ -1,4 +1,4 @@
-"""Which objects are a controller's: it lets go of what it no longer selects, and adopts orphans.
+"""Ownership: a controller releases objects that it no longer selects, and adopts orphans.
 
 The rules are those of `ControllerRefManager` in k8s.io/kubernetes/pkg/controller.
 """
@@ -15,6 +15,22 @@ from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.store import ObjectChange
 
 
+def owned_pod(kind: Resource, owner: Object, **metadata: object) -> Object:
+    """Return a pod of the owner's template, with further metadata; empty ones are omitted."""
+    template = owner["spec"]["template"]
+    given = {"labels": labels_of(template), **(template.get("metadata") or {}), **metadata}
+    kept = ("name", "generateName", "labels", "annotations", "finalizers")
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            **{field: given[field] for field in kept if given.get(field)},
+            "ownerReferences": [controller_reference(kind, owner)],
+        },
+        "spec": template["spec"],
+    }
+
+
 def controller_reference(resource: Resource, owner: Object) -> Object:
     return {
         "apiVersion": resource.api_version,
@@ -27,52 +43,44 @@ def controller_reference(resource: Resource, owner: Object) -> Object:
 
 
 def claim(
-    api: ApiServer,
-    cache: Cache,
-    *,
-    owner: tuple[Resource, Object],
-    resource: Resource,
-    eligible: Callable[[Object], bool],
+    controller: Controller,
+    kind: Resource,
+    owner: Object,
+    resource: Resource = PODS,
+    eligible: Callable[[Object], bool] = lambda _: True,
 ) -> list[Object]:
-    """The owner's objects of that resource, after releasing and adopting.
+    """Return the owner's eligible objects of the resource, after releasing and adopting.
 
-    Only what is `eligible` is looked at. Raises ApiError (404, 409) when a patch comes too late.
+    Raises ApiError (404, 409) if a patch is too late.
     """
-    metadata, selector = owner[1]["metadata"], label_selector_of(owner[1]["spec"]["selector"])
+    metadata, selector = owner["metadata"], label_selector_of(owner["spec"]["selector"])
+    cache = controller.cache
     mine = [obj for obj in cache.controlled_by(resource, metadata["uid"]) if eligible(obj)]
+    claimed = [obj for obj in mine if selector.matches(labels_of(obj))]
+    if is_terminating(owner):
+        return claimed
     orphans = cache.uncontrolled(resource, metadata.get("namespace", ""))
-    if is_terminating(owner[1]):
-        return [obj for obj in mine if selector.matches(labels_of(obj))]
-    claimed = []
     for obj in mine:
-        if selector.matches(labels_of(obj)):
-            claimed.append(obj)
-        else:
+        if not selector.matches(labels_of(obj)):
             others = [ref for ref in owners_of(obj) if ref["uid"] != metadata["uid"]]
-            set_owners(api, resource, obj, others)
+            set_owners(controller.api, resource, obj, others)
     for obj in orphans:
         if eligible(obj) and not is_terminating(obj) and selector.matches(labels_of(obj)):
-            owners = [*owners_of(obj), controller_reference(*owner)]
-            claimed.append(set_owners(api, resource, obj, owners))
+            owners = [*owners_of(obj), controller_reference(kind, owner)]
+            claimed.append(set_owners(controller.api, resource, obj, owners))
     return claimed
 
 
 def set_owners(api: ApiServer, resource: Resource, obj: Object, owners: list[Object]) -> Object:
-    metadata = obj["metadata"]
-    patch = {
-        "metadata": {
-            "uid": metadata["uid"],
-            "resourceVersion": metadata["resourceVersion"],
-            "ownerReferences": owners or None,
-        }
-    }
+    metadata = {field: obj["metadata"][field] for field in ("uid", "resourceVersion")}
+    patch = {"metadata": {**metadata, "ownerReferences": owners or None}}
     return api.patch(resource, *key_of(obj), patch, MERGE_PATCH)
 
 
 def owners_concerned(cache: Cache, owners: Resource, change: ObjectChange) -> list[Object]:
-    """The controllers of that kind which a change of one of their objects concerns.
+    """Return the owners of that kind which a change of one of their objects concerns.
 
-    Its controller, the one it had before, and those that could adopt an orphan.
+    These are the present and the previous controller, and for an orphan all that could adopt it.
     """
     concerned: dict[str, Object] = {}
     for state in (change.previous, change.object):
@@ -88,25 +96,25 @@ def owners_concerned(cache: Cache, owners: Resource, change: ObjectChange) -> li
     return list(concerned.values())
 
 
-def follow(controller: Controller, owners: Resource) -> None:
+def follow_with_pods(controller: Controller, owners: Resource) -> None:
     """Have the controller reconcile each owner that changes, or whose pods do."""
 
     def pod_changed(change: ObjectChange) -> None:
-        if matters(change):
+        if is_relevant(change):
             for owner in owners_concerned(controller.cache, owners, change):
                 controller.enqueue(key_of(owner))
 
-    controller.cache.on(owners, lambda change: controller.enqueue(key_of(change.object)))
+    controller.follow(owners)
     controller.cache.on(PODS, pod_changed)
 
 
-def matters(change: ObjectChange) -> bool:
-    """Whether a change of a pod is one that controllers of pods look at."""
+def is_relevant(change: ObjectChange) -> bool:
+    """Return whether controllers of pods read anything that the change of a pod altered."""
     before, after = change.previous, change.object
-    return change.type == "DELETED" or before is None or _looked_at(before) != _looked_at(after)
+    return change.type == "DELETED" or before is None or _relevant(before) != _relevant(after)
 
 
-def _looked_at(pod: Object) -> tuple[object, ...]:
+def _relevant(pod: Object) -> tuple[object, ...]:
     metadata = pod["metadata"]
     return (
         is_terminating(pod),

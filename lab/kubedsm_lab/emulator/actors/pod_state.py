@@ -1,10 +1,13 @@
-"""What controllers ask of a pod, the same questions as k8s.io/kubernetes/pkg/controller asks."""
+"""State of pods and nodes as controllers read it (k8s.io/kubernetes/pkg/controller)."""
 
 from kubedsm.kube.wire.pod_requests import Amounts, pod_requests
 from kubedsm.model.model import Resources
 from kubedsm_lab.emulator.actors.conditions import find, of
-from kubedsm_lab.emulator.api.moments import seconds
 from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.api.values import seconds
+
+#: a node annotated with "true" here is disconnected: its kubelet runs on and reports nothing
+DISCONNECTED = "emulator.kubedsm.io/disconnected"
 
 
 def is_terminating(obj: Object) -> bool:
@@ -34,13 +37,18 @@ def annotations_of(obj: Object) -> dict[str, str]:
     return annotations or {}
 
 
-def is_ready(pod: Object) -> bool:
-    ready = find(of(pod["status"]), "Ready")
+def is_ready(obj: Object) -> bool:
+    """Return whether the Ready condition of a pod or node is True."""
+    ready = find(of(obj["status"]), "Ready")
     return ready is not None and ready["status"] == "True"
 
 
+def is_disconnected(node: Object) -> bool:
+    return annotations_of(node).get(DISCONNECTED) == "true"
+
+
 def ready_since(pod: Object) -> float | None:
-    """Seconds since the epoch; None if the pod is not ready, or does not say since when."""
+    """Return seconds since the epoch; None if the pod is not ready or gives no time."""
     ready = find(of(pod["status"]), "Ready")
     if ready is None or ready["status"] != "True" or ready["lastTransitionTime"] is None:
         return None
@@ -48,9 +56,9 @@ def ready_since(pod: Object) -> float | None:
 
 
 def available_at(pod: Object, min_ready_seconds: float) -> float | None:
-    """When a ready pod has been ready for long enough, in seconds since the epoch.
+    """Return when the pod has been ready for long enough, in seconds since the epoch.
 
-    One that does not say since when it is ready never has, unless no time is asked for.
+    A ready pod without a time is available only without min_ready_seconds.
     """
     since = ready_since(pod)
     if since is None:
@@ -59,7 +67,7 @@ def available_at(pod: Object, min_ready_seconds: float) -> float | None:
 
 
 def requests_of(pod: Object) -> Resources:
-    """What the pod holds of its node. Raises FieldError for what is no quantity."""
+    """Return the resources the pod uses of its node. Raises FieldError for a malformed quantity."""
     spec = pod["spec"]
     return pod_requests(
         tuple(_requests(container) for container in spec["containers"]),

@@ -1,20 +1,24 @@
-"""The ReplicaSet controller: as many active pods as wanted, no more and no fewer.
+"""ReplicaSet controller: create and delete pods until the wanted number is active.
 
-Terminating pods do not count, so that a replacement comes before the old pod is gone.
+Terminating pods do not count, so a replacement is created before the old pod is gone.
 
 With pacing, missing pods are created in slow-start batches of 1, 2, 4, ...: requests of one batch
 run at the same time, each with a latency of its own, and the next batch starts after the last
-answer. Source: `slowStartBatch` in k8s.io/kubernetes/pkg/controller/replicaset.
+answer. Sources: `slowStartBatch` of k8s.io/kubernetes/pkg/controller/replicaset and
+`ActivePodsWithRanks` of k8s.io/kubernetes/pkg/controller.
 """
+
+import math
+from collections.abc import Iterable, Mapping
 
 import attrs
 
-from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
-from kubedsm_lab.emulator.actors.ownership import claim, controller_reference, follow
+from kubedsm_lab.emulator.actors.ownership import claim, follow_with_pods, owned_pod
 from kubedsm_lab.emulator.actors.pod_state import (
+    annotations_of,
     available_at,
     is_active,
     is_finished,
@@ -22,66 +26,62 @@ from kubedsm_lab.emulator.actors.pod_state import (
     is_terminating,
     labels_of,
     node_of,
+    ready_since,
 )
-from kubedsm_lab.emulator.actors.scale_down import deletion_order
-from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, Object
+from kubedsm_lab.emulator.api.values import seconds
 
-#: pods made or deleted in one go
+#: limit on pods created or deleted at once
 _BURST = 500
 
 
 @attrs.define
 class _SlowStart:
-    """Pods that one ReplicaSet is creating."""
+    """Creation of pods of one ReplicaSet."""
 
     #: number of pods in the batch that runs now
     size: int = 0
-    #: times of the answers that are still outstanding, in order
+    #: times of outstanding responses, in order
     answers: list[float] = attrs.field(factory=list)
 
 
 class ReplicaSetController(Controller):
     """Without `pacing`, all missing pods are created at once."""
 
-    def __init__(
-        self, api: ApiServer, cache: Cache, clock: Clock, pacing: Pacing | None = None
-    ) -> None:
-        super().__init__(api, cache, clock)
+    def __init__(self, cache: Cache, pacing: Pacing | None = None) -> None:
+        super().__init__(cache)
         self._pacing = pacing
         self._slow_starts: dict[Key, _SlowStart] = {}
-        follow(self, REPLICA_SETS)
+
+    def subscribe(self) -> None:
+        follow_with_pods(self, REPLICA_SETS)
 
     def reconcile(self, key: Key) -> None:
         replica_set = self.cache.get(REPLICA_SETS, key)
         if replica_set is None:
             self._slow_starts.pop(key, None)
             return
-        pods = claim(
-            self.api,
-            self.cache,
-            owner=(REPLICA_SETS, replica_set),
-            resource=PODS,
-            eligible=is_active,
-        )
+        pods = claim(self, REPLICA_SETS, replica_set, eligible=is_active)
         refused = None
         if not is_terminating(replica_set):
             refused = self._manage(replica_set, pods)
         self._report(key, refused)
-        if refused is not None and not _namespace_is_going(refused):
+        if refused is not None and not _is_namespace_terminating(refused):
             raise Requeue
 
     def _manage(self, replica_set: Object, pods: list[Object]) -> ApiError | None:
-        """Make or delete pods. Returns why the API server refused one, if it did."""
+        """Create or delete pods. Return the API server's refusal of a pod, if any."""
         surplus = len(pods) - replica_set["spec"].get("replicas", 1)
         due = self._count_due(key_of(replica_set), -surplus)
         if surplus > 0:
             for pod in self._victims(replica_set, pods, min(surplus, _BURST)):
                 self.api.delete(PODS, *key_of(pod), uid=pod["metadata"]["uid"])
         elif surplus < 0:
-            pod = _pod_of(replica_set)
+            pod = owned_pod(
+                REPLICA_SETS, replica_set, generateName=f"{replica_set['metadata']['name']}-"
+            )
             for _ in range(min(due, _BURST)):
                 try:
                     self.api.create(PODS, pod, namespace=replica_set["metadata"]["namespace"])
@@ -91,7 +91,7 @@ class ReplicaSetController(Controller):
         return None
 
     def _count_due(self, key: Key, missing: int) -> int:
-        """Return the number of missing pods to create now; ask to be reconciled for the others."""
+        """Return the number of missing pods to create now; enqueue the key for the others."""
         if self._pacing is None:
             return missing
         if missing <= 0:
@@ -119,7 +119,7 @@ class ReplicaSetController(Controller):
         return deletion_order(pods, on_node, self.clock.wall())[:count]
 
     def _related(self, replica_set: Object) -> list[Object]:
-        """Active pods of every ReplicaSet with the same owner."""
+        """Return active pods of every ReplicaSet with the same owner."""
         owner = controller_of(replica_set)
         siblings = self.cache.controlled_by(REPLICA_SETS, owner["uid"]) if owner else [replica_set]
         return [
@@ -157,7 +157,7 @@ class ReplicaSetController(Controller):
             "readyReplicas": counts["ready"],
             "availableReplicas": counts["available"],
         }
-        # The API leaves out what is zero, but not these.
+        # The API omits zeros, except these.
         status = {name: n for name, n in status.items() if n or name == "replicas"}
         status["terminatingReplicas"] = counts["terminating"]
         status["observedGeneration"] = replica_set["metadata"]["generation"]
@@ -170,25 +170,64 @@ class ReplicaSetController(Controller):
         if refused is None:
             return conditions.without(before, "ReplicaFailure")
         if conditions.find(before, "ReplicaFailure"):
-            # The message names a new pod at every attempt: to rewrite it would never end.
+            # The message names a new pod at each attempt: rewriting it would never end.
             return before
         failed = ("ReplicaFailure", True, self.now(), "FailedCreate", refused.message)
         return [*before, conditions.condition(*failed)]
 
 
-def _pod_of(replica_set: Object) -> Object:
-    template, metadata = replica_set["spec"]["template"], replica_set["metadata"]
-    pod_metadata = {
-        "generateName": f"{metadata['name']}-",
-        "labels": labels_of(template),
-        "ownerReferences": [controller_reference(REPLICA_SETS, replica_set)],
-    }
-    for optional in ("annotations", "finalizers"):
-        if value := template["metadata"].get(optional):
-            pod_metadata[optional] = value
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": template["spec"]}
-
-
-def _namespace_is_going(refused: ApiError) -> bool:
+def _is_namespace_terminating(refused: ApiError) -> bool:
     causes = (refused.details or {}).get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+_NANOSECONDS = 1e9
+#: below every magnitude of an age
+_SHORTEST = -2
+
+
+def deletion_order(pods: Iterable[Object], on_node: Mapping[str, int], now: float) -> list[Object]:
+    """Order pods by deletion, first one first.
+
+    Unassigned before assigned, Pending before Unknown before Running, not ready before ready,
+    lower deletion cost, more pods of the same owner on the node (`on_node`), ready for a shorter
+    time, more restarts, younger; then by uid. Times are compared by order of magnitude (powers of
+    two) of the age, as in Kubernetes. `now` is in seconds since the epoch.
+    """
+
+    def rank(pod: Object) -> tuple[object, ...]:
+        since = ready_since(pod)
+        metadata = pod["metadata"]
+        return (
+            bool(node_of(pod)),
+            _PHASES.get(pod["status"].get("phase", ""), 2),
+            is_ready(pod),
+            _deletion_cost(pod),
+            -on_node.get(node_of(pod), 0),
+            _SHORTEST if since is None else _magnitude(now - since),
+            -_restarts(pod),
+            _magnitude(now - seconds(metadata["creationTimestamp"])),
+            metadata["uid"],
+        )
+
+    return sorted(pods, key=rank)
+
+
+def _deletion_cost(pod: Object) -> int:
+    text = annotations_of(pod).get(DELETION_COST, "0")
+    try:
+        return int(text)
+    except ValueError:
+        # The API server accepts any text; the controller treats it as the default.
+        return 0
+
+
+def _magnitude(age: float) -> int:
+    return int(math.log2(age * _NANOSECONDS)) if age > 0 else -1
+
+
+def _restarts(pod: Object) -> int:
+    statuses = pod["status"].get("containerStatuses") or ()
+    return max((status.get("restartCount", 0) for status in statuses), default=0)

@@ -1,14 +1,42 @@
-"""How many pods each ReplicaSet of a Deployment should have: arithmetic only.
+"""Rollout arithmetic of a Deployment: revisions, template hashes and sizes of its ReplicaSets.
 
 The rules are those of k8s.io/kubernetes/pkg/controller/deployment (rolling.go, sync.go).
 """
 
+import hashlib
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
 
-from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.actors.ownership import controller_reference
+from kubedsm_lab.emulator.actors.pod_state import annotations_of, labels_of
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, Object
+
+#: no vowels, 0, 1 and 3, which avoids words
+_SAFE = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def canonical(value: Any) -> Any:
+    """Remove empty values: a template with an empty map equals one without the map."""
+    if isinstance(value, dict):
+        return {k: kept for k, v in value.items() if (kept := canonical(v)) not in _EMPTY}
+    if isinstance(value, list):
+        return [canonical(item) for item in value]
+    return value
+
+
+_EMPTY: tuple[Any, ...] = (None, {}, [])
+
+
+def template_hash(template: Any, collisions: int = 0) -> str:
+    """Return equal hashes for equal templates, and another one per collision."""
+    text = json.dumps([canonical(template), collisions], sort_keys=True, separators=(",", ":"))
+    number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big")
+    return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(number))
 
 
 def wanted(obj: Object) -> int:
@@ -17,7 +45,7 @@ def wanted(obj: Object) -> int:
 
 
 def resolved(value: int | str, total: int, *, up: bool) -> int:
-    """An int-or-percentage as a number of pods."""
+    """Resolve an int-or-percentage to a number of pods."""
     if isinstance(value, int):
         return value
     share = int(value.removesuffix("%")) * total
@@ -30,7 +58,7 @@ def is_rolling(deployment: Object) -> bool:
 
 
 def _limits(deployment: Object) -> tuple[int, int]:
-    """(maxSurge, maxUnavailable) in pods."""
+    """Return maxSurge and maxUnavailable in pods."""
     if not is_rolling(deployment) or wanted(deployment) == 0:
         return 0, 0
     rolling = deployment["spec"].get("strategy", {}).get("rollingUpdate") or {}
@@ -38,7 +66,7 @@ def _limits(deployment: Object) -> tuple[int, int]:
     surge = resolved(rolling.get("maxSurge", "25%"), replicas, up=True)
     unavailable = resolved(rolling.get("maxUnavailable", "25%"), replicas, up=False)
     if surge == 0 and unavailable == 0:
-        # Rounding must not leave a rollout that can never move.
+        # Rounding must not block a rollout.
         unavailable = 1
     return surge, min(unavailable, replicas)
 
@@ -52,7 +80,7 @@ def max_unavailable(deployment: Object) -> int:
 
 
 def new_size(deployment: Object, new: Object, everything: Sequence[Object]) -> int:
-    """The size of the ReplicaSet of the current template, one step further in a rollout."""
+    """Return the next size of the current template's ReplicaSet in a rollout."""
     target, current = wanted(deployment), wanted(new)
     if current >= target or not is_rolling(deployment):
         return target
@@ -61,9 +89,9 @@ def new_size(deployment: Object, new: Object, everything: Sequence[Object]) -> i
 
 
 def old_sizes(deployment: Object, new: Object, old: Sequence[Object]) -> dict[str, int]:
-    """By name, the sizes of the older ReplicaSets that shrink in this step.
+    """Return the sizes of older ReplicaSets that shrink in this step, by name.
 
-    First what is not available anyway, then what availability permits; oldest first.
+    Unavailable pods go first, then as many as availability permits; oldest ReplicaSets first.
     """
     if not any(map(wanted, old)):
         return {}
@@ -96,17 +124,17 @@ def _available(replica_set: Object) -> int:
 
 @attrs.frozen
 class Share:
-    """A ReplicaSet where a Deployment is scaled in the middle of a rollout."""
+    """ReplicaSet of a Deployment that is scaled during a rollout."""
 
     name: str
     size: int
     created: str
-    #: the most pods the Deployment could have when the ReplicaSet got its size
+    #: maximum size of the Deployment when the ReplicaSet got its size
     most: int
 
 
 def proportional_sizes(shares: Sequence[Share], replicas: int, surge: int) -> Mapping[str, int]:
-    """Sizes that spread what a scaling adds or takes in proportion; the largest gets the rest."""
+    """Distribute a change of size in proportion; the largest ReplicaSet gets the remainder."""
     allowed = replicas + surge if replicas > 0 else 0
     to_add = allowed - sum(share.size for share in shares)
     if to_add == 0:
@@ -131,3 +159,117 @@ def _part(share: Share, replicas: int, surge: int) -> int:
         return -share.size
     ideal = share.size * (replicas + surge) / share.most
     return math.floor(ideal + 0.5) - share.size
+
+
+HASH_LABEL = "pod-template-hash"
+REVISION = "deployment.kubernetes.io/revision"
+_DESIRED = "deployment.kubernetes.io/desired-replicas"
+_MOST = "deployment.kubernetes.io/max-replicas"
+_WHOLE = re.compile("[0-9]{1,18}")
+#: annotations that ReplicaSets do not inherit
+_NOT_INHERITED = frozenset(
+    {REVISION, _DESIRED, _MOST, "kubectl.kubernetes.io/last-applied-configuration"}
+)
+
+
+@attrs.frozen
+class Family:
+    """Deployment and its ReplicaSets; `old` is ordered by age, oldest first."""
+
+    deployment: Object
+    #: ReplicaSet of the current template
+    new: Object | None
+    old: list[Object]
+
+    @property
+    def everything(self) -> list[Object]:
+        return [*self.old, self.new] if self.new else self.old
+
+
+def replica_set_of(deployment: Object, revision: int) -> Object:
+    """Return a new ReplicaSet of the current template with size 0."""
+    spec, name = deployment["spec"], deployment["metadata"]["name"]
+    template, selector = spec["template"], spec["selector"]
+    patience = spec.get("minReadySeconds", 0)
+    suffix = template_hash(template, deployment["status"].get("collisionCount", 0))
+    labels = {**labels_of(template), HASH_LABEL: suffix}
+    matched = {**(selector.get("matchLabels") or {}), HASH_LABEL: suffix}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"{name}-{suffix}",
+            "labels": labels,
+            "annotations": {
+                **inherited_annotations(deployment),
+                **sizing_annotations(deployment),
+                REVISION: str(revision),
+            },
+            "ownerReferences": [controller_reference(DEPLOYMENTS, deployment)],
+        },
+        "spec": {
+            "replicas": 0,
+            **({"minReadySeconds": patience} if patience else {}),
+            "selector": {**selector, "matchLabels": matched},
+            "template": {**template, "metadata": {**template["metadata"], "labels": labels}},
+        },
+    }
+
+
+def has_template(replica_set: Object, template: Object) -> bool:
+    """Return whether the template is the Deployment's, except for the label of its hash."""
+    own = replica_set["spec"]["template"]
+    labels = {name: v for name, v in labels_of(own).items() if name != HASH_LABEL}
+    own = {**own, "metadata": {**own["metadata"], "labels": labels}}
+    return own == template or canonical(own) == canonical(template)
+
+
+def revision_of(replica_set: Object) -> int:
+    return _number(replica_set, REVISION)
+
+
+def _number(replica_set: Object, annotation: str) -> int:
+    """Read a number from an annotation; 0 if it is missing or malformed."""
+    text = annotations_of(replica_set).get(annotation, "")
+    return int(text) if _WHOLE.fullmatch(text) else 0
+
+
+def inherited_annotations(deployment: Object) -> dict[str, str]:
+    annotations = annotations_of(deployment).items()
+    return {name: value for name, value in annotations if name not in _NOT_INHERITED}
+
+
+def sizing_annotations(deployment: Object) -> dict[str, str]:
+    """Return annotations with the size of the Deployment."""
+    replicas = wanted(deployment)
+    return {_DESIRED: str(replicas), _MOST: str(replicas + max_surge(deployment))}
+
+
+def is_scaled(family: Family) -> bool:
+    """Return whether the Deployment was scaled after its ReplicaSets got their sizes."""
+    desired = str(wanted(family.deployment))
+    return any(
+        annotations_of(rs).get(_DESIRED, desired) != desired
+        for rs in family.everything
+        if wanted(rs)
+    )
+
+
+def is_saturated(deployment: Object, new: Object) -> bool:
+    replicas = wanted(deployment)
+    return (
+        wanted(new) == replicas
+        and annotations_of(new).get(_DESIRED) == str(replicas)
+        and new["status"].get("availableReplicas", 0) == replicas
+    )
+
+
+def share_of(replica_set: Object, replicas: int) -> Share:
+    metadata = replica_set["metadata"]
+    most = _number(replica_set, _MOST)
+    return Share(
+        metadata["name"],
+        wanted(replica_set),
+        metadata["creationTimestamp"],
+        most or replica_set["status"].get("replicas", 0) or max(1, replicas),
+    )

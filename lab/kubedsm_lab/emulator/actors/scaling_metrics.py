@@ -1,179 +1,332 @@
-"""What one metric of an autoscaler says: how many pods, or why that cannot be told.
+"""Metrics of an autoscaler: sampling of pod usage, and the replicas that each metric asks for.
 
-Source: k8s.io/kubernetes/pkg/controller/podautoscaler/replica_calculator.go. A pod's own value is
-not known here, only the total offered to a workload, which its pods share.
+Rules and messages are those of replica_calculator.go in
+k8s.io/kubernetes/pkg/controller/podautoscaler.
+Metrics of the types Object, External and ContainerResource are not emulated.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import attrs
 import msgspec
 
 from kubedsm.model.quantities import QuantityError, millis
-from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.conditions import find, of
+from kubedsm_lab.emulator.actors.controller import Controller
+from kubedsm_lab.emulator.actors.pod_state import is_active, is_terminating
+from kubedsm_lab.emulator.api.resources import PODS, Object
+from kubedsm_lab.emulator.api.values import seconds
 
-#: (namespace, workload, metric) → the workload's total now, or None if there is no such metric
+#: seconds between two samples; a sample is the mean over this time
+PERIOD = 15.0
+#: (namespace, pod, resource) → cores of `cpu` or bytes of `memory` that the pod has used on average
+#: since the last call about 15 s ago; None if unknown
+Usage = Callable[[str, str, str], float | None]
+#: (namespace, workload, metric) → total of the workload now, or None if there is no such metric
 Metrics = Callable[[str, str, str], float | None]
 
-#: of quantities, each a thousand of the one before
+_SAMPLING: Key = ("", "")
+_RESOURCES = ("cpu", "memory")
+#: suffixes of quantities, each a thousand times the previous one
 _UNITS = ("m", "", "k", "M", "G", "T", "P", "E")
-_NO_CUSTOM = (
-    "unable to fetch metrics from custom metrics API: "
-    "no custom metrics API (custom.metrics.k8s.io) registered"
-)
-_NO_EXTERNAL = (
-    "unable to fetch metrics from external metrics API: "
-    "no external metrics API (external.metrics.k8s.io) registered"
-)
+_CUSTOM_METRICS = "unable to fetch metrics from custom metrics API"
+#: seconds: --horizontal-pod-autoscaler-cpu-initialization-period and
+#: --horizontal-pod-autoscaler-initial-readiness-delay of kube-controller-manager by default
+_CPU_INITIALIZATION, _INITIAL_READINESS = 300.0, 30.0
 
 
 class MetricUnavailable(Exception):
-    """The metric says nothing now. `reason` is the condition's."""
+    """Metric without a value. `reason` is the reason of the ScalingActive condition."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
 
+class _NoFigure(Exception):
+    """Cause why a resource metric has no value."""
+
+
 @attrs.frozen
-class Target:
-    """The workload that is scaled, as it stands."""
+class Sample:
+    """Usage of one pod."""
+
+    #: seconds since the epoch
+    at: float
+    #: thousandths of cores and of bytes, rounded up
+    amounts: Mapping[str, int]
+
+
+class MetricsServer(Controller):
+    """Sampler of all running pods; `samples` are what metrics.k8s.io would answer.
+
+    As with metrics-server, a sample is up to 15 s old, and a pod that has just started has none.
+    """
+
+    def __init__(self, cache: Cache, usage: Usage) -> None:
+        super().__init__(cache)
+        self._usage = usage
+        self.samples: Mapping[Key, Sample] = {}
+
+    def subscribe(self) -> None:
+        self.enqueue(_SAMPLING)
+
+    def reconcile(self, key: Key) -> None:
+        self.enqueue_after(key, PERIOD)
+        running = (p for p in self.cache.all(PODS) if p["status"].get("phase") == "Running")
+        amounts = {key_of(pod): self._amounts(*key_of(pod)) for pod in running}
+        now = self.clock.wall()
+        self.samples = {pod: Sample(now, found) for pod, found in amounts.items() if found}
+
+    def _amounts(self, namespace: str, pod: str) -> dict[str, int]:
+        used = {name: self._usage(namespace, pod, name) for name in _RESOURCES}
+        return {
+            # Rounded to thousand-millionths first: .3 cores are 300m, whatever floats make of them.
+            name: -(-round(1e9 * amount) // 10**6)
+            for name, amount in used.items()
+            if amount is not None and math.isfinite(1e9 * amount)
+        }
+
+
+@attrs.frozen
+class Scaled:
+    """Workload under an autoscaler: its pods, wanted replicas, and sources of metrics."""
 
     namespace: str
     name: str
-    #: wanted now, reported by its own controller, and pods its selector matches that still run
+    pods: Sequence[Object]
     replicas: int
-    reported: int
-    pods: int
+    #: seconds since the epoch
+    now: float
+    #: share by which the ratio of usage to target may differ without any scaling
+    tolerance: float
+    metrics: Metrics | None = None
+    #: by namespace and name; None without metrics-server
+    samples: Mapping[Key, Sample] | None = None
+
+    def is_near(self, ratio: float) -> bool:
+        return 1.0 - self.tolerance <= ratio <= 1.0 + self.tolerance
+
+    def rescaled(self, measured: float, ratio: float, pods: int) -> int:
+        """Return `ratio` times the pods; no change if the measured ratio asks for the opposite."""
+        replicas = math.ceil(ratio * pods)
+        turned = ratio < 1 < measured or measured < 1 < ratio
+        wrong = replicas > self.replicas if ratio < 1 else replicas < self.replicas
+        return self.replicas if self.is_near(ratio) or turned or wrong else replicas
 
 
 @attrs.frozen
 class Proposal:
     replicas: int
-    #: names the metric in the ScalingActive condition
+    #: name of the metric in the ScalingActive condition
     description: str
-    #: its entry in status.currentMetrics
+    #: entry of status.currentMetrics
     status: Object
 
 
-class _Named(msgspec.Struct):
+class _Name(msgspec.Struct):
     name: str
 
 
-class _Wanted(msgspec.Struct, rename="camel"):
+class _Target(msgspec.Struct, rename="camel"):
+    average_utilization: int | None = None
     average_value: str | int | float | None = None
-    value: str | int | float | None = None
 
 
-class _Source(msgspec.Struct, rename="camel"):
-    metric: _Named
-    target: _Wanted
-    described_object: _Named | None = None
+class _PodsSource(msgspec.Struct):
+    metric: _Name
+    target: _Target
 
 
-def propose(metric: Object, target: Target, metrics: Metrics | None, tolerance: float) -> Proposal:
-    """The replicas one entry of `spec.metrics` asks for. Raises MetricUnavailable."""
+class _ResourceSource(msgspec.Struct):
+    name: str
+    target: _Target
+
+
+def propose(metric: Object, scaled: Scaled) -> Proposal:
+    """Return the replicas that one entry of `spec.metrics` asks for. Raises MetricUnavailable."""
     kind = metric.get("type")
-    if kind == "Pods":
-        return _of_pods(metric, target, metrics, tolerance)
-    if kind in ("Object", "External"):
-        return _of_whole(kind, metric, target, metrics, tolerance)
-    raise malformed(f"unknown metric source type {kind!r}")
+    try:
+        if kind == "Pods":
+            return _propose_by_pods(msgspec.convert(metric.get("pods"), _PodsSource), scaled)
+        if kind == "Resource":
+            source = msgspec.convert(metric.get("resource"), _ResourceSource)
+            return _propose_by_resource(source, scaled)
+    except msgspec.ValidationError as error:
+        raise _malformed(f"{str(kind).lower()}: {error}") from None
+    raise _malformed(f"metric source type {kind!r} is not emulated")
 
 
-def _of_pods(metric: Object, target: Target, metrics: Metrics | None, tolerance: float) -> Proposal:
-    source = _source(metric, "pods")
-    name = source.metric.name
-    total = _total(metrics, target.namespace, target.name, name)
-    if total is None:
-        raise MetricUnavailable(
-            "FailedGetPodsMetric", f"unable to get metric {name}: {_reason(metrics, _NO_CUSTOM)}"
-        )
-    per_pod = positive(source.target.average_value)
-    replicas = _per_pod(total, per_pod, target.pods, target.replicas, tolerance)
-    current = {"averageValue": quantity(total / max(1, target.pods))}
-    status = {"type": "Pods", "pods": {"metric": metric["pods"]["metric"], "current": current}}
+def _propose_by_pods(source: _PodsSource, scaled: Scaled) -> Proposal:
+    """Divide the workload's total by the target: values of single pods are not known here."""
+    name, metrics = source.metric.name, scaled.metrics
+    value = None if metrics is None else metrics(scaled.namespace, scaled.name, name)
+    if value is None or not math.isfinite(value * 1000):
+        why = "the server could not find the metric"
+        if metrics is None:
+            why = "no custom metrics API (custom.metrics.k8s.io) registered"
+        message = f"unable to get metric {name}: {_CUSTOM_METRICS}: {why}"
+        raise MetricUnavailable("FailedGetPodsMetric", message)
+    # Exact to a thousandth, as quantities are: 0.1 + 0.2 must not cost a pod.
+    total = Fraction(round(value * 1000), 1000)
+    per_pod, pods = _positive(source.target.average_value), sum(map(is_active, scaled.pods))
+    replicas = math.ceil(total / per_pod)
+    if pods and abs(total / (per_pod * pods) - 1) <= scaled.tolerance:
+        replicas = scaled.replicas
+    current = {"averageValue": _quantity(total / max(1, pods))}
+    status = {"type": "Pods", "pods": {"metric": {"name": name}, "current": current}}
     return Proposal(replicas, f"pods metric {name}", status)
 
 
-def _of_whole(
-    kind: str, metric: Object, target: Target, metrics: Metrics | None, tolerance: float
-) -> Proposal:
-    """A metric of something other than the pods: an Object's or an External one."""
-    field = kind.lower()
-    source = _source(metric, field)
-    name, about = source.metric.name, source.described_object
-    total = _total(metrics, target.namespace, about.name if about else target.name, name)
-    if total is None:
-        missing = _NO_EXTERNAL if kind == "External" else _NO_CUSTOM
-        raise MetricUnavailable(
-            f"FailedGet{kind}Metric", f"unable to get metric {name}: {_reason(metrics, missing)}"
+def _propose_by_resource(source: _ResourceSource, scaled: Scaled) -> Proposal:
+    """Compare usage with the target; pods without a sample never start nor reverse a scaling."""
+    wanted, utilised = source.target.average_utilization, source.target.average_value is None
+    if not utilised:
+        wanted = math.ceil(1000 * _positive(source.target.average_value))
+    elif wanted is None or wanted <= 0:
+        raise _malformed(
+            "neither an average utilization target nor an average value target was set"
         )
-    if source.target.average_value is not None:
-        per_pod = positive(source.target.average_value)
-        replicas = _per_pod(total, per_pod, target.reported, target.replicas, tolerance)
-        current = {"averageValue": quantity(total / max(1, target.reported))}
-    else:
-        ratio = total / positive(source.target.value)
-        replicas = target.replicas
-        if abs(ratio - 1) > tolerance:
-            replicas = math.ceil(ratio * max(1, target.pods))
-        current = {"value": quantity(total)}
-    kept = {
-        key: metric[field][key] for key in ("describedObject", "metric") if key in metric[field]
-    }
-    status = {"type": kind, field: {**kept, "current": current}}
-    return Proposal(replicas, f"{field} metric {name}", status)
-
-
-def _source(metric: Object, field: str) -> _Source:
-    """The API server takes metrics as they come; what is wrong with one is found here."""
     try:
-        return msgspec.convert(metric.get(field), _Source)
-    except msgspec.ValidationError as error:
-        raise malformed(f"{field}: {error}") from None
+        replicas, current = _calculate(source.name, wanted or 0, scaled, utilised=utilised)
+    except _NoFigure as why:
+        kind = "utilization" if utilised else "usage"
+        message = f"failed to get {source.name} {kind}: {why}"
+        raise MetricUnavailable("FailedGetResourceMetric", message) from None
+    share = " utilization (percentage of request)" if utilised else ""
+    status = {"type": "Resource", "resource": {"name": source.name, "current": current}}
+    return Proposal(replicas, f"{source.name} resource{share}", status)
 
 
-def positive(given: str | float | None) -> Fraction:
+def _calculate(resource: str, target: int, scaled: Scaled, *, utilised: bool) -> tuple[int, Object]:
+    """Return replicas and the current value; `target` is in thousandths, or a percentage."""
+    samples = _find_samples(resource, scaled)
+    unready, missing = _group_pods(resource, scaled, samples)
+    used = {name: samples[name].amounts[resource] for name in samples.keys() - unready}
+    if not used:
+        raise _NoFigure("did not receive metrics for targeted pods (pods might be unready)")
+    requests = (
+        {pod["metadata"]["name"]: _request(pod, resource) for pod in scaled.pods}
+        if utilised
+        else {}
+    )
+
+    def level(amounts: Mapping[str, int]) -> int:
+        """Return the mean, or the percentage of the requests that is used."""
+        total = sum(amounts.values())
+        if not utilised:
+            return total // len(amounts)
+        requested = sum(requests[name] for name in amounts)
+        if not requested:
+            raise _NoFigure("no metrics returned matched known pods")
+        return 100 * total // requested
+
+    now = level(used)
+    current: Object = {"averageValue": _quantity(Fraction(sum(used.values()) // len(used), 1000))}
+    if utilised:
+        current = {"averageUtilization": now, **current}
+    ratio, starting = now / target, unready if now > target else frozenset()
+    if not starting and not missing:
+        steady = scaled.is_near(ratio)
+        return scaled.replicas if steady else math.ceil(ratio * len(used)), current
+    # Unknown usage is assumed to be what opposes a change.
+    if ratio < 1:
+        share = max(100, target)
+        assumed = {n: requests[n] * share // 100 if utilised else target for n in missing}
+    elif ratio > 1 or not utilised:
+        assumed = dict.fromkeys(missing | starting, 0)
+    else:
+        assumed = {}
+    filled = used | assumed
+    return scaled.rescaled(ratio, level(filled) / target, len(filled)), current
+
+
+def _find_samples(resource: str, scaled: Scaled) -> dict[str, Sample]:
+    """Return samples of the resource by pod name. Raises _NoFigure."""
+    unable = f"unable to get metrics for resource {resource}: "
+    if scaled.samples is None:
+        raise _NoFigure(
+            f"{unable}unable to fetch metrics from resource metrics API: "
+            "the server could not find the requested resource (get pods.metrics.k8s.io)"
+        )
+    found = {
+        pod["metadata"]["name"]: sample
+        for pod in scaled.pods
+        if (sample := scaled.samples.get(key_of(pod))) and resource in sample.amounts
+    }
+    if not found:
+        raise _NoFigure(f"{unable}no metrics returned from resource metrics API")
+    return found
+
+
+def _group_pods(
+    resource: str, scaled: Scaled, samples: dict[str, Sample]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return pods whose samples say nothing yet, and pods without; drop samples of ended pods."""
+    unready, missing = set(), set()
+    for pod in scaled.pods:
+        name, phase = pod["metadata"]["name"], pod["status"].get("phase")
+        if is_terminating(pod) or phase == "Failed":
+            samples.pop(name, None)
+        elif phase == "Pending":
+            unready.add(name)
+        elif name not in samples:
+            missing.add(name)
+        elif resource == "cpu" and _is_starting(pod, samples[name], scaled.now):
+            unready.add(name)
+    return frozenset(unready), frozenset(missing)
+
+
+def _is_starting(pod: Object, sample: Sample, now: float) -> bool:
+    """Return whether the pod's CPU usage may be that of its start, and not of its requests."""
+    ready, started = find(of(pod["status"]), "Ready"), pod["status"].get("startTime")
+    if ready is None or started is None or ready["lastTransitionTime"] is None:
+        return True
+    since, begun = seconds(ready["lastTransitionTime"]), seconds(started)
+    if begun + _CPU_INITIALIZATION > now:
+        return ready["status"] == "False" or sample.at < since + PERIOD
+    return ready["status"] == "False" and begun + _INITIAL_READINESS > since
+
+
+def _request(pod: Object, resource: str) -> int:
+    """Return what the pod requests, its sidecars included, in thousandths. Raises _NoFigure."""
+    spec = pod["spec"]
+    whole = ((spec.get("resources") or {}).get("requests") or {}).get(resource)
+    if whole is not None:
+        return millis(whole)
+    sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
+    total = 0
+    for container in (*spec["containers"], *sidecars):
+        requests = (container.get("resources") or {}).get("requests") or {}
+        if resource not in requests:
+            raise _NoFigure(
+                f"missing request for {resource} in container {container['name']} "
+                f"of Pod {pod['metadata']['name']}"
+            )
+        total += millis(requests[resource])
+    return total
+
+
+def _positive(given: str | float | None) -> Fraction:
     try:
         thousandths = millis(given)
     except QuantityError as error:
-        raise malformed(str(error)) from None
+        raise _malformed(str(error)) from None
     if not thousandths:
-        raise malformed("must specify a positive target")
+        raise _malformed("must specify a positive target")
     return Fraction(thousandths, 1000)
 
 
-def malformed(why: str) -> MetricUnavailable:
+def _malformed(why: str) -> MetricUnavailable:
     return MetricUnavailable("InvalidMetricSourceType", f"invalid metric: {why}")
 
 
-def _per_pod(total: Fraction, per_pod: Fraction, pods: int, replicas: int, tolerance: float) -> int:
-    if pods and abs(total / (per_pod * pods) - 1) <= tolerance:
-        return replicas
-    return math.ceil(total / per_pod)
-
-
-def _total(metrics: Metrics | None, namespace: str, holder: str, name: str) -> Fraction | None:
-    """Exact to a thousandth, as quantities are: 0.1 + 0.2 must not cost a pod."""
-    value = None if metrics is None else metrics(namespace, holder, name)
-    if value is None or not math.isfinite(value * 1000):
-        return None
-    return Fraction(round(value * 1000), 1000)
-
-
-def _reason(metrics: Metrics | None, unregistered: str) -> str:
-    if metrics is None:
-        return unregistered
-    return f"{unregistered.partition(': ')[0]}: the server could not find the metric"
-
-
-def quantity(value: Fraction) -> str:
-    """As a quantity: thousandths, rounded up, in the largest unit of which they are whole ones."""
-    amount = math.ceil(value * 1000)
-    unit = 0
+def _quantity(value: Fraction) -> str:
+    """Return thousandths, rounded up, with the largest suffix that keeps them whole."""
+    amount, unit = math.ceil(value * 1000), 0
     while amount and amount % 1000 == 0 and unit < len(_UNITS) - 1:
         amount, unit = amount // 1000, unit + 1
     return f"{amount}{_UNITS[unit]}" if amount else "0"

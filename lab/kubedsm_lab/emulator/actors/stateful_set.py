@@ -1,16 +1,15 @@
-"""The StatefulSet controller: pods with a name that stays, made and taken in order.
+"""StatefulSet controller: pods with stable names, created and deleted in order.
 
-A pod of the same name is made again, with a new uid, only after the old one is gone. There are no
-ControllerRevisions here: a pod below the partition of a rolling update that is lost comes back
-with the current template. The rules are those of k8s.io/kubernetes/pkg/controller/statefulset.
+A pod of the same name, with a new uid, is created only after the old one is gone. There are no
+ControllerRevisions here: a lost pod below the partition of a rolling update is recreated from the
+current template. The rules are those of k8s.io/kubernetes/pkg/controller/statefulset.
 """
 
 import attrs
 
-from kubedsm.process.clock import Clock
-from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.cache import Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
-from kubedsm_lab.emulator.actors.ownership import claim, controller_reference, follow
+from kubedsm_lab.emulator.actors.ownership import claim, follow_with_pods, owned_pod
 from kubedsm_lab.emulator.actors.pod_state import (
     available_at,
     is_finished,
@@ -18,8 +17,7 @@ from kubedsm_lab.emulator.actors.pod_state import (
     is_terminating,
     labels_of,
 )
-from kubedsm_lab.emulator.actors.template_hash import template_hash
-from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.actors.rollout import template_hash
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import PODS, STATEFUL_SETS, Object
 
@@ -47,9 +45,8 @@ class _Plan:
 
 
 class StatefulSetController(Controller):
-    def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
-        super().__init__(api, cache, clock)
-        follow(self, STATEFUL_SETS)
+    def subscribe(self) -> None:
+        follow_with_pods(self, STATEFUL_SETS)
 
     def reconcile(self, key: Key) -> None:
         stateful_set = self.cache.get(STATEFUL_SETS, key)
@@ -70,27 +67,20 @@ class StatefulSetController(Controller):
     def _plan(self, stateful_set: Object) -> _Plan:
         name = stateful_set["metadata"]["name"]
         pods = claim(
-            self.api,
-            self.cache,
-            owner=(STATEFUL_SETS, stateful_set),
-            resource=PODS,
-            eligible=lambda pod: _ordinal(name, pod) is not None,
+            self, STATEFUL_SETS, stateful_set, eligible=lambda pod: _ordinal(name, pod) is not None
         )
         revision = f"{name}-{template_hash(stateful_set['spec']['template'])}"
         by_ordinal = {o: pod for pod in pods if (o := _ordinal(name, pod)) is not None}
         return _Plan(stateful_set, revision, by_ordinal)
 
     def _fill(self, plan: _Plan) -> bool:
-        """Make what is missing, lowest ordinal first. Returns whether all are there."""
+        """Create missing pods, lowest ordinal first. Return whether all are available."""
         complete = True
         for ordinal in plan.wanted:
             pod = plan.pods.get(ordinal)
             if pod is None:
-                self.api.create(
-                    PODS,
-                    _pod_of(plan, ordinal),
-                    namespace=plan.stateful_set["metadata"]["namespace"],
-                )
+                namespace = plan.stateful_set["metadata"]["namespace"]
+                self.api.create(PODS, _pod_of(plan, ordinal), namespace=namespace)
             elif is_finished(pod) and not is_terminating(pod):
                 self._delete(pod)
             elif not is_terminating(pod) and self._is_available(plan, pod):
@@ -101,7 +91,7 @@ class StatefulSetController(Controller):
         return complete
 
     def _shrink(self, plan: _Plan) -> bool:
-        """Take what is too much, highest ordinal first. Returns whether nothing is left to take."""
+        """Delete surplus pods, highest ordinal first. Return whether there are none."""
         surplus = sorted(set(plan.pods) - set(plan.wanted), reverse=True)
         for ordinal in surplus:
             if not is_terminating(plan.pods[ordinal]):
@@ -111,7 +101,7 @@ class StatefulSetController(Controller):
         return not surplus
 
     def _update(self, plan: _Plan) -> None:
-        """Replace one pod of another template, highest ordinal first; all are available now."""
+        """Replace one pod of an old template, highest ordinal first; all pods are available now."""
         strategy = plan.stateful_set["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete":
             return
@@ -130,8 +120,7 @@ class StatefulSetController(Controller):
         available = available_at(pod, seconds)
         if available is None:
             return False
-        due = self.clock.monotonic() + available - self.clock.wall()
-        return self.has_come(due, key_of(plan.stateful_set))
+        return self.has_passed(available, key_of(plan.stateful_set))
 
     def _report(self, key: Key) -> None:
         stateful_set = self.cache.get(STATEFUL_SETS, key)
@@ -180,20 +169,14 @@ def _ordinal(name: str, pod: Object) -> int | None:
 
 def _pod_of(plan: _Plan, ordinal: int) -> Object:
     metadata, spec = plan.stateful_set["metadata"], plan.stateful_set["spec"]
-    template = spec["template"]
     name = f"{metadata['name']}-{ordinal}"
-    pod_metadata = {
-        "name": name,
-        "generateName": f"{metadata['name']}-",
-        "labels": {
-            **labels_of(template),
-            "apps.kubernetes.io/pod-index": str(ordinal),
-            _REVISION: plan.revision,
-            "statefulset.kubernetes.io/pod-name": name,
-        },
-        "ownerReferences": [controller_reference(STATEFUL_SETS, plan.stateful_set)],
+    labels = {
+        **labels_of(spec["template"]),
+        "apps.kubernetes.io/pod-index": str(ordinal),
+        _REVISION: plan.revision,
+        "statefulset.kubernetes.io/pod-name": name,
     }
-    if annotations := template["metadata"].get("annotations"):
-        pod_metadata["annotations"] = annotations
-    pod_spec = {**template["spec"], "hostname": name, "subdomain": spec.get("serviceName", "")}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": pod_spec}
+    base = f"{metadata['name']}-"
+    pod = owned_pod(STATEFUL_SETS, plan.stateful_set, name=name, generateName=base, labels=labels)
+    own = {"hostname": name, "subdomain": spec.get("serviceName", "")}
+    return {**pod, "spec": {**pod["spec"], **own}}

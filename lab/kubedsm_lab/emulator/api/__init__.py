@@ -1,4 +1,4 @@
-"""The store, and what a real API server does with each write.
+"""Store, and the API server's handling of each request.
 
 No time passes here, and no controller acts.
 """

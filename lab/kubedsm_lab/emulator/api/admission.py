@@ -1,67 +1,111 @@
-"""Whether and how a new object may come in: its namespace, its defaults, quotas, validity.
+"""Admission of new objects: namespace lifecycle, defaults, priorities, addresses and quotas.
 
-In kube-apiserver's order: namespace lifecycle, defaulting and mutating plugins, validation, quota.
+The order is kube-apiserver's: namespace lifecycle, defaulting and mutating plugins, validation,
+quota. Sources: the admission plugins Priority and ResourceQuota,
+k8s.io/kubernetes/pkg/quota/v1/evaluator/core, and
+k8s.io/kubernetes/pkg/registry/core/service/storage/alloc.go for one IPv4 family.
 """
 
-from kubedsm_lab.emulator.api.defaulting import with_defaults, with_initial_status
-from kubedsm_lab.emulator.api.errors import FieldError, forbidden, not_found
-from kubedsm_lab.emulator.api.pod_defaults import with_pod_defaults
-from kubedsm_lab.emulator.api.priorities import (
-    check_class_deletable,
-    check_only_default,
-    with_priority,
+import ipaddress
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kubedsm_lab.emulator.api.defaulting import (
+    PREEMPTION_POLICIES,
+    SYSTEM_PRIORITIES,
+    new_pod_spec,
+    with_defaults,
+    with_initial_status,
 )
-from kubedsm_lab.emulator.api.quota import check_quotas
+from kubedsm_lab.emulator.api.errors import ApiError, FieldError, forbidden, not_found
 from kubedsm_lab.emulator.api.resources import (
     NAMESPACES,
+    PODS,
     PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
     SERVICES,
     Object,
     Resource,
 )
-from kubedsm_lab.emulator.api.service_addresses import with_addresses
 from kubedsm_lab.emulator.api.store import Store
 from kubedsm_lab.emulator.api.validation import validate_new
+from kubedsm_lab.emulator.api.values import shown_quantity, thousandths
 
-#: they exist from the start
+#: namespaces of every cluster, and those of them that cannot be deleted
 NAMESPACES_AT_START = ("default", "kube-node-lease", "kube-public", "kube-system")
-#: and may not be deleted
-_IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
+_UNDELETABLE = frozenset({"default", "kube-public", "kube-system"})
 _NAME_LABEL = "kubernetes.io/metadata.name"
+#: pod without a class, if none is the default
+_NO_CLASS: Object = {"value": 0, "preemptionPolicy": PREEMPTION_POLICIES[0]}
+_CLUSTER_NETWORK = ipaddress.IPv4Network("10.96.0.0/16")
+#: lower addresses belong to the cluster's own services, kubernetes and DNS
+_FIRST_OFFSET = 256
+_NODE_PORTS = range(30_000, 32_768)
+#: name in a quota → (requests or limits, resource)
+_COMPUTE = {
+    "cpu": ("requests", "cpu"),
+    "memory": ("requests", "memory"),
+    "requests.cpu": ("requests", "cpu"),
+    "requests.memory": ("requests", "memory"),
+    "limits.cpu": ("limits", "cpu"),
+    "limits.memory": ("limits", "memory"),
+}
+_TERMINAL = ("Succeeded", "Failed")
 
 
-def admitted(store: Store, resource: Resource, obj: Object) -> Object:
-    """The new object as it is to be stored.
+def admit(store: Store, resource: Resource, obj: Object) -> Object:
+    """Return the new object as it is to be stored.
 
-    Raises ApiError: 403 for a full quota or by priority, 422 for an invalid object.
+    Raises ApiError: 403 for a full quota or a wrong priority, 422 for an invalid object.
     """
-    obj = _mutated(store, resource, obj)
+    if resource.kind == "Pod":
+        spec = new_pod_spec(obj.get("spec") or {}, store.suffix())
+        obj = {**obj, "spec": _with_priority(spec, store.list(PRIORITY_CLASSES))}
+    else:
+        obj = with_defaults(resource, obj)
+    if resource.kind == "Namespace":
+        metadata = obj["metadata"]
+        labels = {**metadata.get("labels", {}), _NAME_LABEL: metadata.get("name", "")}
+        obj = {**obj, "metadata": {**metadata, "labels": labels}}
+    if resource.kind == "Service":
+        obj = with_addresses(obj, store.list(SERVICES), None)
+    obj = with_initial_status(resource, obj)
     check_among_others(store, resource, obj)
     validate_new(resource, obj)
     if resource.namespaced:
-        check_quotas(store, resource, obj)
+        _check_quotas(store, resource, obj)
     return obj
 
 
 def check_deletable(resource: Resource, name: str) -> None:
-    """Raises ApiError (403) for what a cluster cannot do without."""
-    if resource.kind == "Namespace" and name in _IMMORTAL:
+    """Raises ApiError (403) for objects that every cluster needs."""
+    if resource.kind == "Namespace" and name in _UNDELETABLE:
         raise forbidden(resource, name, "this namespace may not be deleted")
-    if resource is PRIORITY_CLASSES:
-        check_class_deletable(name)
+    if resource is PRIORITY_CLASSES and name in SYSTEM_PRIORITIES:
+        why = "this is a system priority class and cannot be deleted"
+        raise forbidden(resource, name, why)
 
 
 def check_among_others(store: Store, resource: Resource, obj: Object) -> None:
-    """Raises ApiError (403) for a new or changed object that others of its kind do not allow."""
-    if resource is PRIORITY_CLASSES:
-        check_only_default(obj, store.list(PRIORITY_CLASSES))
+    """Raises ApiError (403) for a second PriorityClass that is the default."""
+    if resource is not PRIORITY_CLASSES or not obj.get("globalDefault"):
+        return
+    name = obj["metadata"]["name"]
+    for other in store.list(PRIORITY_CLASSES):
+        if other.get("globalDefault") and other["metadata"]["name"] != name:
+            raise forbidden(
+                resource,
+                name,
+                f"PriorityClass {other['metadata']['name']} is already marked as default. "
+                "Only one default can exist",
+            )
 
 
 def check_namespace(store: Store, resource: Resource, name: str, of: str) -> None:
-    """Whether anything may be created in the namespace: for a pod, a Binding or Eviction too.
+    """Check that objects may be created in the namespace, Bindings and Evictions as well.
 
-    `of` is how the request named it: no name has been generated yet. Raises ApiError: 404 for a
-    missing namespace, 403 for a terminating one.
+    `of` is the requested name, before a name is generated. Raises ApiError: 404 for a missing
+    namespace, 403 for a terminating one.
     """
     namespace = store.get(NAMESPACES, "", name)
     if namespace is None:
@@ -74,16 +118,151 @@ def check_namespace(store: Store, resource: Resource, name: str, of: str) -> Non
         raise forbidden(resource, of, why, [cause])
 
 
-def _mutated(store: Store, resource: Resource, obj: Object) -> Object:
-    if resource.kind == "Pod":
-        spec = with_pod_defaults(obj.get("spec") or {}, store.suffix())
-        obj = {**obj, "spec": with_priority(spec, store.list(PRIORITY_CLASSES))}
+def _with_priority(spec: Object, classes: list[Object]) -> Object:
+    """Return the pod spec with priority and preemption policy of its class or the default class.
+
+    Raises ApiError (403) if there is no such class, or the spec contradicts it.
+    """
+    name = spec.get("priorityClassName") or ""
+    if name:
+        found = next((c for c in classes if c["metadata"]["name"] == name), None)
+        if found is None:
+            raise forbidden(PODS, "", f"no PriorityClass with name {name} was found")
     else:
-        obj = with_defaults(resource, obj)
-    if resource.kind == "Namespace":
-        metadata = obj["metadata"]
-        labels = {**metadata.get("labels", {}), _NAME_LABEL: metadata.get("name", "")}
-        obj = {**obj, "metadata": {**metadata, "labels": labels}}
-    if resource.kind == "Service":
-        obj = with_addresses(obj, store.list(SERVICES), None)
-    return with_initial_status(resource, obj)
+        found = next((c for c in classes if c.get("globalDefault")), _NO_CLASS)
+    computed = {"priority": found["value"], "preemptionPolicy": found["preemptionPolicy"]}
+    for field, what in (
+        ("priority", "integer value of priority"),
+        ("preemptionPolicy", "string value of PreemptionPolicy"),
+    ):
+        given = spec.get(field)
+        if given not in (None, computed[field]):
+            raise forbidden(
+                PODS,
+                "",
+                f"the {what} ({given}) must not be provided in pod spec; priority admission "
+                f"controller computed {computed[field]} from the given PriorityClass name",
+            )
+    named = {"priorityClassName": found["metadata"]["name"]} if "metadata" in found else {}
+    return {**spec, **named, **computed}
+
+
+# Addresses of Services.
+
+
+def with_addresses(service: Object, others: Iterable[Object], previous: Object | None) -> Object:
+    """Return the Service with its previous or requested addresses, or free ones.
+
+    Raises ApiError (500) if no address or port is left.
+    """
+    spec = service["spec"]
+    kind = spec["type"]
+    if kind == "ExternalName":
+        return service
+    before = (previous or {}).get("spec") or {}
+    used = [other["spec"] for other in others]
+    address = spec.get("clusterIP") or before.get("clusterIP")
+    if not address:
+        offsets = range(_FIRST_OFFSET, _CLUSTER_NETWORK.num_addresses - 1)
+        taken = {other.get("clusterIP") for other in used}
+        addresses = (str(_CLUSTER_NETWORK[offset]) for offset in offsets)
+        address = _first((a for a in addresses if a not in taken), "cluster IP")
+    addressed = {
+        **spec,
+        "clusterIP": address,
+        "clusterIPs": [address],
+        "ipFamilies": spec.get("ipFamilies") or ["IPv4"],
+        "ipFamilyPolicy": spec.get("ipFamilyPolicy") or "SingleStack",
+    }
+    if kind in ("NodePort", "LoadBalancer") and spec.get("ports"):
+        own = {port.get("port"): port.get("nodePort") for port in before.get("ports") or ()}
+        ports = {p.get("nodePort") for other in (*used, spec) for p in other.get("ports") or ()}
+        free = (port for port in _NODE_PORTS if port not in ports)
+        addressed["ports"] = [
+            {
+                **port,
+                "nodePort": port.get("nodePort")
+                or own.get(port.get("port"))
+                or _first(free, "node port"),
+            }
+            for port in spec["ports"]
+        ]
+    return {**service, "spec": addressed}
+
+
+def _first(candidates: Iterator[Any], what: str) -> Any:
+    found = next(candidates, None)
+    if found is None:
+        raise ApiError(500, "InternalError", f"Internal error occurred: every {what} is taken")
+    return found
+
+
+# Quotas: usage is counted from the store, so it is never stale.
+
+
+def _check_quotas(store: Store, resource: Resource, obj: Object) -> None:
+    """Raises ApiError (403) if a quota of the namespace lacks capacity for the object."""
+    metadata = obj["metadata"]
+    for quota in store.list(RESOURCE_QUOTAS, metadata["namespace"]):
+        hard = (quota.get("spec") or {}).get("hard") or {}
+        name = quota["metadata"]["name"]
+        _check_specified(resource, obj, name, hard)
+        #: requested, used and limit by constraint
+        exceeded: dict[str, tuple[int, int, int]] = {}
+        for constraint in sorted(hard):
+            requested = usage(resource, [obj], constraint)
+            if not requested:
+                continue
+            used = usage(resource, store.list(resource, metadata["namespace"]), constraint)
+            limit = thousandths(hard[constraint])
+            if used + requested > limit:
+                exceeded[constraint] = requested, used, limit
+        if exceeded:
+            parts = (
+                f"{what}: "
+                + ",".join(f"{key}={shown_quantity(key, n[at])}" for key, n in exceeded.items())
+                for at, what in enumerate(("requested", "used", "limited"))
+            )
+            why = f"exceeded quota: {name}, {', '.join(parts)}"
+            raise forbidden(resource, metadata["name"], why)
+
+
+def usage(resource: Resource, objects: Iterable[Object], constraint: str) -> int:
+    """Return the usage of a quota's constraint by the objects, in thousandths."""
+    counted = {f"count/{resource.qualified}", *([] if resource.group else [resource.plural])}
+    if resource.kind != "Pod":
+        return 1000 * sum(1 for _ in objects) if constraint in counted else 0
+    live = [pod for pod in objects if (pod.get("status") or {}).get("phase") not in _TERMINAL]
+    if constraint in counted:
+        return 1000 * len(live)
+    if constraint not in _COMPUTE:
+        return 0
+    kind, name = _COMPUTE[constraint]
+
+    def amount(container: Object) -> int:
+        return thousandths(((container.get("resources") or {}).get(kind) or {}).get(name, 0))
+
+    return sum(
+        max(
+            sum(map(amount, pod["spec"].get("containers") or ())),
+            *map(amount, pod["spec"].get("initContainers") or ()),
+            0,
+        )
+        for pod in live
+    )
+
+
+def _check_specified(resource: Resource, obj: Object, quota: str, hard: Object) -> None:
+    """Raises ApiError (403) for a pod that lacks requests or limits of a limited resource."""
+    if resource.qualified != PODS.qualified:
+        return
+    missing: dict[str, list[str]] = {}
+    for constraint in sorted(set(hard) & set(_COMPUTE)):
+        kind, name = _COMPUTE[constraint]
+        for container in obj["spec"]["containers"]:
+            if name not in (container["resources"].get(kind) or {}):
+                missing.setdefault(constraint, []).append(container["name"])
+    if missing:
+        listed = "; ".join(f"{key} for: {','.join(names)}" for key, names in missing.items())
+        why = f"failed quota: {quota}: must specify {listed}"
+        raise forbidden(resource, obj["metadata"]["name"], why)

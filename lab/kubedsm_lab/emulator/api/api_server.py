@@ -1,23 +1,23 @@
-"""The API server's semantics, synchronous and in memory.
+"""Semantics of the API server, synchronous and in memory.
 
-Every method either commits all of what it was asked for or raises ApiError and changes nothing.
-Objects that come in and go out are never changed in place.
+Every method either commits the whole request, or raises ApiError and changes nothing. Objects are
+never changed in place.
 """
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 from kubedsm.process.clock import Clock
-from kubedsm_lab.emulator.api import decoding, patching, scaling
+from kubedsm_lab.emulator.api import decoding, patching, subresources
 from kubedsm_lab.emulator.api.admission import (
     NAMESPACES_AT_START,
-    admitted,
+    admit,
     check_among_others,
     check_deletable,
     check_namespace,
+    with_addresses,
 )
-from kubedsm_lab.emulator.api.binding import bound
+from kubedsm_lab.emulator.api.defaulting import SYSTEM_CLASSES
 from kubedsm_lab.emulator.api.deletion import (
     Deletion,
     check_preconditions,
@@ -33,21 +33,19 @@ from kubedsm_lab.emulator.api.errors import (
     not_found,
     success,
 )
-from kubedsm_lab.emulator.api.eviction import charged_budget, with_disruption_target
 from kubedsm_lab.emulator.api.forms import requested_form, stored_form
-from kubedsm_lab.emulator.api.json_values import without_null_fields
 from kubedsm_lab.emulator.api.managed_fields.applying import Apply, applied
-from kubedsm_lab.emulator.api.managed_fields.entries import Entries, same_owners
 from kubedsm_lab.emulator.api.managed_fields.tracking import (
+    Entries,
     Write,
     entries_of,
     of_changed,
     of_new,
+    same_owners,
     with_entries,
     with_list,
     with_owned_part,
 )
-from kubedsm_lab.emulator.api.priorities import SYSTEM_CLASSES
 from kubedsm_lab.emulator.api.resources import (
     NAMESPACES,
     POD_DISRUPTION_BUDGETS,
@@ -58,8 +56,8 @@ from kubedsm_lab.emulator.api.resources import (
     Resource,
 )
 from kubedsm_lab.emulator.api.selectors import selection
-from kubedsm_lab.emulator.api.service_addresses import with_addresses
 from kubedsm_lab.emulator.api.store import Objects, Store
+from kubedsm_lab.emulator.api.subresources import bound, charged_budget, with_disruption_target
 from kubedsm_lab.emulator.api.updating import (
     WITH_GENERATION,
     check_applied_to,
@@ -69,24 +67,23 @@ from kubedsm_lab.emulator.api.updating import (
     updated,
 )
 from kubedsm_lab.emulator.api.validation import validate_change
+from kubedsm_lab.emulator.api.values import without_null_fields
 
 _CREATED = 201
-#: who writes if nobody else is said to: the controllers, which have no other name in a cluster
+#: default field managers
 CONTROLLERS = "kube-controller-manager"
 API_SERVER = "kube-apiserver"
-#: a new object as it was sent and as it is stored → the latter with its managedFields
-Owned = Callable[[Object, Object], Object]
-#: of a generated name, its random end not counted
+#: length of a generated name without its random suffix
 _LONGEST_BASE = 58
-#: how often another random end is tried when a generated name is taken
+#: attempts with another random suffix if a generated name is taken
 _NAME_ATTEMPTS = 8
 
 
 class ApiServer:
     """Creates, reads, changes, binds, evicts and deletes objects as kube-apiserver does.
 
-    `history` bounds how many changes of each resource a watch may go back. Unless it
-    `tracks_managers`, objects have no managedFields until somebody applies them.
+    A watch may go back `history` changes of its resource. Without `tracks_managers` objects have no
+    managedFields until a client applies them.
     """
 
     def __init__(
@@ -116,18 +113,12 @@ class ApiServer:
         dry_run: bool = False,
         manager: str = CONTROLLERS,
     ) -> Object:
-        """Store a new object; returns it with everything the API server fills in.
+        """Store a new object and return it with all defaults.
 
         Raises ApiError: 400, 403, 404 (no such namespace), 409 (name taken), 422.
         """
-        write = Write(manager, self.store.now())
-
-        def owned(given: Object, stored: Object) -> Object:
-            if not self._tracks_managers:
-                return with_entries(stored, {})
-            return of_new(resource, given, stored, write)
-
-        return self._create(resource, obj, namespace, owned, dry_run=dry_run)
+        write = Write(manager, self.store.now()) if self._tracks_managers else None
+        return self._create(resource, obj, namespace, {}, write, dry_run=dry_run)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
         """Raises ApiError (404)."""
@@ -136,7 +127,7 @@ class ApiServer:
     def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Objects:
-        """In order of namespace and name; an empty namespace means all. Raises ApiError (400)."""
+        """Return objects by namespace and name; of all namespaces for "". Raises ApiError (400)."""
         wanted = selection(resource, namespace, labels, fields)
         found = self.store.list(resource, namespace)
         if wanted.selective:
@@ -154,7 +145,7 @@ class ApiServer:
         dry_run: bool = False,
         manager: str = CONTROLLERS,
     ) -> Object:
-        """Replace an object, or the half of it that a subresource is.
+        """Replace an object, or the part of it that a subresource is.
 
         Raises ApiError: 400, 404, 409 (stale resourceVersion, another uid), 422.
         """
@@ -181,17 +172,19 @@ class ApiServer:
     ) -> Object:
         """Apply a patch of one of `patching.PATCH_TYPES` to an object or a subresource.
 
-        An apply patch creates what is missing, and takes fields of others only by force. Raises
-        ApiError: 400, 404, 409, 415, 422.
+        An apply patch creates a missing object, and takes fields of other managers only by `force`.
+        Raises ApiError: 400, 404, 409, 415, 422.
         """
         write = Write(manager, self.store.now(), subresource)
         if content_type == patching.APPLY_PATCH:
             config = patching.checked_object(patch)
             if subresource == "scale":
-                config = scaling.as_workload(resource, decoding.check_scale(config))
+                config = subresources.as_workload(
+                    resource, decoding.check_types(decoding.SCALE, config)
+                )
             apply = Apply(config, write, force=force)
             after = self._apply(resource, namespace, name, apply, dry_run=dry_run)
-            return scaling.scale_of(after) if subresource == "scale" else after
+            return subresources.scale_of(after) if subresource == "scale" else after
         if subresource == "scale":
             scale = self.get_scale(resource, namespace, name)
             after = patching.patched(decoding.SCALE, scale, patch, content_type)
@@ -224,7 +217,7 @@ class ApiServer:
         propagation: str = "",
         dry_run: bool = False,
     ) -> Deletion:
-        """Delete an object, or mark it as to be deleted.
+        """Delete an object, or set its deletionTimestamp.
 
         Raises ApiError: 403, 404, 409 (another uid or resourceVersion), 422.
         """
@@ -243,7 +236,7 @@ class ApiServer:
 
     def bind(self, namespace: str, name: str, binding: Object, *, dry_run: bool = False) -> Object:
         """Give a pod its node. Raises ApiError: 400, 403 (terminating namespace), 404, 409, 422."""
-        given = decoding.check_binding(binding).get("metadata") or {}
+        given = decoding.check_types(decoding.BINDING, binding).get("metadata") or {}
         if given.get("name") not in (None, "", name):
             raise bad_request("name in URL does not match name in Binding object")
         check_namespace(self.store, PODS, namespace, name)
@@ -260,7 +253,7 @@ class ApiServer:
         Raises ApiError: 400, 403 (terminating namespace), 404, 409, 429 (budget), 500 (two
         budgets).
         """
-        decoding.check_eviction(eviction)
+        decoding.check_types(decoding.EVICTION, eviction)
         check_namespace(self.store, PODS, namespace, name)
         options = decoding.delete_options(eviction.get("deleteOptions"))
         pod = self._current(PODS, namespace, name)
@@ -272,7 +265,7 @@ class ApiServer:
         now = self.store.now()
         charged = charged_budget(pod, budgets, now)
         dry_run = dry_run or bool(options.dry_run)
-        # The last that can be refused, before the first commit.
+        # The last step that can be refused, before the first commit.
         self.delete(
             PODS, namespace, name, propagation=options.propagation_policy or "", dry_run=True
         )
@@ -293,7 +286,7 @@ class ApiServer:
 
     def get_scale(self, resource: Resource, namespace: str, name: str) -> Object:
         """The Scale of a Deployment, ReplicaSet or StatefulSet. Raises ApiError (404)."""
-        return scaling.scale_of(self._current(resource, namespace, name))
+        return subresources.scale_of(self._current(resource, namespace, name))
 
     def update_scale(
         self,
@@ -305,15 +298,15 @@ class ApiServer:
         dry_run: bool = False,
         manager: str = CONTROLLERS,
     ) -> Object:
-        """Set the replicas that the Scale says. Raises ApiError: 400, 404, 409, 422."""
+        """Set the replicas of the Scale. Raises ApiError: 400, 404, 409, 422."""
         current = self._current(resource, namespace, name)
-        given = decoding.check_scale(scale).get("metadata") or {}
+        given = decoding.check_types(decoding.SCALE, scale).get("metadata") or {}
         check_uid(resource, current, given)
         check_version(resource, current, given)
-        scaled = scaling.with_replicas(current, scale)
+        scaled = subresources.with_replicas(current, scale)
         write = Write(manager, self.store.now(), "scale")
         changed = self._change(resource, current, scaled, "", write, dry_run=dry_run)
-        return scaling.scale_of(changed)
+        return subresources.scale_of(changed)
 
     def exists(self, resource: Resource, namespace: str, name: str) -> bool:
         return self.store.get(resource, namespace, name) is not None
@@ -325,8 +318,16 @@ class ApiServer:
         return obj
 
     def _create(
-        self, resource: Resource, obj: Object, namespace: str, owned: Owned, *, dry_run: bool
+        self,
+        resource: Resource,
+        obj: Object,
+        namespace: str,
+        entries: Entries,
+        write: Write | None,
+        *,
+        dry_run: bool,
     ) -> Object:
+        """Store a new object with these managers, or as one of the `write`."""
         given = decoding.check_types(resource, obj).get("metadata") or {}
         if given.get("resourceVersion"):
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
@@ -335,20 +336,23 @@ class ApiServer:
             name = given.get("name") or ""
             if base and not name:
                 name = base[:_LONGEST_BASE] + self.store.suffix()
-            new = self._new(resource, obj, name, namespace, owned)
+            new = self._new(resource, obj, name, namespace)
             metadata = new["metadata"]
+            admitted = admit(self.store, resource, new)
             taken = self.store.get(resource, metadata.get("namespace", ""), name)
             if taken is None:
                 break
             if given.get("name") or not attempts_left:
                 raise already_exists(resource, name)
-        stored = new if dry_run else self.store.put(resource, new)
+        if write is None:
+            stored = with_entries(admitted, entries)
+        else:
+            stored = of_new(resource, new, admitted, write)
+        stored = stored if dry_run else self.store.put(resource, stored)
         return requested_form(resource, stored)
 
-    def _new(
-        self, resource: Resource, obj: Object, name: str, namespace: str, owned: Owned
-    ) -> Object:
-        """The object as it would be stored under that name."""
+    def _new(self, resource: Resource, obj: Object, name: str, namespace: str) -> Object:
+        """Return the object under that name before admission."""
         obj = stored_form(resource, obj)
         given = obj.get("metadata") or {}
         if namespace and given.get("namespace") not in (None, "", namespace):
@@ -380,7 +384,7 @@ class ApiServer:
         if resource.namespaced:
             asked = given.get("name") or given.get("generateName") or ""
             check_namespace(self.store, resource, namespace, asked)
-        return owned(new, admitted(self.store, resource, new))
+        return new
 
     def _change(
         self,
@@ -393,7 +397,7 @@ class ApiServer:
         entries: Entries | None = None,
         dry_run: bool,
     ) -> Object:
-        """`entries`: whose the fields are then, if that is known already."""
+        """Store a changed object. `entries`: its managers, if they are known already."""
         after = updated(resource.stored, current, stored_form(resource, given), subresource)
         if resource.kind == "Service" and after is not current:
             others = [s for s in self.store.list(SERVICES) if s is not current]
@@ -429,11 +433,7 @@ class ApiServer:
                 raise not_found(resource, name)
             made = applied(resource, None, {}, apply)
             new = with_owned_part(resource, {"metadata": {**given, "name": name}}, made.part, "")
-
-            def owned(_given: Object, stored: Object) -> Object:
-                return with_entries(stored, made.entries)
-
-            return self._create(resource, new, namespace, owned, dry_run=dry_run)
+            return self._create(resource, new, namespace, made.entries, None, dry_run=dry_run)
         live = requested_form(resource, current)
         check_applied_to(resource, current, given)
         result = applied(resource, live, entries_of(current), apply)

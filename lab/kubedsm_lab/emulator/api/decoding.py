@@ -1,149 +1,84 @@
-"""What JSON type every field must have, before anything else looks at an object.
+"""JSON types of fields, checked before anything else reads an object.
 
-The Go API server gets this from its types. Here it is a table of fields for each kind, those that
-the emulator itself reads; other fields pass as they are. Null means absent.
+The Go API server gets them from its types. Here they are those of kubernetes_asyncio's models, in
+`field_types.json`. A field that no model has passes unchanged. Null means absent.
 """
 
+import datetime as dt
+import re
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
+import orjson
 
 from kubedsm_lab.emulator.api.errors import bad_request, cannot_be_handled
-from kubedsm_lab.emulator.api.field_types import (
-    ANY,
-    INT32,
-    INT_OR_TEXT,
-    QUANTITIES,
-    STATUSES,
-    TEXT_BY_NAME,
-    TEXTS,
-    TIMESTAMP,
-    QuantitySyntaxError,
-    Shape,
-    many,
-    of_own_type,
-    shape,
-)
 from kubedsm_lab.emulator.api.resources import Object, Resource
 
-_OWNER = shape(required="apiVersion kind name uid", controller=bool, blockOwnerDeletion=bool)
-_METADATA = shape(
-    "name generateName namespace uid resourceVersion creationTimestamp deletionTimestamp",
-    generation=int,
-    labels=TEXT_BY_NAME,
-    annotations=TEXT_BY_NAME,
-    finalizers=TEXTS,
-    ownerReferences=many(_OWNER),
+#: written by `python docs/field_types.py`
+FIELD_TYPES = Path(__file__).with_name("field_types.json")
+_QUANTITY = re.compile(
+    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?", re.ASCII
 )
-_SELECTOR = shape(
-    matchLabels=TEXT_BY_NAME,
-    matchExpressions=many(shape(required="key operator", values=TEXTS)),
+_NO_QUANTITY = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
-_CONTAINER = shape(
-    "name image imagePullPolicy restartPolicy",
-    command=TEXTS,
-    args=TEXTS,
-    resources=shape(requests=QUANTITIES, limits=QUANTITIES),
-    ports=many(shape("name protocol", containerPort=int, hostPort=int)),
-    env=many(shape("name value", valueFrom=ANY)),
-    volumeMounts=many(shape("name mountPath")),
-    livenessProbe=ANY,
-    readinessProbe=ANY,
-    startupProbe=ANY,
-)
-_POD = shape(
-    "nodeName schedulerName restartPolicy priorityClassName preemptionPolicy serviceAccountName",
-    containers=many(_CONTAINER),
-    initContainers=many(_CONTAINER),
-    volumes=many(ANY),
-    nodeSelector=TEXT_BY_NAME,
-    affinity=ANY,
-    tolerations=many(shape("key operator value effect", tolerationSeconds=int)),
-    topologySpreadConstraints=many(
-        shape("topologyKey whenUnsatisfiable", maxSkew=int, labelSelector=_SELECTOR, minDomains=int)
-    ),
-    schedulingGates=many(shape(required="name")),
-    terminationGracePeriodSeconds=int,
-    priority=int,
-    automountServiceAccountToken=bool,
-    hostNetwork=bool,
-    overhead=QUANTITIES,
-)
-_STRATEGY = shape(
-    "type",
-    rollingUpdate=shape(maxSurge=INT_OR_TEXT, maxUnavailable=INT_OR_TEXT, partition=INT32),
-)
-#: of a Deployment, a ReplicaSet or a StatefulSet
-_WORKLOAD = shape(
-    "podManagementPolicy serviceName",
-    replicas=INT32,
-    selector=_SELECTOR,
-    template=shape(metadata=_METADATA, spec=_POD),
-    minReadySeconds=INT32,
-    revisionHistoryLimit=INT32,
-    progressDeadlineSeconds=INT32,
-    strategy=_STRATEGY,
-    updateStrategy=_STRATEGY,
-    ordinals=shape(start=INT32),
-    persistentVolumeClaimRetentionPolicy=TEXT_BY_NAME,
-)
-_JOB = shape(
-    "completionMode podReplacementPolicy",
-    **dict.fromkeys(
-        ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished"), INT32
-    ),
-    activeDeadlineSeconds=int,
-    selector=_SELECTOR,
-    template=shape(metadata=_METADATA, spec=_POD),
-    suspend=bool,
-    manualSelector=bool,
-)
-_SERVICE = shape(
-    "type clusterIP",
-    selector=TEXT_BY_NAME,
-    ports=many(shape("name protocol", port=int, targetPort=INT_OR_TEXT, nodePort=int)),
-)
-_NODE = shape(
-    unschedulable=bool,
-    taints=many(shape("value", required="key effect", timeAdded=TIMESTAMP)),
-)
-_TARGET = shape("kind name apiVersion")
-_METRIC = shape("type", resource=ANY, containerResource=ANY, pods=ANY, object=ANY, external=ANY)
-_AUTOSCALER = shape(
-    scaleTargetRef=_TARGET,
-    minReplicas=INT32,
-    maxReplicas=INT32,
-    metrics=many(_METRIC),
-    behavior=dict[str, dict[str, Any] | None],
-    targetCPUUtilizationPercentage=INT32,
-)
-_BUDGET = shape(minAvailable=INT_OR_TEXT, maxUnavailable=INT_OR_TEXT, selector=_SELECTOR)
-_LEASE = shape(
-    "holderIdentity acquireTime renewTime", leaseDurationSeconds=int, leaseTransitions=int
-)
-_REFERENCE = shape("kind namespace name uid apiVersion resourceVersion fieldPath")
-_SOURCE = shape("component host")
+BINDING = Resource("", "v1", "bindings", "Binding")
+EVICTION = Resource("policy", "v1", "evictions", "Eviction")
+SCALE = Resource("autoscaling", "v1", "scales", "Scale")
+TOKEN_REQUEST = Resource("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest")
+#: resources of request bodies that are not served by themselves
+BODIES = (BINDING, EVICTION, SCALE, TOKEN_REQUEST)
+#: model prefixes where two groups have one kind
+_MODEL_PREFIXES = {
+    ("", "Event"): "Core",
+    ("events.k8s.io", "Event"): "Events",
+    ("authentication.k8s.io", "TokenRequest"): "Authentication",
+}
 
 
-#: of a role
-_RULES = many(
-    shape(verbs=TEXTS, apiGroups=TEXTS, resources=TEXTS, resourceNames=TEXTS, nonResourceURLs=TEXTS)
-)
-_SELECTORS = many(_SELECTOR)
-_ROLE_REFERENCE = shape("apiGroup kind name")
-_SUBJECTS = many(shape("apiGroup namespace", required="kind name"))
-_ACCESS_REVIEW = shape(
-    "user uid namespace",
-    groups=TEXTS,
-    resourceAttributes=shape("namespace verb group version resource subresource name"),
-    nonResourceAttributes=shape("path verb"),
-)
-_TOKEN = shape(audiences=TEXTS, expirationSeconds=int, boundObjectRef=ANY)
+class _QuantitySyntaxError(Exception):
+    """No ValueError: msgspec would add the path to its message."""
 
 
-def _kind(text: str = "", *, spec: Any = ANY, status: str = "", **fields: Any) -> Shape:
-    return shape(text, metadata=_METADATA, spec=spec, status=STATUSES[status], **fields)
+class _Quantity:
+    """Resource quantity: text such as 500m, or a number."""
+
+
+_A_QUANTITY = _Quantity()
+_INT32: Any = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+_TYPES: Mapping[str, Any] = {
+    "str": str,
+    "int": _INT32,
+    "bool": bool,
+    "float": float,
+    "datetime": Annotated[dt.datetime, msgspec.Meta(tz=True)],
+    # the models' word for a number or a text
+    "object": _INT32 | str,
+}
+#: fields that Go declares as int64
+_INT64 = frozenset({
+    "activeDeadlineSeconds", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup",
+    "generation", "gracePeriodSeconds", "observedGeneration", "runAsGroup", "runAsUser",
+    "supplementalGroups", "terminationGracePeriodSeconds", "tolerationSeconds",
+})  # fmt: skip
+#: fields that the models have as text, or as maps to text
+QUANTITIES = frozenset({
+    "allocatable", "allocatedResources", "averageValue", "capacity", "divisor", "hard", "limits",
+    "overhead", "requests", "sizeLimit", "used",
+})  # fmt: skip
+#: by model: fields that the emulator reads without a default
+_REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "V1OwnerReference": ("apiVersion", "kind", "name", "uid"),
+    "V1LabelSelectorRequirement": ("key", "operator"),
+    "V1PodSchedulingGate": ("name",),
+    "V1Taint": ("key", "effect"),
+    "RbacV1Subject": ("kind", "name"),
+}
+#: by model: fields that are checked elsewhere
+_UNCHECKED = {"V1ObjectMeta": ("managedFields",)}
 
 
 class _Preconditions(msgspec.Struct, rename="camel"):
@@ -161,58 +96,21 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
     dry_run: list[str] | None = None
 
 
-_PLAIN = _kind()
-_BINDINGS = _kind(roleRef=_ROLE_REFERENCE, subjects=_SUBJECTS)
-_ACCESS_REVIEWS = _kind(spec=_ACCESS_REVIEW)
-_WORKLOADS = _kind(spec=_WORKLOAD, status="Workload")
-_OF_KIND: Mapping[str, Shape] = {
-    "Pod": _kind(spec=_POD, status="Pod"),
-    "Deployment": _WORKLOADS,
-    "ReplicaSet": _WORKLOADS,
-    "StatefulSet": _WORKLOADS,
-    "Job": _kind(spec=_JOB, status="Job"),
-    "Service": _kind(spec=_SERVICE),
-    "Node": _kind(spec=_NODE, status="Node"),
-    "HorizontalPodAutoscaler": _kind(spec=_AUTOSCALER, status="Autoscaler"),
-    "PodDisruptionBudget": _kind(spec=_BUDGET, status="Budget"),
-    "ResourceQuota": _kind(spec=shape(hard=QUANTITIES), status="Quota"),
-    "Namespace": _kind(spec=shape(finalizers=TEXTS)),
-    "ConfigMap": _kind(data=TEXT_BY_NAME),
-    "Lease": _kind(spec=_LEASE),
-    "PriorityClass": _kind("description preemptionPolicy", value=INT32, globalDefault=bool),
-    "Event": _kind(
-        "firstTimestamp lastTimestamp reason message note type eventTime action"
-        " reportingController reportingComponent reportingInstance",
-        involvedObject=_REFERENCE,
-        regarding=_REFERENCE,
-        source=_SOURCE,
-        deprecatedSource=_SOURCE,
-        count=int,
-    ),
-    "Role": _kind(rules=_RULES),
-    "ClusterRole": _kind(rules=_RULES, aggregationRule=shape(clusterRoleSelectors=_SELECTORS)),
-    "RoleBinding": _BINDINGS,
-    "ClusterRoleBinding": _BINDINGS,
-    "SubjectAccessReview": _ACCESS_REVIEWS,
-    "LocalSubjectAccessReview": _ACCESS_REVIEWS,
-    "SelfSubjectAccessReview": _ACCESS_REVIEWS,
-    "SelfSubjectRulesReview": _ACCESS_REVIEWS,
-    "TokenRequest": _kind(spec=_TOKEN),
-    "Binding": _kind(target=_TARGET),
-    "Eviction": _kind(deleteOptions=DeleteOptions),
-    "Scale": _kind(spec=shape(replicas=INT32)),
-}
+@cache
+def field_types() -> dict[str, dict[str, str]]:
+    """Return the type of each field by model, in the words of kubernetes_asyncio."""
+    types: dict[str, dict[str, str]] = orjson.loads(FIELD_TYPES.read_bytes())
+    return types
 
-_BINDING = Resource("", "v1", "bindings", "binding", "Binding")
-_EVICTION = Resource("policy", "v1", "evictions", "eviction", "Eviction")
-_TOKEN_REQUEST = Resource(
-    "authentication.k8s.io", "v1", "tokenrequests", "tokenrequest", "TokenRequest"
-)
-SCALE = Resource("autoscaling", "v1", "scales", "scale", "Scale")
+
+def model_of(resource: Resource) -> str:
+    """Return the name of the resource's model."""
+    prefix = _MODEL_PREFIXES.get((resource.group, resource.kind), "")
+    return f"{prefix}{resource.version.upper()}{resource.kind}"
 
 
 def check_types(resource: Resource, obj: Any) -> Object:
-    """The object, if it is one of that resource's kind. Raises ApiError (400)."""
+    """Return the object if it is one of that resource's kind. Raises ApiError (400)."""
     if not isinstance(obj, dict):
         raise cannot_be_handled(resource, "the body is not an object")
     kind, version = obj.get("kind"), obj.get("apiVersion")
@@ -226,24 +124,11 @@ def check_types(resource: Resource, obj: Any) -> Object:
             f"the API version in the data ({version}) does not match "
             f"the expected API version ({resource.api_version})"
         )
-    _convert(resource, obj, _OF_KIND.get(resource.kind, _PLAIN))
+    try:
+        msgspec.convert(obj, _struct(model_of(resource)), dec_hook=_decode_quantity)
+    except (msgspec.ValidationError, _QuantitySyntaxError) as error:
+        raise cannot_be_handled(resource, str(error)) from None
     return obj
-
-
-def check_binding(obj: Any) -> Object:
-    return check_types(_BINDING, obj)
-
-
-def check_eviction(obj: Any) -> Object:
-    return check_types(_EVICTION, obj)
-
-
-def check_scale(obj: Any) -> Object:
-    return check_types(SCALE, obj)
-
-
-def check_token_request(obj: Any) -> Object:
-    return check_types(_TOKEN_REQUEST, obj)
 
 
 def delete_options(obj: Any) -> DeleteOptions:
@@ -255,13 +140,39 @@ def delete_options(obj: Any) -> DeleteOptions:
 
 
 def preconditions(options: DeleteOptions) -> tuple[str, str]:
-    """The uid and the resourceVersion that must still hold, empty for any."""
+    """Return the uid and the resourceVersion that must still hold, empty for any."""
     given = options.preconditions or _Preconditions()
     return given.uid or "", given.resource_version or ""
 
 
-def _convert(resource: Resource, obj: Object, fields: Shape) -> None:
-    try:
-        msgspec.convert(obj, fields, dec_hook=of_own_type)
-    except (msgspec.ValidationError, QuantitySyntaxError) as error:
-        raise cannot_be_handled(resource, str(error)) from None
+@cache
+def _struct(model: str) -> type[msgspec.Struct]:
+    fields = {
+        name: _type_of(name, kind)
+        for name, kind in field_types()[model].items()
+        if name not in _UNCHECKED.get(model, ())
+    }
+    required = _REQUIRED.get(model, ())
+    optional = [(name, kind | None, None) for name, kind in fields.items() if name not in required]
+    return msgspec.defstruct(model, [*((name, fields[name]) for name in required), *optional])
+
+
+def _type_of(name: str, kind: str) -> Any:
+    if kind.startswith("list["):
+        return list[_type_of(name, kind[len("list[") : -1])]  # type: ignore[misc]
+    if kind.startswith("dict("):
+        return dict[str, _type_of(name, kind[len("dict(str, ") : -1])]  # type: ignore[misc]
+    if kind == "str" and name in QUANTITIES:
+        return _Quantity
+    if kind == "int" and name in _INT64:
+        return int
+    return _TYPES.get(kind) or _struct(kind)
+
+
+def _decode_quantity(kind: type, value: object) -> object:
+    if kind is not _Quantity:
+        raise NotImplementedError(f"no rule for {kind}")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number and not (isinstance(value, str) and _QUANTITY.fullmatch(value)):
+        raise _QuantitySyntaxError(_NO_QUANTITY)
+    return _A_QUANTITY

@@ -1,4 +1,4 @@
-"""How an object goes: at once, after its grace period, or when its finalizers are done.
+"""Deletion: at once, after the grace period, or once the finalizers are gone.
 
 Source: k8s.io/apiserver/pkg/registry/rest/delete.go and generic/registry/store.go, the pod
 strategy's CheckGracefulDelete, and the namespace storage's Delete.
@@ -7,34 +7,33 @@ strategy's CheckGracefulDelete, and the namespace storage's Delete.
 import attrs
 
 from kubedsm_lab.emulator.api.errors import conflict, invalid, not_supported
-from kubedsm_lab.emulator.api.moments import rfc3339, seconds
 from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.values import rfc3339, seconds
 
 _FOREGROUND = "foregroundDeletion"
 _ORPHAN = "orphan"
 _FINALIZER_OF = {"Foreground": _FOREGROUND, "Orphan": _ORPHAN, "Background": ""}
-#: seconds; a timestamp cannot be arbitrarily late
+#: limit in seconds, for timestamps have one
 _LONGEST_GRACE = 10**9
 _TERMINAL = ("Succeeded", "Failed")
 
 
 @attrs.frozen
 class Deletion:
-    """What a DELETE did."""
+    """Result of a DELETE."""
 
-    #: the object as it is, or was last
+    #: present or last state
     object: Object
-    #: whether it is gone
     gone: bool
 
 
 @attrs.frozen
 class DeletionPlan:
-    """What a DELETE is to do."""
+    """Steps of a DELETE."""
 
-    #: the object to store first, if anything about it changes
+    #: object to store first, if anything changes
     update: Object | None
-    #: whether to remove it then
+    #: whether to remove the object then
     remove: bool
 
 
@@ -58,7 +57,7 @@ def check_preconditions(
 def plan_deletion(
     resource: Resource, current: Object, grace_seconds: int | None, propagation: str, now: float
 ) -> DeletionPlan:
-    """What to do with the object; `now` in seconds since the epoch.
+    """Plan the deletion; `now` in seconds since the epoch.
 
     Raises ApiError (422) for an unknown propagation policy.
     """
@@ -69,7 +68,7 @@ def plan_deletion(
     if resource.kind == "Namespace":
         return _of_namespace(current, now)
     if resource.kind == "Job" and not propagation:
-        # as it always was in batch/v1; kubectl says which it wants
+        # default of batch/v1; kubectl sets the policy
         propagation = "Orphan"
     metadata = current["metadata"]
     finalizers = _finalizers_after(metadata.get("finalizers") or [], propagation)
@@ -84,7 +83,7 @@ def plan_deletion(
 
 
 def is_finished(resource: Resource, obj: Object) -> bool:
-    """Whether an update took away the last thing that held a deletion."""
+    """Return whether an update removed the last obstacle of a deletion."""
     metadata = obj["metadata"]
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
         return False
@@ -112,7 +111,7 @@ def _of_pod(pod: Object, grace: int | None, finalizers: list[str], now: float) -
 
 
 def _grace(pod: Object, asked: int | None) -> int | None:
-    """Seconds; None leaves it to a deletion under way."""
+    """Return seconds; None leaves a running deletion unchanged."""
     if asked is not None:
         asked = 1 if asked < 0 else min(asked, _LONGEST_GRACE)
     if "deletionTimestamp" in pod["metadata"]:

@@ -1,6 +1,6 @@
-"""What the API server answers when it refuses: Status objects in kube-apiserver's own words.
+"""Refusals of the API server: Status objects in kube-apiserver's words.
 
-Reasons, messages and details follow k8s.io/apimachinery/pkg/api/errors, those of single fields
+Reasons, messages and details follow k8s.io/apimachinery/pkg/api/errors, those of fields
 k8s.io/apimachinery/pkg/util/validation/field.
 """
 
@@ -18,7 +18,7 @@ STALE = (
 
 
 class ApiError(Exception):
-    """A request the API server refuses, as the Status object it answers with."""
+    """Refused request, with the Status object of the response."""
 
     def __init__(
         self, status: int, reason: str, message: str, details: Object | None = None
@@ -54,7 +54,7 @@ def success(*, details: Object | None = None, code: int | None = None) -> Object
 
 
 def identity(resource: Resource, name: str, *, kind: str = "") -> Object:
-    """The details of a Status: which object it is about."""
+    """Return details of a Status that identify an object."""
     return {
         **({"name": name} if name else {}),
         **({"group": resource.group} if resource.group else {}),
@@ -73,7 +73,7 @@ def already_exists(resource: Resource, name: str) -> ApiError:
 
 
 def conflict(resource: Resource, name: str, why: str, *, kind: str = "") -> ApiError:
-    """`kind` in place of the resource where the API server names that (pods/binding, Pod)."""
+    """Return a 409; `kind` replaces the resource if the API server names it (pods/binding)."""
     what = resource.qualified
     if kind:
         what = f"{kind}.{resource.group}" if resource.group else kind
@@ -82,7 +82,7 @@ def conflict(resource: Resource, name: str, why: str, *, kind: str = "") -> ApiE
 
 
 def check_stored(resource: Resource, metadata: Object, given: Object, *fields: str) -> None:
-    """Raises ApiError (409, as the storage layer's) if a given field is not as it is stored."""
+    """Raises ApiError (409, of the storage layer) if a given field is not the stored one."""
     for field in fields:
         wanted, what = given.get(field), {"uid": "UID"}.get(field, "ResourceVersion")
         if wanted and wanted != metadata[field]:
@@ -101,7 +101,7 @@ def bad_request(message: str) -> ApiError:
 
 
 def cannot_be_handled(resource: Resource, why: str) -> ApiError:
-    """The body is not an object of that kind."""
+    """Return a 400 for a body that is no object of the kind."""
     kind, version = resource.kind, resource.version
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
@@ -154,7 +154,7 @@ def json_patch_failed() -> ApiError:
 
 
 def disruption_budget(cause: str, *, retry_after: int = 0) -> ApiError:
-    """An eviction that its budget refuses."""
+    """Return a 429 of an eviction that a budget refuses."""
     details: Object = {"causes": [{"reason": "DisruptionBudget", "message": cause}]}
     if retry_after:
         details["retryAfterSeconds"] = retry_after
@@ -164,7 +164,7 @@ def disruption_budget(cause: str, *, retry_after: int = 0) -> ApiError:
 
 @attrs.frozen
 class FieldError:
-    """What is wrong with one field."""
+    """Error of one field."""
 
     reason: str
     field: str
@@ -197,7 +197,7 @@ def may_not(field: str, why: str) -> FieldError:
 
 
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
-    """422 with one cause a field."""
+    """Return a 422 with one cause per field."""
     texts = [f"{error.field}: {error.message}" for error in errors]
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     qualified = f"{kind}.{group}" if group else kind
@@ -213,6 +213,6 @@ def _shown(value: object) -> str:
 
 
 class Verbatim(str):
-    """A value that is shown as it stands, without quotes."""
+    """Value that messages show without quotes."""
 
     __slots__ = ()

@@ -1,8 +1,8 @@
-"""Which lists of which kinds are really maps or sets: for strategic merge patch and for apply.
+"""Associative lists by kind, for strategic merge patch and server-side apply.
 
-Source: the patchStrategy and patchMergeKey tags of k8s.io/api, which strategic merge patch goes by,
-and its +listType, +listMapKey, +mapType and +structType comments, which server-side apply goes by.
-A list that is not named here is one value, tolerations and taints among them.
+Source: the patchStrategy and patchMergeKey tags of k8s.io/api for strategic merge patch, and the
++listType, +listMapKey, +mapType and +structType comments for server-side apply. Other lists, such
+as tolerations and taints, are one value.
 """
 
 from collections.abc import Mapping
@@ -14,22 +14,21 @@ from kubedsm_lab.emulator.api.resources import Resource
 
 @attrs.frozen
 class Fields:
-    """How the fields of an object merge; those not named merge as JSON merge patch does."""
+    """Object whose fields merge; unnamed fields merge as in a JSON merge patch."""
 
     named: "Mapping[str, Fields | Keyed | Unordered]" = attrs.field(factory=dict)
-    #: to server-side apply, one value; strategic merge patch goes into it all the same
+    #: one value for server-side apply; strategic merge patch descends all the same
     atomic: bool = False
 
 
 @attrs.frozen
 class Keyed:
-    """A list of objects, of which those with an equal key are the same one."""
+    """List of objects that are identified by a key."""
 
-    #: of strategic merge patch
+    #: key of strategic merge patch
     key: str
     item: Fields = attrs.field(factory=Fields)
-    #: of server-side apply, with what is taken for a key that is missing; without keys the whole
-    #: list is one value
+    #: keys of server-side apply with the values of missing ones; without keys the list is one value
     keys: Mapping[str, str | None] = attrs.field(
         default=attrs.Factory(lambda self: {self.key: None}, takes_self=True)
     )
@@ -37,7 +36,7 @@ class Keyed:
 
 @attrs.frozen
 class Unordered:
-    """A list of plain values without duplicates."""
+    """Set of plain values."""
 
 
 ANY = Fields()

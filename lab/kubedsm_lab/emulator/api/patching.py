@@ -1,17 +1,18 @@
-"""The patches a PATCH request may carry, applied to an object that stays as it is.
+"""JSON patch (RFC 6902), merge patch (RFC 7386) and strategic merge patch.
 
-RFC 7386 (merge patch), RFC 6902 (JSON patch); strategic merge patch is in `strategic_merge`,
-server-side apply in `managed_fields`. What does not change is shared between the old object and
-the new one.
+A patch never changes the object that it is applied to; unchanged parts are shared. Source of
+strategic merge patch: k8s.io/apimachinery/pkg/util/strategicpatch, with the lists of `list_types`;
+`$setElementOrder` is ignored: new items come last. Server-side apply is in `managed_fields`.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kubedsm_lab.emulator.api.errors import bad_request, json_patch_failed, unsupported_media_type
-from kubedsm_lab.emulator.api.json_values import check_depth
-from kubedsm_lab.emulator.api.list_types import fields_of
+from kubedsm_lab.emulator.api.list_types import ANY, Fields, Keyed, Unordered, fields_of
 from kubedsm_lab.emulator.api.resources import Object, Resource
-from kubedsm_lab.emulator.api.strategic_merge import StrategicMergeError, strategic_merge
+from kubedsm_lab.emulator.api.values import check_depth
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -19,19 +20,19 @@ STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH)
 
-#: as in kube-apiserver, so that no request is expensive beyond its size
+#: limit of kube-apiserver, which bounds the cost of a request
 _MOST_OPERATIONS = 10_000
 
 
 class PatchError(ValueError):
-    """A JSON patch whose test fails or whose path leads nowhere."""
+    """A JSON patch has a failing test or a path without target."""
 
 
 def patched(resource: Resource, current: Object, patch: Any, content_type: str) -> Object:
-    """The object with the patch applied.
+    """Return the object with the patch applied.
 
-    Raises ApiError: 400 for what is no patch of that type, 415 for an unknown type, 422 for a
-    JSON patch that cannot be applied.
+    Raises ApiError: 400 for a malformed patch, 415 for an unknown type, 422 for a JSON patch that
+    cannot be applied.
     """
     if content_type == JSON_PATCH:
         if not isinstance(patch, list):
@@ -66,7 +67,7 @@ def checked_object(patch: Any) -> Object:
 
 
 def reads_managed_fields(patch: Any, content_type: str) -> bool:
-    """Whether what it leaves depends on what metadata.managedFields says in the object."""
+    """Return whether the result depends on metadata.managedFields of the object."""
     if content_type != JSON_PATCH or not isinstance(patch, list):
         return False
     paths = [op.get(key) for op in patch if isinstance(op, dict) for key in ("path", "from")]
@@ -78,7 +79,7 @@ def reads_managed_fields(patch: Any, content_type: str) -> bool:
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7386, section 2: null removes, an object merges, anything else replaces."""
+    """Apply RFC 7386, section 2: null removes, an object merges, anything else replaces."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -91,123 +92,194 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def json_patch(document: Any, operations: list[Any]) -> Any:
-    """RFC 6902, all operations or none. Raises PatchError."""
+    """Apply a JSON patch (RFC 6902), all operations or none. Raises PatchError."""
     for operation in operations:
-        document = _operated(document, operation)
+        document = _operate(document, operation)
     return document
 
 
-def _operated(document: Any, operation: Any) -> Any:
+def _operate(document: Any, operation: Any) -> Any:
     if not isinstance(operation, dict):
         raise PatchError("an operation is an object")
-    kind = operation.get("op")
-    path = _pointer(operation.get("path"))
+    kind, path = operation.get("op"), _pointer(operation.get("path"))
     if kind == "remove":
-        return _removed(document, path)
+        return _edit(document, path, _remove)
     if kind in ("move", "copy"):
-        return _transferred(document, _pointer(operation.get("from")), path, move=kind == "move")
+        source = _pointer(operation.get("from"))
+        value = _find(document, source)
+        if kind == "move":
+            if path[: len(source)] == source and path != source:
+                raise PatchError("nothing can be moved into itself")
+            document = _edit(document, source, _remove)
+        return _edit(document, path, partial(_add, value=value)) if path else value
     if kind not in ("add", "replace", "test") or "value" not in operation:
         raise PatchError(f"{kind!r} is no operation, or has no value")
     value = operation["value"]
-    if kind == "add":
-        return _added(document, path, value)
-    if kind == "replace":
-        return _replaced(document, path, value)
-    if not _same(_found(document, path), value):
-        raise PatchError(f"the test of {operation['path']} fails")
-    return document
-
-
-def _transferred(document: Any, source: list[str], path: list[str], *, move: bool) -> Any:
-    value = _found(document, source)
-    if not move:
-        return _added(document, path, value)
-    if path[: len(source)] == source and path != source:
-        raise PatchError("nothing can be moved into itself")
-    return _added(_removed(document, source), path, value)
+    if kind == "test":
+        if not _are_same(_find(document, path), value):
+            raise PatchError(f"the test of {operation['path']} fails")
+        return document
+    if not path:
+        return value
+    return _edit(document, path, partial(_add if kind == "add" else _replace, value=value))
 
 
 def _pointer(text: Any) -> list[str]:
-    """RFC 6901."""
+    """Split a JSON pointer (RFC 6901)."""
     if not isinstance(text, str) or (text and not text.startswith("/")):
         raise PatchError(f"{text!r} is not a JSON pointer")
     return [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:]]
 
 
-def _found(document: Any, path: list[str]) -> Any:
+def _find(document: Any, path: list[str]) -> Any:
     for step in path:
-        if isinstance(document, dict) and step in document:
-            document = document[step]
-        elif isinstance(document, list):
-            document = document[_index(document, step, len(document))]
-        else:
-            raise PatchError(f"nothing at {step!r}")
+        document = document[_key(document, step)]
     return document
+
+
+def _edit(document: Any, path: list[str], change: Callable[[Any, str], None]) -> Any:
+    """Apply the change to the parent of the path; containers on the way are copied."""
+    if not path:
+        raise PatchError("the whole document cannot be removed")
+    if not isinstance(document, dict | list):
+        raise PatchError(f"nothing at {path[0]!r}")
+    copy, (step, *rest) = document.copy(), path
+    if rest:
+        key = _key(copy, step)
+        copy[key] = _edit(copy[key], rest, change)
+    else:
+        change(copy, step)
+    return copy
+
+
+def _add(parent: Any, step: str, *, value: Any) -> None:
+    if isinstance(parent, dict):
+        parent[step] = value
+    else:
+        parent.insert(len(parent) if step == "-" else _index(parent, step, len(parent) + 1), value)
+
+
+def _remove(parent: Any, step: str) -> None:
+    del parent[_key(parent, step)]
+
+
+def _replace(parent: Any, step: str, *, value: Any) -> None:
+    parent[_key(parent, step)] = value
+
+
+def _key(container: Any, step: str) -> Any:
+    """Return the step as a key that the container has. Raises PatchError."""
+    if isinstance(container, list):
+        return _index(container, step, len(container))
+    if isinstance(container, dict) and step in container:
+        return step
+    raise PatchError(f"nothing at {step!r}")
 
 
 def _index(items: list[Any], step: str, limit: int) -> int:
     if not (step.isascii() and step.isdigit()) or (len(step) > 1 and step[0] == "0"):
         raise PatchError(f"{step!r} is not an index")
-    # more digits than any list has items would only be slow
+    # an index has at most as many digits as the length
     index = int(step) if len(step) <= len(str(len(items))) else limit
     if index >= limit:
         raise PatchError(f"index {step} is out of range")
     return index
 
 
-def _added(document: Any, path: list[str], value: Any) -> Any:
-    if not path:
-        return value
-    step, rest = path[0], path[1:]
-    if rest:
-        return _with_child(document, step, lambda child: _added(child, rest, value))
-    if isinstance(document, dict):
-        return {**document, step: value}
-    if isinstance(document, list):
-        index = len(document) if step == "-" else _index(document, step, len(document) + 1)
-        return [*document[:index], value, *document[index:]]
-    raise PatchError(f"nothing can be added at {step!r}")
-
-
-def _removed(document: Any, path: list[str]) -> Any:
-    if not path:
-        raise PatchError("the whole document cannot be removed")
-    step, rest = path[0], path[1:]
-    if rest:
-        return _with_child(document, step, lambda child: _removed(child, rest))
-    if isinstance(document, dict) and step in document:
-        return {key: value for key, value in document.items() if key != step}
-    if isinstance(document, list):
-        index = _index(document, step, len(document))
-        return [*document[:index], *document[index + 1 :]]
-    raise PatchError(f"nothing at {step!r}")
-
-
-def _replaced(document: Any, path: list[str], value: Any) -> Any:
-    if not path:
-        return value
-    return _with_child(
-        document, path[0], lambda child: _replaced(child, path[1:], value)
-    )  # fmt: skip
-
-
-def _with_child(document: Any, step: str, change: Any) -> Any:
-    if isinstance(document, dict) and step in document:
-        return {**document, step: change(document[step])}
-    if isinstance(document, list):
-        index = _index(document, step, len(document))
-        return [*document[:index], change(document[index]), *document[index + 1 :]]
-    raise PatchError(f"nothing at {step!r}")
-
-
-def _same(left: Any, right: Any) -> bool:
-    """Equality of JSON values: Python's, except that true is not 1."""
+def _are_same(left: Any, right: Any) -> bool:
+    """Compare JSON values: as Python does, except that true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(
-            _same(value, right[key]) for key, value in left.items()
+            _are_same(value, right[key]) for key, value in left.items()
         )
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_same, left, right))
+        return len(left) == len(right) and all(map(_are_same, left, right))
     return bool(left == right)
+
+
+_DIRECTIVE = "$patch"
+_RETAIN = "$retainKeys"
+_DELETE_FROM = "$deleteFromPrimitiveList/"
+_ORDER = "$setElementOrder/"
+
+
+class StrategicMergeError(ValueError):
+    """The patch is malformed."""
+
+
+def strategic_merge(current: Object, patch: Object, fields: Fields) -> Object:
+    """Merge the patch into the object. Raises StrategicMergeError."""
+    directive = patch.get(_DIRECTIVE)
+    if directive == "replace":
+        return {key: value for key, value in patch.items() if key != _DIRECTIVE}
+    if directive == "delete":
+        return {}
+    if directive not in (None, "merge"):
+        raise StrategicMergeError(f"Unknown patch directive: {directive}")
+    merged = _retained(current, patch)
+    for key, value in patch.items():
+        if key.startswith(_DELETE_FROM):
+            _delete_from(merged, key.removeprefix(_DELETE_FROM), value)
+        elif key not in (_DIRECTIVE, _RETAIN) and not key.startswith(_ORDER):
+            if value is None:
+                merged.pop(key, None)
+            else:
+                merged[key] = _strategic_value(
+                    merged.get(key), value, fields.named.get(key, ANY), key
+                )
+    return merged
+
+
+def _retained(current: Object, patch: Object) -> Object:
+    """Copy the object; `$retainKeys` drops fields that it does not name."""
+    if _RETAIN not in patch:
+        return dict(current)
+    keep = patch[_RETAIN]
+    if not isinstance(keep, list):
+        raise StrategicMergeError(f"invalid patch format of {_RETAIN}")
+    return {key: value for key, value in current.items() if key in keep}
+
+
+def _delete_from(merged: Object, key: str, doomed: Any) -> None:
+    if not isinstance(doomed, list):
+        raise StrategicMergeError(f"invalid patch format of {_DELETE_FROM}{key}")
+    if isinstance(merged.get(key), list):
+        merged[key] = [value for value in merged[key] if value not in doomed]
+
+
+def _strategic_value(current: Any, patch: Any, how: Fields | Keyed | Unordered, name: str) -> Any:
+    if isinstance(patch, dict):
+        if not isinstance(how, Fields):
+            raise StrategicMergeError(f"{name} is a list, and the patch has an object there")
+        return strategic_merge(current if isinstance(current, dict) else {}, patch, how)
+    if isinstance(patch, list):
+        items = current if isinstance(current, list) else []
+        if isinstance(how, Keyed):
+            return _merged_items(items, patch, how, name)
+        if isinstance(how, Unordered):
+            return [*items, *(value for value in patch if value not in items)]
+    return patch
+
+
+def _merged_items(current: list[Any], patch: list[Any], how: Keyed, name: str) -> list[Any]:
+    if not all(isinstance(item, dict) for item in patch):
+        raise StrategicMergeError(f"{name} is a list of objects, and the patch has something else")
+    if any(item.get(_DIRECTIVE) == "replace" for item in patch):
+        return [item for item in patch if _DIRECTIVE not in item]
+    items = list(current)
+    for change in patch:
+        if how.key not in change:
+            raise StrategicMergeError(
+                f"map: {change} does not contain declared merge key: {how.key}"
+            )
+        key = change[how.key]
+        at = next((i for i, item in enumerate(items) if item.get(how.key) == key), None)
+        if change.get(_DIRECTIVE) == "delete":
+            items = [item for item in items if item.get(how.key) != key]
+        elif at is None:
+            items.append(strategic_merge({}, change, how.item))
+        else:
+            items[at] = strategic_merge(items[at], change, how.item)
+    return items

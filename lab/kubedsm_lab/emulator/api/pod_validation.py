@@ -1,13 +1,14 @@
-"""What is wrong with a pod spec, and what of it may not change.
+"""Validation of pod specs and of their changes, and checks of single fields.
 
-Source: k8s.io/kubernetes/pkg/apis/core/validation/validation.go, for the fields that matter to
-scheduling and to what every pod needs.
+Source: k8s.io/kubernetes/pkg/apis/core/validation/validation.go, for fields that matter to
+scheduling and for required ones.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kubedsm_lab.emulator.api.defaulting import qos_class
 from kubedsm_lab.emulator.api.errors import (
     FieldError,
     Verbatim,
@@ -17,9 +18,8 @@ from kubedsm_lab.emulator.api.errors import (
     not_supported,
     required,
 )
-from kubedsm_lab.emulator.api.pod_defaults import qos_class
-from kubedsm_lab.emulator.api.quantities import thousandths
 from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.api.values import thousandths
 
 RFC1123_LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
@@ -39,26 +39,41 @@ _CHANGE = (
 )
 
 
-def not_negative(spec: Mapping[str, Any], *fields: str) -> Iterator[FieldError]:
-    """What is wrong with those of its fields that may not be below 0."""
+def negative_fields(holder: Object, path: str, *fields: str) -> Iterator[FieldError]:
     for field in fields:
-        value = spec.get(field)
+        value = holder.get(field)
         if isinstance(value, int) and value < 0:
-            yield invalid_value(f"spec.{field}", value, NOT_NEGATIVE)
+            yield invalid_value(f"{path}.{field}", value, NOT_NEGATIVE)
+
+
+def missing_fields(holder: Object, path: str, *fields: str) -> Iterator[FieldError]:
+    return (required(f"{path}.{field}") for field in fields if not holder.get(field))
+
+
+def unsupported_value(
+    holder: Object, path: str, field: str, choices: Sequence[str]
+) -> Iterator[FieldError]:
+    """Yield an error unless the field has one of the values; `path` may be empty."""
+    value = holder.get(field) or ""
+    if value not in choices:
+        yield not_supported(f"{path}.{field}".removeprefix("."), value, choices)
+
+
+def port_errors(port: Object, path: str, field: str) -> Iterator[FieldError]:
+    number = port.get(field) or 0
+    if not 0 < number < 2**16:
+        why = "must be between 1 and 65535, inclusive"
+        yield invalid_value(f"{path}.{field}", number, why)
 
 
 def pod_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    if not spec.get("containers"):
-        yield required(f"{path}.containers")
+    yield from missing_fields(spec, path, "containers")
     names: set[str] = set()
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
             yield from _container_errors(container, f"{path}.{field}[{index}]", names)
-    if spec["restartPolicy"] not in _RESTART_POLICIES:
-        yield not_supported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES)
-    if spec["terminationGracePeriodSeconds"] < 0:
-        value = spec["terminationGracePeriodSeconds"]
-        yield invalid_value(f"{path}.terminationGracePeriodSeconds", value, NOT_NEGATIVE)
+    yield from unsupported_value(spec, path, "restartPolicy", _RESTART_POLICIES)
+    yield from negative_fields(spec, path, "terminationGracePeriodSeconds")
     for index, toleration in enumerate(spec.get("tolerations") or ()):
         yield from _toleration_errors(toleration, f"{path}.tolerations[{index}]")
     for index, spread in enumerate(spec.get("topologySpreadConstraints") or ()):
@@ -66,12 +81,13 @@ def pod_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
 
 
 def pod_change_errors(spec: Object, before: Object) -> Iterator[FieldError]:
-    """At most one: images, tolerations to add, a deadline and scheduling gates may change."""
+    """Allow changes of images, the deadline, scheduling gates, and additional tolerations."""
     if _fixed_part(spec, before) != _fixed_part(before, before):
         changed = _differences(spec, before)
         yield FieldError("FieldValueForbidden", "spec", f"Forbidden: {_CHANGE}\n{changed}")
         return
-    added = [gate for gate in _items(spec, "schedulingGates") if gate not in _gates(before)]
+    gates = _items(before, "schedulingGates")
+    added = [gate for gate in _items(spec, "schedulingGates") if gate not in gates]
     if added:
         yield may_not("spec.schedulingGates", "only deletion is allowed, but found new gates")
     kept = _items(spec, "tolerations")
@@ -90,14 +106,10 @@ def _items(spec: Object, field: str) -> list[Object]:
     return spec.get(field) or []
 
 
-def _gates(spec: Object) -> list[Object]:
-    return _items(spec, "schedulingGates")
-
-
 def _fixed_part(spec: Object, before: Object) -> Object:
-    """What may not change; a gated pod may still narrow where it goes."""
+    """Return the immutable part; a gated pod may still restrict its nodes."""
     free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
-    if _gates(before):
+    if _items(before, "schedulingGates"):
         free |= {"nodeSelector", "affinity"}
     fixed = {key: value for key, value in spec.items() if key not in free and value is not None}
     for field in ("containers", "initContainers"):
@@ -109,7 +121,7 @@ def _fixed_part(spec: Object, before: Object) -> Object:
 
 
 def _differences(spec: Object, before: Object) -> str:
-    """A line for what was, and one for what would be, for each field that may not change."""
+    """Return an old and a new line for each immutable field that differs."""
     fixed, was = _fixed_part(spec, before), _fixed_part(before, before)
     lines = []
     for key in sorted(fixed.keys() | was.keys()):
@@ -120,23 +132,15 @@ def _differences(spec: Object, before: Object) -> str:
 
 def _container_errors(container: Object, path: str, names: set[str]) -> Iterator[FieldError]:
     name = container.get("name") or ""
-    if not name:
-        yield required(f"{path}.name")
-    elif not _LABEL.fullmatch(name):
+    yield from missing_fields(container, path, "name", "image")
+    if name and not _LABEL.fullmatch(name):
         yield invalid_value(f"{path}.name", name, RFC1123_LABEL)
-    elif name in names:
+    elif name and name in names:
         yield duplicate(f"{path}.name", name)
     names.add(name)
-    if not container.get("image"):
-        yield required(f"{path}.image")
-    policy = container["imagePullPolicy"]
-    if policy not in _PULL_POLICIES:
-        yield not_supported(f"{path}.imagePullPolicy", policy, _PULL_POLICIES)
+    yield from unsupported_value(container, path, "imagePullPolicy", _PULL_POLICIES)
     for index, port in enumerate(container.get("ports") or ()):
-        number = port.get("containerPort") or 0
-        if not 0 < number < 2**16:
-            why = "must be between 1 and 65535, inclusive"
-            yield invalid_value(f"{path}.ports[{index}].containerPort", number, why)
+        yield from port_errors(port, f"{path}.ports[{index}]", "containerPort")
     yield from _resource_errors(container["resources"], f"{path}.resources")
 
 
@@ -167,9 +171,8 @@ def _toleration_errors(toleration: Object, path: str) -> Iterator[FieldError]:
         yield not_supported(f"{path}.operator", operator, ("Equal", "Exists"))
     if operator == "Exists" and toleration.get("value"):
         shown = Verbatim(toleration["value"])
-        yield invalid_value(
-            path + ".operator", shown, "value must be empty when `operator` is 'Exists'"
-        )
+        why = "value must be empty when `operator` is 'Exists'"
+        yield invalid_value(f"{path}.operator", shown, why)
     if effect and effect not in _EFFECTS:
         yield not_supported(f"{path}.effect", effect, _EFFECTS)
     if toleration.get("tolerationSeconds") is not None and effect not in ("", "NoExecute"):
@@ -184,7 +187,4 @@ def _spread_errors(spread: Object, path: str) -> Iterator[FieldError]:
     if not spread.get("topologyKey"):
         yield required(f"{path}.topologyKey", "can not be empty")
     choices = ("DoNotSchedule", "ScheduleAnyway")
-    if spread.get("whenUnsatisfiable") not in choices:
-        yield not_supported(
-            f"{path}.whenUnsatisfiable", spread.get("whenUnsatisfiable") or "", choices
-        )
+    yield from unsupported_value(spread, path, "whenUnsatisfiable", choices)

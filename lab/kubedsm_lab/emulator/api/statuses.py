@@ -1,34 +1,76 @@
-"""What a status shows although it was not given: Go writes the zero of a field it does not omit.
+"""Zero values that Go writes for fields which are not omitted, and conditions of pods.
 
-Source: the types.go of each API group.
+Source: the types of k8s.io/api (structs that are no pointers, and fields without omitempty).
 """
 
 from collections.abc import Mapping
 
-from kubedsm_lab.emulator.api.json_values import without_nulls
 from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.api.values import without_nulls
 
-_PLAIN: Object = {"type": "", "status": "", "lastTransitionTime": None}
-_OF_CONDITIONS: Mapping[str, Object] = {
-    "Pod": {**_PLAIN, "lastProbeTime": None},
-    "Node": {**_PLAIN, "lastHeartbeatTime": None, "reason": "", "message": ""},
-    "Deployment": {**_PLAIN, "lastUpdateTime": None},
-    "Job": {**_PLAIN, "lastProbeTime": None},
-    "PodDisruptionBudget": {**_PLAIN, "reason": "", "message": ""},
-}
-_OF_STATUS: Mapping[str, Object] = {
-    "ReplicaSet": {"replicas": 0},
-    "StatefulSet": {"replicas": 0, "availableReplicas": 0},
-    "PodDisruptionBudget": {
-        "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0,
+_TEMPLATE: Object = {"metadata": {}, "spec": {"containers": None}}
+#: a kind before any field is set: no manager owns these fields for setting something in them
+ZERO_VALUES: Mapping[str, Object] = {
+    "Pod": {"spec": {"containers": None}, "status": {}},
+    "Deployment": {
+        "spec": {"selector": None, "template": _TEMPLATE, "strategy": {}},
+        "status": {},
     },
-    "HorizontalPodAutoscaler": {"desiredReplicas": 0, "currentMetrics": None},
-    "Service": {"loadBalancer": {}},
-}  # fmt: skip
+    "ReplicaSet": {"spec": {"selector": None, "template": _TEMPLATE}, "status": {"replicas": 0}},
+    "StatefulSet": {
+        "spec": {"selector": None, "template": _TEMPLATE, "updateStrategy": {}},
+        "status": {"replicas": 0, "availableReplicas": 0},
+    },
+    "Job": {"spec": {"template": _TEMPLATE}, "status": {}},
+    "Service": {"spec": {}, "status": {"loadBalancer": {}}},
+    "Node": {"spec": {}, "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}}},
+    "Namespace": {"spec": {}, "status": {}},
+    "Event": {
+        "involvedObject": {},
+        "regarding": {},
+        "source": {},
+        "deprecatedSource": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "eventTime": None,
+        "reportingComponent": "",
+        "reportingInstance": "",
+    },
+    "PersistentVolume": {"spec": {}, "status": {}},
+    "PersistentVolumeClaim": {"spec": {"resources": {}}, "status": {}},
+    "ResourceQuota": {"spec": {}, "status": {}},
+    "PodDisruptionBudget": {
+        "spec": {},
+        "status": dict.fromkeys(
+            ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0
+        ),
+    },
+    "HorizontalPodAutoscaler": {
+        "spec": {"scaleTargetRef": {"kind": "", "name": ""}, "maxReplicas": 0},
+        "status": {"desiredReplicas": 0, "currentMetrics": None},
+    },
+    "Lease": {"spec": {}},
+    "CSINode": {"spec": {"drivers": None}},
+    "Role": {"rules": None},
+    "ClusterRole": {"rules": None},
+    "RoleBinding": {"roleRef": {}},
+    "ClusterRoleBinding": {"roleRef": {}},
+    "PriorityClass": {"value": 0},
+    "StorageClass": {"provisioner": ""},
+}
+_CONDITION: Object = {"type": "", "status": "", "lastTransitionTime": None}
+_CONDITIONS: Mapping[str, Object] = {
+    "Pod": {**_CONDITION, "lastProbeTime": None},
+    "Node": {**_CONDITION, "lastHeartbeatTime": None, "reason": "", "message": ""},
+    "Deployment": {**_CONDITION, "lastUpdateTime": None},
+    "Job": {**_CONDITION, "lastProbeTime": None},
+    "PodDisruptionBudget": {**_CONDITION, "reason": "", "message": ""},
+}
+_WITHOUT_CONDITIONS = ("PersistentVolume", "ResourceQuota")
 
 
 def pod_condition(kind: str, status: str, now: str | None, **why: str) -> Object:
-    """`why`: its reason and message, where it has them."""
+    """Return a condition; `why` holds its reason and message, where it has them."""
     return {
         "type": kind,
         "status": status,
@@ -39,16 +81,16 @@ def pod_condition(kind: str, status: str, now: str | None, **why: str) -> Object
 
 
 def with_condition(pod: Object, condition: Object) -> Object:
-    """The pod with the condition, which comes last, in the place of its type's."""
+    """Return the pod with the condition last, in place of one of its type."""
     status = pod.get("status") or {}
     others = [c for c in status.get("conditions") or () if c["type"] != condition["type"]]
     return {**pod, "status": {**status, "conditions": [*others, condition]}}
 
 
-def shown_status(kind: str, given: Object) -> Object:
-    """The status as it is stored, whatever wrote it."""
-    status = {**_OF_STATUS.get(kind, {}), **without_nulls(given)}
-    if status.get("conditions"):
-        zeros = _OF_CONDITIONS.get(kind, _PLAIN)
+def stored_status(kind: str, given: Object) -> Object:
+    """Return the status as it is stored, whatever was written."""
+    status = {**ZERO_VALUES.get(kind, {}).get("status", {}), **without_nulls(given)}
+    if status.get("conditions") and kind not in _WITHOUT_CONDITIONS:
+        zeros = _CONDITIONS.get(kind, _CONDITION)
         status["conditions"] = [{**zeros, **condition} for condition in status["conditions"]]
     return status

@@ -1,7 +1,7 @@
-"""Versions, history and watches of objects. It knows nothing of the rules of any kind.
+"""Store: versions, history and subscriptions of objects, regardless of their kinds.
 
-One counter of revisions covers everything, as in etcd, and every commit is one revision. Objects
-are immutable by convention: a commit stores a new dict that may share its parts with the old one.
+One counter of revisions covers all resources, as in etcd, and every commit is one revision. Objects
+are immutable by convention: a commit stores a new dict that may share parts with the old one.
 """
 
 import random
@@ -14,13 +14,12 @@ from typing import Literal
 import attrs
 
 from kubedsm.process.clock import Clock
-from kubedsm_lab.emulator.api.moments import rfc3339
 from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.values import rfc3339
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 Objects = list[Object]
-#: without vowels and look-alikes, so that no word comes out
-#: (k8s.io/apimachinery/pkg/util/rand)
+#: no vowels and look-alikes, which avoids words (k8s.io/apimachinery/pkg/util/rand)
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 
@@ -30,7 +29,7 @@ class ObjectChange:
     revision: int
     type: ChangeType
     resource: Resource
-    #: as after the change; for DELETED the last state, with this revision
+    #: state after the change; for DELETED the last state, with this revision
     object: Object
     previous: Object | None
 
@@ -39,7 +38,7 @@ ObjectChanges = list[ObjectChange]
 
 
 class ExpiredError(Exception):
-    """The history no longer reaches back to that revision."""
+    """The history does not reach back to that revision."""
 
     def __init__(self, since: int, oldest: int) -> None:
         super().__init__(f"too old resource version: {since} ({oldest})")
@@ -49,18 +48,18 @@ class ExpiredError(Exception):
 
 @attrs.define
 class _Table:
-    """All objects of one resource, by namespace and name, and their latest changes."""
+    """Objects of one resource by namespace and name, and their latest changes."""
 
     changes: deque[ObjectChange]
-    #: the latest revision whose change is not in `changes` any more
+    #: latest revision that `changes` has dropped
     floor: int
     objects: dict[str, dict[str, Object]] = attrs.field(factory=dict)
 
 
 class Store:
-    """Objects by resource, namespace and name, the latest `history` changes of each resource.
+    """Objects by resource, namespace and name, with the latest `history` changes per resource.
 
-    `history` bounds how far back a watch may start, as kube-apiserver's watch cache does.
+    `history` limits how far back a watch may start, like kube-apiserver's watch cache.
     """
 
     def __init__(
@@ -83,9 +82,9 @@ class Store:
         self._delivering = False
 
     def subscribe(self, callback: Callable[[ObjectChange], None]) -> Callable[[], None]:
-        """Call back at each commit from now on, in order; returns the unsubscriber.
+        """Call back at each later commit, in order; return a function that unsubscribes.
 
-        A callback may commit. Its changes reach all after the one it was called with.
+        A callback may commit: its changes are delivered after the present one.
         """
         self._subscribers.append(callback)
 
@@ -96,28 +95,28 @@ class Store:
         return unsubscribe
 
     def now(self) -> str:
-        """The wall clock, as timestamps of the API have it."""
+        """Return the wall clock as a timestamp of the API."""
         return rfc3339(self._clock.wall())
 
     def new_uid(self) -> str:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
     def suffix(self) -> str:
-        """The random end of a generated name."""
+        """Return the random suffix of a generated name."""
         return "".join(self._rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         return self._table(resource).objects.get(namespace, {}).get(name)
 
     def list(self, resource: Resource, namespace: str = "") -> Objects:
-        """In order of namespace and name; an empty namespace means all of them."""
+        """Return objects by namespace and name; of all namespaces for ""."""
         objects = self._table(resource).objects
         if namespace or not resource.namespaced:
             return _by_name(objects.get(namespace, {}))
         return [obj for key in sorted(objects) for obj in _by_name(objects[key])]
 
     def list_at(self, resource: Resource, namespace: str, revision: int) -> Objects:
-        """The list as it was at an earlier revision. Raises ExpiredError."""
+        """Return the list at an earlier revision. Raises ExpiredError."""
         then = {_key(obj): obj for obj in self.list(resource, namespace)}
         for change in reversed(self.history(resource, revision)):
             key = _key(change.object)
@@ -130,10 +129,7 @@ class Store:
         return [then[key] for key in sorted(then)]
 
     def put(self, resource: Resource, obj: Object) -> Object:
-        """Commit a new or changed object under its metadata's namespace and name.
-
-        Returns it as stored, with its new resourceVersion.
-        """
+        """Commit a new or changed object and return it with its resourceVersion."""
         metadata = obj["metadata"]
         objects = self._table(resource).objects.setdefault(metadata.get("namespace", ""), {})
         previous = objects.get(metadata["name"])
@@ -143,7 +139,7 @@ class Store:
         return stored
 
     def remove(self, resource: Resource, namespace: str, name: str) -> Object:
-        """Commit a deletion. Returns the last state, with the revision of the deletion.
+        """Commit a deletion and return the last state, with the revision of the deletion.
 
         Raises KeyError if there is no such object.
         """
@@ -156,7 +152,7 @@ class Store:
         return last
 
     def history(self, resource: Resource, since: int) -> ObjectChanges:
-        """The changes after that revision, oldest first. Raises ExpiredError."""
+        """Return the changes after the revision, oldest first. Raises ExpiredError."""
         table = self._table(resource)
         if since < table.floor:
             raise ExpiredError(since, table.floor)
@@ -169,7 +165,7 @@ class Store:
         return newer
 
     def compact(self) -> None:
-        """Forget all history: watches from before this moment are too old from now on."""
+        """Drop all history: watches cannot start before this revision."""
         self._compacted = self.revision
         for table in self._tables.values():
             table.changes.clear()
@@ -177,7 +173,7 @@ class Store:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Call none back before the end: for commits that belong together."""
+        """Delay callbacks until the end, for commits that belong together."""
         if self._delivering:
             yield
             return

@@ -1,6 +1,6 @@
-"""What an update of an object may change, and what its other half ignores.
+"""Updates: immutable parts, and the part that a subresource does not change.
 
-Source: the strategies' PrepareForUpdate and k8s.io/apiserver/pkg/registry/rest/update.go.
+Source: PrepareForUpdate of the strategies and k8s.io/apiserver/pkg/registry/rest/update.go.
 """
 
 from kubedsm_lab.emulator.api.defaulting import with_defaults
@@ -13,20 +13,20 @@ from kubedsm_lab.emulator.api.errors import (
     invalid_value,
 )
 from kubedsm_lab.emulator.api.resources import Object, Resource
-from kubedsm_lab.emulator.api.statuses import shown_status
+from kubedsm_lab.emulator.api.statuses import stored_status
 
 _CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")
-#: their metadata.generation counts changes of their spec
+#: kinds whose metadata.generation counts changes of the spec
 WITH_GENERATION = frozenset({
     "Pod", "Deployment", "ReplicaSet", "StatefulSet", "PodDisruptionBudget", "PriorityClass",
     "Job", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 })  # fmt: skip
-#: a PUT of theirs must say which version it was made from
+#: kinds whose PUT needs a resourceVersion
 _CONDITIONAL = frozenset({"Lease", "PodDisruptionBudget"})
 
 
 def check_version(resource: Resource, current: Object, given: Object) -> None:
-    """Raises ApiError (409, 422) unless the given metadata are those of the current version."""
+    """Raises ApiError (409, 422) unless the given version is the current one."""
     name, version = current["metadata"]["name"], given.get("resourceVersion")
     if not version:
         if resource.kind in _CONDITIONAL:
@@ -38,12 +38,12 @@ def check_version(resource: Resource, current: Object, given: Object) -> None:
 
 
 def check_uid(resource: Resource, current: Object, given: Object) -> None:
-    """Raises ApiError (409) if a PUT is meant for another object of that name."""
+    """Raises ApiError (409) if a PUT names the uid of another object."""
     check_stored(resource, current["metadata"], given, "uid")
 
 
 def check_applied_to(resource: Resource, current: Object, given: Object) -> None:
-    """Raises ApiError (409, 422) if an apply is meant for another version or object."""
+    """Raises ApiError (409, 422) if an apply names another version or object."""
     if given.get("resourceVersion") not in ("", None, current["metadata"]["resourceVersion"]):
         raise conflict(resource, current["metadata"]["name"], STALE)
     if given.get("uid"):
@@ -51,7 +51,7 @@ def check_applied_to(resource: Resource, current: Object, given: Object) -> None
 
 
 def check_same_uid(resource: Resource, current: Object, given: Object) -> None:
-    """Raises ApiError (422) if a PATCH would change the uid."""
+    """Raises ApiError (422) if a PATCH changes the uid."""
     metadata = current["metadata"]
     if given.get("uid") != metadata["uid"]:
         error = invalid_value("metadata.uid", given.get("uid"), "field is immutable")
@@ -59,7 +59,7 @@ def check_same_uid(resource: Resource, current: Object, given: Object) -> None:
 
 
 def updated(resource: Resource, current: Object, given: Object, subresource: str) -> Object:
-    """The object as it would be stored: `current` itself if nothing changes."""
+    """Return the object to store; `current` itself if nothing changes."""
     metadata = _metadata(current["metadata"], given.get("metadata") or {})
     if subresource == "status":
         obj = _with_status(resource, current, given, metadata)
@@ -75,7 +75,7 @@ def updated(resource: Resource, current: Object, given: Object, subresource: str
 
 
 def _metadata(current: Object, given: Object) -> Object:
-    """Identity and history stay; labels, annotations, owners and finalizers are as given."""
+    """Replace labels, annotations, owners and finalizers; keep all other metadata."""
     if all(given.get(field) == current.get(field) for field in _CHANGEABLE):
         return current
     metadata = {key: value for key, value in current.items() if key not in _CHANGEABLE}
@@ -86,7 +86,7 @@ def _metadata(current: Object, given: Object) -> Object:
 
 
 def _with_status(resource: Resource, current: Object, given: Object, metadata: Object) -> Object:
-    status = shown_status(resource.kind, given.get("status") or {})
+    status = stored_status(resource.kind, given.get("status") or {})
     kept = {}
     if resource.kind == "Pod":
         kept["ownerReferences"] = current["metadata"].get("ownerReferences")
@@ -100,7 +100,7 @@ def _with_status(resource: Resource, current: Object, given: Object, metadata: O
 
 
 def _resized(current: Object, given: Object) -> Object:
-    """The pod with the resources that its containers are given, and nothing else changed."""
+    """Return the container with the given resources."""
     spec, wanted = current["spec"], given.get("spec") or {}
     changed = {
         field: [_with_resources(container, wanted.get(field)) for container in spec[field]]
@@ -134,7 +134,7 @@ def _with_body(resource: Resource, current: Object, given: Object, metadata: Obj
         obj["status"] = current["status"]
     before = current.get("spec")
     if resource.kind == "Namespace":
-        # its finalizers are only changed through `finalize`
+        # finalizers change through the subresource `finalize` only
         obj["spec"] = before
     changed = False
     if before is None or obj.get("spec") is not before:

@@ -1,12 +1,12 @@
-"""What the API server refuses although its JSON types are right: metadata and specs by kind.
+"""Validation by kind, after defaulting: metadata, specs, and fields that may not change.
 
-Source: k8s.io/kubernetes/pkg/apis/*/validation. Objects come here with their defaults filled in.
-Pod specs are in `pod_validation`.
+Source: k8s.io/kubernetes/pkg/apis/*/validation. Pod specs are in `pod_validation`.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from kubedsm_lab.emulator.api.defaulting import PREEMPTION_POLICIES, RBAC_GROUP, SYSTEM_PRIORITIES
 from kubedsm_lab.emulator.api.errors import (
     FieldError,
     Verbatim,
@@ -16,27 +16,22 @@ from kubedsm_lab.emulator.api.errors import (
     not_supported,
     required,
 )
-from kubedsm_lab.emulator.api.jobs import job_change_errors, job_errors
 from kubedsm_lab.emulator.api.pod_validation import (
     NOT_NEGATIVE,
     RFC1123_LABEL,
-    not_negative,
+    missing_fields,
+    negative_fields,
     pod_change_errors,
     pod_resize_errors,
     pod_spec_errors,
-)
-from kubedsm_lab.emulator.api.priorities import class_change_errors, class_errors
-from kubedsm_lab.emulator.api.quantities import thousandths
-from kubedsm_lab.emulator.api.rbac_validation import (
-    BINDINGS,
-    GROUP,
-    binding_change_errors,
-    binding_errors,
-    role_errors,
-    wrong_with_path_segment,
+    port_errors,
+    unsupported_value,
 )
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import LabelSelector, SelectorError, label_selector_of
+from kubedsm_lab.emulator.api.values import thousandths
+
+Errors = Iterator[FieldError]
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -66,6 +61,7 @@ _BAD_LABEL_KEY = (
 )
 _LONGEST_SUBDOMAIN = 253
 _LONGEST_LABEL = 63
+_LONGEST_KEY = _LONGEST_SUBDOMAIN + len("/") + _LONGEST_LABEL
 _IMMUTABLE = "field is immutable"
 _STATEFUL_SET_MUTABLE = frozenset({
     "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
@@ -76,17 +72,19 @@ _STATEFUL_SET_CHANGE = (
     "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
     "'minReadySeconds' are forbidden"
 )
+_ROLES = {"RoleBinding": ("Role", "ClusterRole"), "ClusterRoleBinding": ("ClusterRole",)}
+_HIGHEST_USER_PRIORITY = 1_000_000_000
 
 
 def validate_new(resource: Resource, obj: Object) -> None:
-    """Raises ApiError (422) with a cause for each field that is wrong."""
-    _raise(resource, obj, [*_metadata_errors(resource, obj), *_spec_errors(resource, obj)])
+    """Raises ApiError (422) with a cause for each wrong field."""
+    _raise(resource, obj, [*_metadata_errors(resource, obj), *_errors(resource, obj)])
 
 
 def validate_change(
     resource: Resource, obj: Object, previous: Object, subresource: str = ""
 ) -> None:
-    """As `validate_new`, and what may not change any more. Unchanged parts are not looked at."""
+    """Validate changed parts, and that immutable fields are unchanged. Raises ApiError (422)."""
     errors: list[FieldError] = []
     if obj["metadata"] is not previous["metadata"]:
         errors += _label_errors(obj["metadata"])
@@ -95,11 +93,9 @@ def validate_change(
     if spec is not before or "spec" not in obj or resource.kind == "Node":
         if subresource == "resize":
             errors += pod_resize_errors(spec or {}, before or {})
-        else:
-            errors += _change_errors(resource, spec or {}, before or {})
-            if resource.kind in _FIXED:
-                errors += _FIXED[resource.kind](obj, previous)
-        errors += _spec_errors(resource, obj)
+        elif resource.kind in _CHANGES:
+            errors += _CHANGES[resource.kind](obj, previous)
+        errors += _errors(resource, obj)
     _raise(resource, obj, errors)
 
 
@@ -108,33 +104,41 @@ def _raise(resource: Resource, obj: Object, errors: list[FieldError]) -> None:
         raise invalid(resource.kind, resource.group, obj["metadata"].get("name", ""), errors)
 
 
-def _metadata_errors(resource: Resource, obj: Object) -> Iterator[FieldError]:
+def _errors(resource: Resource, obj: Object) -> Errors:
+    return _CHECKS[resource.kind](obj) if resource.kind in _CHECKS else iter(())
+
+
+# Metadata.
+
+
+def _metadata_errors(resource: Resource, obj: Object) -> Errors:
     metadata = obj["metadata"]
     name = metadata.get("name", "")
     if not name:
         yield required("metadata.name", "name or generateName is required")
-    elif why := _wrong_with_name(resource, name):
+    elif why := _name_error(resource, name):
         yield invalid_value("metadata.name", name, why)
     if metadata.get("namespace") and not resource.namespaced:
         yield may_not("metadata.namespace", "not allowed on this type")
     yield from _label_errors(metadata)
 
 
-def _wrong_with_name(resource: Resource, name: str) -> str:
-    if resource.kind == "Namespace":
-        right = len(name) <= _LONGEST_LABEL and re.fullmatch(_LABEL, name)
-        return "" if right else RFC1123_LABEL
-    if resource.kind == "Service":
-        right = len(name) <= _LONGEST_LABEL and re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", name)
-        return "" if right else _RFC1035_LABEL
-    if resource.group == GROUP:
-        return wrong_with_path_segment(name)
+def _name_error(resource: Resource, name: str) -> str:
+    if resource.kind in ("Namespace", "Service"):
+        pattern, why = (_LABEL, RFC1123_LABEL)
+        if resource.kind == "Service":
+            pattern, why = ("[a-z]([-a-z0-9]*[a-z0-9])?", _RFC1035_LABEL)
+        return "" if len(name) <= _LONGEST_LABEL and re.fullmatch(pattern, name) else why
+    if resource.group == RBAC_GROUP:
+        if name in (".", ".."):
+            return f"may not be '{name}'"
+        return next((f"may not contain '{part}'" for part in "/%" if part in name), "")
     if len(name) > _LONGEST_SUBDOMAIN:
         return f"must be no more than {_LONGEST_SUBDOMAIN} characters"
     return "" if re.fullmatch(_SUBDOMAIN, name) else _RFC1123_SUBDOMAIN
 
 
-def _label_errors(metadata: Object, path: str = "metadata") -> Iterator[FieldError]:
+def _label_errors(metadata: Object, path: str = "metadata") -> Errors:
     for key, value in (metadata.get("labels") or {}).items():
         if not _is_qualified_name(key):
             yield invalid_value(f"{path}.labels", key, _BAD_LABEL_KEY)
@@ -146,11 +150,10 @@ def _label_errors(metadata: Object, path: str = "metadata") -> Iterator[FieldErr
 
 
 def _is_qualified_name(key: str) -> bool:
-    longest = _LONGEST_SUBDOMAIN + len("/") + _LONGEST_LABEL
-    return len(key) <= longest and _QUALIFIED_NAME.fullmatch(key) is not None
+    return len(key) <= _LONGEST_KEY and _QUALIFIED_NAME.fullmatch(key) is not None
 
 
-def _finalizer_errors(metadata: Object, previous: Object) -> Iterator[FieldError]:
+def _finalizer_errors(metadata: Object, previous: Object) -> Errors:
     if not metadata.get("deletionTimestamp"):
         return
     added = set(metadata.get("finalizers") or ()) - set(previous.get("finalizers") or ())
@@ -163,78 +166,44 @@ def _finalizer_errors(metadata: Object, previous: Object) -> Iterator[FieldError
         )
 
 
-def _spec_errors(resource: Resource, obj: Object) -> Iterator[FieldError]:
-    if resource.kind in BINDINGS:
-        return binding_errors(resource, obj)
-    check = _CHECKS.get(resource.kind)
-    return check(obj) if check is not None else iter(())
+# Objects by kind.
 
 
-def _change_errors(resource: Resource, spec: Object, before: Object) -> Iterator[FieldError]:
-    kind = resource.kind
-    if kind == "Pod":
-        yield from pod_change_errors(spec, before)
-    elif kind in ("Deployment", "ReplicaSet") and spec.get("selector") != before.get("selector"):
-        yield invalid_value("spec.selector", spec.get("selector"), _IMMUTABLE)
-    elif kind == "StatefulSet":
-        changed = {key for key in spec.keys() | before.keys() if spec.get(key) != before.get(key)}
-        if not changed <= _STATEFUL_SET_MUTABLE:
-            yield may_not("spec", _STATEFUL_SET_CHANGE)
-    elif (
-        kind == "Service"
-        and before.get("clusterIP")
-        and spec.get("type") != "ExternalName"
-        and spec.get("clusterIP") != before["clusterIP"]
-    ):
-        shown = Verbatim(f'["{spec.get("clusterIP")}"]')
-        yield invalid_value("spec.clusterIPs[0]", shown, "may not change once set")
-
-
-def _pod(pod: Object) -> Iterator[FieldError]:
-    return pod_spec_errors(pod["spec"], "spec")
-
-
-def _numbers_or_percents(holder: Object, path: str, *fields: str) -> Iterator[FieldError]:
+def _int_or_percent_errors(holder: Object, path: str, *fields: str) -> Errors:
     for field in fields:
         value = holder.get(field)
         if isinstance(value, str) and not re.fullmatch("[0-9]+%", value):
             why = "a valid percent string must be a numeric string followed by an ending '%'"
             yield invalid_value(f"{path}.{field}", value, why)
-        elif isinstance(value, int) and value < 0:
-            yield invalid_value(f"{path}.{field}", value, NOT_NEGATIVE)
+    yield from negative_fields(holder, path, *fields)
 
 
-def _selector(spec: Object, *, empty: bool = False) -> LabelSelector | FieldError:
-    given = spec.get("selector")
-    if given is None:
-        return required("spec.selector")
+def _selector_of(spec: Object) -> LabelSelector | FieldError:
     try:
-        selector = label_selector_of(given)
+        return label_selector_of(spec["selector"])
     except SelectorError as error:
-        return invalid_value("spec.selector", given, str(error))
-    if not empty and not selector.requirements:
-        return invalid_value("spec.selector", given, "empty selector is invalid for this kind")
-    return selector
+        return invalid_value("spec.selector", spec["selector"], str(error))
 
 
-def _workload(workload: Object) -> Iterator[FieldError]:
+def _workload_errors(workload: Object) -> Errors:
     spec = workload["spec"]
-    yield from not_negative(spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
+    yield from negative_fields(spec, "spec", "replicas", "minReadySeconds", "revisionHistoryLimit")
     for strategy in ("strategy", "updateStrategy"):
         rolling = (spec.get(strategy) or {}).get("rollingUpdate") or {}
         path = f"spec.{strategy}.rollingUpdate"
-        yield from _numbers_or_percents(rolling, path, "maxSurge", "maxUnavailable", "partition")
+        yield from _int_or_percent_errors(rolling, path, "maxSurge", "maxUnavailable", "partition")
     template = spec["template"]
     metadata = template.get("metadata") or {}
-    selector = _selector(spec)
-    if isinstance(selector, FieldError):
+    if spec.get("selector") is None:
+        yield required("spec.selector")
+    elif isinstance(selector := _selector_of(spec), FieldError):
         yield selector
+    elif not selector.requirements:
+        why = "empty selector is invalid for this kind"
+        yield invalid_value("spec.selector", spec["selector"], why)
     elif not selector.matches(metadata.get("labels")):
-        yield invalid_value(
-            "spec.template.metadata.labels",
-            metadata.get("labels") or {},
-            "`selector` does not match template `labels`",
-        )
+        why = "`selector` does not match template `labels`"
+        yield invalid_value("spec.template.metadata.labels", metadata.get("labels") or {}, why)
     yield from _label_errors(metadata, "spec.template.metadata")
     yield from pod_spec_errors(template["spec"], "spec.template.spec")
     policy = template["spec"]["restartPolicy"]
@@ -242,85 +211,87 @@ def _workload(workload: Object) -> Iterator[FieldError]:
         yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
 
 
-def _autoscaler(autoscaler: Object) -> Iterator[FieldError]:
+def _job_errors(job: Object) -> Errors:
+    spec, template = job["spec"], job["spec"]["template"]["spec"]
+    counts = ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds")
+    yield from negative_fields(spec, "spec", *counts)
+    yield from unsupported_value(spec, "spec", "completionMode", ["NonIndexed"])
+    yield from pod_spec_errors(template, "spec.template.spec")
+    if template["restartPolicy"] not in ("OnFailure", "Never"):
+        why = 'valid values: "OnFailure", "Never"'
+        yield required("spec.template.spec.restartPolicy", why)
+
+
+def _autoscaler_errors(autoscaler: Object) -> Errors:
     spec = autoscaler["spec"]
-    target = spec.get("scaleTargetRef") or {}
-    for field in ("kind", "name"):
-        if not target.get(field):
-            yield required(f"spec.scaleTargetRef.{field}")
+    yield from missing_fields(
+        spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef", "kind", "name"
+    )
     least, most = spec["minReplicas"], spec.get("maxReplicas") or 0
     if least < 1:
         yield invalid_value("spec.minReplicas", least, "must be greater than or equal to 1")
     if most < 1:
         yield invalid_value("spec.maxReplicas", most, "must be greater than 0")
     elif most < least:
-        yield invalid_value(
-            "spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"
-        )
+        why = "must be greater than or equal to `minReplicas`"
+        yield invalid_value("spec.maxReplicas", most, why)
 
 
-def _budget(budget: Object) -> Iterator[FieldError]:
+def _budget_errors(budget: Object) -> Errors:
     spec = budget.get("spec") or {}
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         shown = Verbatim(f"minAvailable={spec['minAvailable']}")
-        why = "minAvailable and maxUnavailable cannot be both set"
-        yield invalid_value("spec", shown, why)
-    yield from _numbers_or_percents(spec, "spec", "minAvailable", "maxUnavailable")
-    if spec.get("selector") is not None:
-        selector = _selector(spec, empty=True)
-        if isinstance(selector, FieldError):
-            yield selector
+        yield invalid_value("spec", shown, "minAvailable and maxUnavailable cannot be both set")
+    yield from _int_or_percent_errors(spec, "spec", "minAvailable", "maxUnavailable")
+    if spec.get("selector") is not None and isinstance(error := _selector_of(spec), FieldError):
+        yield error
 
 
-def _service(service: Object) -> Iterator[FieldError]:
+def _service_errors(service: Object) -> Errors:
     spec = service["spec"]
     kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-    if spec["type"] not in kinds:
-        yield not_supported("spec.type", spec["type"], kinds)
+    yield from unsupported_value(spec, "spec", "type", kinds)
     ports = spec.get("ports") or ()
     if not ports and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
         yield required("spec.ports")
     for index, port in enumerate(ports):
-        path = f"spec.ports[{index}]"
-        number = port.get("port") or 0
-        if not 0 < number < 2**16:
-            yield invalid_value(f"{path}.port", number, "must be between 1 and 65535, inclusive")
-        if len(ports) > 1 and not port.get("name"):
-            yield required(f"{path}.name")
+        yield from port_errors(port, f"spec.ports[{index}]", "port")
+        if len(ports) > 1:
+            yield from missing_fields(port, f"spec.ports[{index}]", "name")
 
 
-def _quota(quota: Object) -> Iterator[FieldError]:
+def _quota_errors(quota: Object) -> Errors:
     return _amount_errors((quota.get("spec") or {}).get("hard"), "spec.hard")
 
 
-def _node(node: Object) -> Iterator[FieldError]:
+def _node_errors(node: Object) -> Errors:
     status = node.get("status") or {}
     for field in ("capacity", "allocatable"):
         yield from _amount_errors(status.get(field), f"status.{field}")
 
 
-def _amount_errors(amounts: Object | None, path: str) -> Iterator[FieldError]:
+def _amount_errors(amounts: Object | None, path: str) -> Errors:
     for name, quantity in (amounts or {}).items():
         if thousandths(quantity) < 0:
             yield invalid_value(f"{path}[{name}]", str(quantity), NOT_NEGATIVE)
 
 
-def _lease(lease: Object) -> Iterator[FieldError]:
+def _lease_errors(lease: Object) -> Errors:
     spec = lease.get("spec") or {}
     duration = spec.get("leaseDurationSeconds")
     if duration is not None and duration <= 0:
         yield invalid_value("spec.leaseDurationSeconds", duration, "must be greater than 0")
-    yield from not_negative(spec, "leaseTransitions")
+    yield from negative_fields(spec, "spec", "leaseTransitions")
 
 
-def _event(event: Object) -> Iterator[FieldError]:
+def _event_errors(event: Object) -> Errors:
     namespace = event["metadata"].get("namespace", "")
     about = (event.get("involvedObject") or {}).get("namespace") or ""
     if about != namespace and not (not about and namespace in ("default", "kube-system")):
         yield invalid_value("involvedObject.namespace", about, "does not match event.namespace")
     if event.get("eventTime") is None:
         return
-    # one that was made in the newer form
+    # an event of the newer form
     for field in ("reportingController", "reportingInstance", "action", "reason"):
         if not event.get(field.replace("Controller", "Component")):
             yield required(field)
@@ -328,27 +299,140 @@ def _event(event: Object) -> Iterator[FieldError]:
         yield invalid_value("type", event.get("type") or "", "has invalid value")
 
 
-_CHECKS: Mapping[str, Callable[[Object], Iterator[FieldError]]] = {
-    "Pod": _pod,
-    "Deployment": _workload,
-    "ReplicaSet": _workload,
-    "StatefulSet": _workload,
-    "Job": job_errors,
-    "HorizontalPodAutoscaler": _autoscaler,
-    "PodDisruptionBudget": _budget,
-    "Service": _service,
-    "ResourceQuota": _quota,
-    "Node": _node,
-    "Lease": _lease,
-    "Event": _event,
-    "Role": role_errors,
-    "ClusterRole": role_errors,
-    "PriorityClass": class_errors,
+def _role_errors(role: Object) -> Errors:
+    selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+    for index, given in enumerate(selectors):
+        try:
+            label_selector_of(given)
+        except SelectorError as error:
+            path = f"aggregationRule.clusterRoleSelectors[{index}]"
+            yield invalid_value(path, given, str(error))
+    namespaced = bool(role["metadata"].get("namespace"))
+    for index, rule in enumerate(role.get("rules") or ()):
+        path = f"rules[{index}]"
+        if not rule.get("verbs"):
+            yield required(f"{path}.verbs", "verbs must contain at least one value")
+        if urls := rule.get("nonResourceURLs"):
+            why = "rules cannot apply to both regular resources and non-resource URLs"
+            if namespaced:
+                why = "namespaced rules cannot apply to non-resource URLs"
+            mixed = any(rule.get(f) for f in ("apiGroups", "resources", "resourceNames"))
+            if mixed or namespaced:
+                yield invalid_value(f"{path}.nonResourceURLs", urls, why)
+            continue
+        if not rule.get("apiGroups"):
+            why = "resource rules must supply at least one api group"
+            yield required(f"{path}.apiGroups", why)
+        if not rule.get("resources"):
+            yield required(f"{path}.resources", "resource rules must supply at least one resource")
+
+
+def _binding_errors(binding: Object) -> Errors:
+    reference = binding["roleRef"]
+    yield from unsupported_value(reference, "roleRef", "apiGroup", [RBAC_GROUP])
+    yield from unsupported_value(reference, "roleRef", "kind", _ROLES[binding["kind"]])
+    yield from missing_fields(reference, "roleRef", "name")
+    for index, subject in enumerate(binding.get("subjects") or ()):
+        path = f"subjects[{index}]"
+        error = next(
+            unsupported_value(subject, path, "kind", ("ServiceAccount", "User", "Group")), None
+        )
+        fields = ["name"]
+        if (subject["kind"], binding["kind"]) == ("ServiceAccount", "ClusterRoleBinding"):
+            fields.append("namespace")
+        error = error or next(missing_fields(subject, path, *fields), None)
+        if error is not None:
+            yield error
+
+
+def _priority_class_errors(priority_class: Object) -> Errors:
+    name, value = priority_class["metadata"].get("name", ""), priority_class["value"]
+    if name.startswith("system-"):
+        why = ""
+        if name not in SYSTEM_PRIORITIES:
+            why = f"{name} is not a known system priority class"
+        elif value != SYSTEM_PRIORITIES[name]:
+            why = f"value of {name} PriorityClass must be {SYSTEM_PRIORITIES[name]}"
+        elif priority_class.get("globalDefault"):
+            why = f"globalDefault of {name} PriorityClass must be false"
+        if why:
+            reserved = "priority class names with 'system-' prefix are reserved for system use only"
+            yield may_not("metadata.name", f"{reserved}. error: {why}")
+    elif value > _HIGHEST_USER_PRIORITY:
+        why = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
+        yield may_not("value", why)
+    yield from unsupported_value(priority_class, "", "preemptionPolicy", PREEMPTION_POLICIES)
+
+
+# Changes.
+
+
+def _selector_change(workload: Object, before: Object) -> Errors:
+    selector = workload["spec"].get("selector")
+    if selector != (before.get("spec") or {}).get("selector"):
+        yield invalid_value("spec.selector", selector, _IMMUTABLE)
+
+
+def _stateful_set_change(stateful_set: Object, before: Object) -> Errors:
+    spec, old = stateful_set["spec"], before["spec"]
+    changed = {key for key in spec.keys() | old.keys() if spec.get(key) != old.get(key)}
+    if not changed <= _STATEFUL_SET_MUTABLE:
+        yield may_not("spec", _STATEFUL_SET_CHANGE)
+
+
+def _service_change(service: Object, before: Object) -> Errors:
+    address, old = service["spec"].get("clusterIP"), before["spec"].get("clusterIP")
+    if old and service["spec"].get("type") != "ExternalName" and address != old:
+        shown = Verbatim(f'["{address}"]')
+        yield invalid_value("spec.clusterIPs[0]", shown, "may not change once set")
+
+
+def _job_change(job: Object, before: Object) -> Errors:
+    for field in ("completions", "selector", "template"):
+        if job["spec"].get(field) != before["spec"].get(field):
+            yield invalid_value(f"spec.{field}", Verbatim("<...>"), _IMMUTABLE)
+
+
+def _binding_change(binding: Object, before: Object) -> Errors:
+    if binding["roleRef"] != before["roleRef"]:
+        yield invalid_value("roleRef", binding["roleRef"], "cannot change roleRef")
+
+
+def _priority_class_change(priority_class: Object, before: Object) -> Errors:
+    if priority_class["value"] != before["value"]:
+        yield may_not("value", "may not be changed in an update.")
+    policy = priority_class["preemptionPolicy"]
+    if policy != before["preemptionPolicy"]:
+        yield invalid_value("preemptionPolicy", policy, _IMMUTABLE)
+
+
+_CHECKS: Mapping[str, Callable[[Object], Errors]] = {
+    "Pod": lambda pod: pod_spec_errors(pod["spec"], "spec"),
+    "Deployment": _workload_errors,
+    "ReplicaSet": _workload_errors,
+    "StatefulSet": _workload_errors,
+    "Job": _job_errors,
+    "HorizontalPodAutoscaler": _autoscaler_errors,
+    "PodDisruptionBudget": _budget_errors,
+    "Service": _service_errors,
+    "ResourceQuota": _quota_errors,
+    "Node": _node_errors,
+    "Lease": _lease_errors,
+    "Event": _event_errors,
+    "Role": _role_errors,
+    "ClusterRole": _role_errors,
+    "RoleBinding": _binding_errors,
+    "ClusterRoleBinding": _binding_errors,
+    "PriorityClass": _priority_class_errors,
 }
-#: what may not change, by the whole objects
-_FIXED: Mapping[str, Callable[[Object, Object], Iterator[FieldError]]] = {
-    "RoleBinding": binding_change_errors,
-    "ClusterRoleBinding": binding_change_errors,
-    "PriorityClass": class_change_errors,
-    "Job": job_change_errors,
+_CHANGES: Mapping[str, Callable[[Object, Object], Errors]] = {
+    "Pod": lambda pod, before: pod_change_errors(pod["spec"], before["spec"]),
+    "Deployment": _selector_change,
+    "ReplicaSet": _selector_change,
+    "StatefulSet": _stateful_set_change,
+    "Service": _service_change,
+    "Job": _job_change,
+    "RoleBinding": _binding_change,
+    "ClusterRoleBinding": _binding_change,
+    "PriorityClass": _priority_class_change,
 }

@@ -1,4 +1,4 @@
-"""What is sent and answered: routes, watches, tables, discovery, formats.
+"""HTTP of the API server: routes, watches, tables, discovery and media types.
 
-What a request does is decided in `api`.
+`api` decides what a request does.
 """

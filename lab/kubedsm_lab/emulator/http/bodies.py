@@ -1,4 +1,4 @@
-"""The bodies of requests, and which media types are understood and offered."""
+"""Bodies and options of requests: media types, decoding, dry run, field manager, tables."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,16 +18,16 @@ from kubedsm_lab.emulator.api.errors import (
     required,
     unsupported_media_type,
 )
-from kubedsm_lab.emulator.api.json_values import check_depth, without_null_fields
 from kubedsm_lab.emulator.api.patching import APPLY_PATCH, PATCH_TYPES
 from kubedsm_lab.emulator.api.resources import Resource
+from kubedsm_lab.emulator.api.values import check_depth, without_null_fields
 from kubedsm_lab.emulator.http import protobuf
 from kubedsm_lab.emulator.http.listing import flag
 from kubedsm_lab.emulator.http.tables import Include
 
 _JSON = "application/json"
 _FEW_BRACKETS = 100
-#: bytes of a fieldManager
+#: length limit of a fieldManager in bytes
 _LONGEST_MANAGER = 128
 _YAML = "application/yaml"
 _OBJECT_TYPES = (_JSON, _YAML, protobuf.MEDIA_TYPE)
@@ -40,7 +40,7 @@ _INCLUDES: Mapping[str, Include] = {
 
 
 def object_in(resource: Resource, body: bytes, content_type: str) -> Any:
-    """What a POST or PUT carries. Raises ApiError (400, 415)."""
+    """Decode the body of a POST or PUT. Raises ApiError (400, 415)."""
     media_type = _media_type(content_type) or _JSON
     if media_type not in _OBJECT_TYPES:
         raise unsupported_media_type(_OBJECT_TYPES)
@@ -50,7 +50,7 @@ def object_in(resource: Resource, body: bytes, content_type: str) -> Any:
 
 
 def patch_in(body: bytes, content_type: str) -> tuple[Any, str]:
-    """What a PATCH carries, and its media type. Raises ApiError (400, 415)."""
+    """Decode the body of a PATCH; return its media type as well. Raises ApiError (400, 415)."""
     media_type = _media_type(content_type)
     if media_type not in PATCH_TYPES:
         raise unsupported_media_type(PATCH_TYPES)
@@ -58,7 +58,7 @@ def patch_in(body: bytes, content_type: str) -> tuple[Any, str]:
 
 
 def options_in(body: bytes, content_type: str) -> Any:
-    """What a DELETE carries, None if nothing. Raises ApiError (400)."""
+    """Decode the body of a DELETE; None if empty. Raises ApiError (400)."""
     if not body.strip():
         return None
     return _decoded(body, "DeleteOptions", _media_type(content_type))
@@ -73,9 +73,9 @@ def is_dry_run(query: Mapping[str, str]) -> bool:
 
 
 def field_manager(query: Mapping[str, str], user_agent: str) -> str:
-    """Whose the fields of a write are: as it says, else what its program is called.
+    """Return the given field manager, or the name of the user agent's program.
 
-    Raises ApiError (422) for a name that is too long or not text.
+    Raises ApiError (422) for a name that is too long or not printable.
     """
     given = query.get("fieldManager", "")
     if not given:
@@ -91,9 +91,9 @@ def field_manager(query: Mapping[str, str], user_agent: str) -> str:
 
 
 def is_forced(query: Mapping[str, str], content_type: str) -> bool:
-    """Whether an apply takes fields of others. Raises ApiError (422) where there is no such thing.
+    """Return whether an apply takes fields of other managers.
 
-    An apply must say whose it is.
+    Raises ApiError (422) for another patch, or an apply without a field manager.
     """
     if content_type != APPLY_PATCH and query.get("force"):
         raise _options([may_not("force", "may not be specified for non-apply patch")])
@@ -106,11 +106,10 @@ def _options(errors: list[FieldError]) -> ApiError:
     return invalid("PatchOptions", "meta.k8s.io", "", errors)
 
 
-def table_asked_for(accept: str, query: Mapping[str, str]) -> Include | None:
-    """What a Table's rows are to come with; None if no Table is asked for.
+def requested_table(accept: str, query: Mapping[str, str]) -> Include | None:
+    """Return the content of a Table's rows; None if no Table is requested.
 
-    Raises ApiError: 406 if nothing that is offered is acceptable, 400 for an unknown
-    includeObject.
+    Raises ApiError: 406 if no offered media type is acceptable, 400 for an unknown includeObject.
     """
     if not accept or accept == _JSON:
         return None
@@ -137,7 +136,7 @@ def _decoded(body: bytes, what: str, media_type: str) -> Any:
         if media_type == protobuf.MEDIA_TYPE:
             return protobuf.decode(body)
         if media_type in (_YAML, APPLY_PATCH):
-            # Once more through JSON, which has no dates and only text as keys.
+            # JSON has no dates, and only text as keys.
             value = orjson.loads(orjson.dumps(msgspec.yaml.decode(body)))
         else:
             value = orjson.loads(body)
@@ -149,7 +148,7 @@ def _decoded(body: bytes, what: str, media_type: str) -> Any:
         protobuf.ProtobufError,
     ) as error:
         raise bad_request(f"{what}: parse error: {error}") from None
-    # Only many brackets can be deep.
+    # Only a body with many brackets can be deep.
     if body.count(b"{") + body.count(b"[") > _FEW_BRACKETS or media_type != _JSON:
         check_depth(value)
     return value

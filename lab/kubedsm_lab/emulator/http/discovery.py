@@ -1,12 +1,19 @@
-"""What the emulated API server says it is and serves, generated from the table of resources.
+"""Discovery and OpenAPI documents, generated from the table of resources.
 
-Only what is served is listed: kubectl complains about groups that are announced and then missing.
+Only served resources are listed: kubectl reports groups that are announced and then missing.
 Aggregated discovery is not offered; clients fall back to one document per group and version.
+
+kubectl reads OpenAPI v3 before it sends a manifest: whether the kind exists, and whether the server
+accepts the parameter `fieldValidation`. (The server checks types and values, and keeps unknown
+fields.) `kubectl explain` reads names and types of fields, without descriptions. OpenAPI v2 is an
+empty document: kubectl searches it for a kind that v3 lacks, and reports that there is none.
 """
 
 import re
+from collections.abc import Mapping
 from itertools import groupby
 
+from kubedsm_lab.emulator.api.decoding import field_types, model_of
 from kubedsm_lab.emulator.api.resources import SERVED, Object, Resource
 
 VERSION: Object = {
@@ -24,30 +31,56 @@ VERSION: Object = {
     "compiler": "gc",
     "platform": "linux/amd64",
 }
-
+#: path of OpenAPI v2, and its media type for kubectl: an empty document has no bytes as protobuf
+V2, V2_PROTOBUF = "/openapi/v2", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_V3 = "/openapi/v3"
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _GROUP_VERSION = re.compile(r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)")
 _GROUP = re.compile(r"/apis/(?P<group>[^/]+)")
-
-_READ_WRITE_ONE = ("get", "patch", "update")
-#: subresource → group, version, kind of what is sent to it; others take their resource's own kind
-_SUBRESOURCE_KIND = {
-    "binding": ("", "", "Binding"),
-    "eviction": ("policy", "v1", "Eviction"),
-    "scale": ("autoscaling", "v1", "Scale"),
-    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
+#: subresource → kind of its bodies with group and version; the others have their resource's kind
+_SUBRESOURCE_KINDS: Mapping[str, Object] = {
+    "binding": {"kind": "Binding"},
+    "eviction": {"group": "policy", "version": "v1", "kind": "Eviction"},
+    "scale": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
+    "token": {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"},
 }
 _SUBRESOURCE_VERBS = {
-    "binding": ("create",),
-    "eviction": ("create",),
-    "finalize": ("update",),
-    "log": ("get",),
-    "token": ("create",),
+    "binding": ["create"],
+    "eviction": ["create"],
+    "finalize": ["update"],
+    "log": ["get"],
+    "token": ["create"],
 }
+_MODEL = re.compile(r"\w+")
+_VERSIONED = re.compile(r"^([A-Z][a-z]+)?(V\d+)([A-Z])")
+_INFO: Object = {"title": "Kubernetes", "version": VERSION["gitVersion"]}
+_ABOUT = (
+    "Names and types of the fields only: this cluster is emulated. What they mean is told at "
+    "https://kubernetes.io/docs/reference/kubernetes-api/"
+)
+_TYPES: Mapping[str, Object] = {
+    "str": {"type": "string"},
+    "int": {"type": "integer"},
+    "bool": {"type": "boolean"},
+    "float": {"type": "number"},
+    "datetime": {"type": "string", "format": "date-time"},
+    "object": {"type": "object"},
+}
+#: media types by method. Strategic merge is served, but not listed: kubectl would compute patches
+#: from these schemas, which have no merge keys, in place of its own types.
+_CONSUMED = {
+    "post": ("application/json",),
+    "put": ("application/json",),
+    "patch": ("application/json-patch+json", "application/merge-patch+json"),
+}
+_PARAMETERS = [
+    {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+    for name in ("dryRun", "fieldValidation")
+]
 
 
-def answer(path: str) -> Object | str | None:
-    """The document at a discovery path, the text of a health check, or None for any other path."""
+def discovery_document(path: str) -> Object | str | None:
+    """Return the document of a discovery path, the text of a health check, or None."""
     if path in _HEALTH:
         return "ok"
     path = path.rstrip("/")
@@ -55,21 +88,15 @@ def answer(path: str) -> Object | str | None:
         return VERSION
     if path == "/api":
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+    groups = [group for group, _ in groupby(r.group for r in SERVED) if group]
     if path == "/apis":
-        return {
-            "kind": "APIGroupList",
-            "apiVersion": "v1",
-            "groups": [_group_entry(group) for group in _groups()],
-        }
-    if (match := _GROUP.fullmatch(path)) and match["group"] in _groups():
+        entries = [_group_entry(group) for group in groups]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": entries}
+    if (match := _GROUP.fullmatch(path)) and match["group"] in groups:
         return {"kind": "APIGroup", "apiVersion": "v1", **_group_entry(match["group"])}
     if match := _GROUP_VERSION.fullmatch(path):
         return _resource_list(match["group"] or "", match["version"])
     return None
-
-
-def _groups() -> list[str]:
-    return [group for group, _ in groupby(r.group for r in SERVED) if group]
 
 
 def _group_entry(group: str) -> Object:
@@ -82,43 +109,118 @@ def _resource_list(group: str, version: str) -> Object | None:
     served = [r for r in SERVED if (r.group, r.version) == (group, version)]
     if not served:
         return None
-    entries = [entry for resource in served for entry in _entries(resource)]
     return {
         "kind": "APIResourceList",
-        # the core group's list has no apiVersion, all others have one
+        # the list of the core group has no apiVersion, all others have one
         **({"apiVersion": "v1"} if group else {}),
         "groupVersion": served[0].api_version,
-        "resources": entries,
+        "resources": [entry for resource in served for entry in _entries(resource)],
     }
 
 
 def _entries(resource: Resource) -> list[Object]:
-    entry: Object = {
+    optional = {
+        "shortNames": list(resource.short_names),
+        "categories": list(resource.categories),
+        "storageVersionHash": resource.storage_version_hash,
+    }
+    entry = {
         "name": resource.plural,
         "singularName": resource.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
         "verbs": list(resource.verbs),
+        **{field: value for field, value in optional.items() if value},
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
-    if resource.storage_version_hash:
-        entry["storageVersionHash"] = resource.storage_version_hash
-    return [entry, *(_subresource_entry(resource, name) for name in resource.subresources)]
+    parts = [
+        {
+            "name": f"{resource.plural}/{name}",
+            "singularName": "",
+            "namespaced": resource.namespaced,
+            **_SUBRESOURCE_KINDS.get(name, {"kind": resource.kind}),
+            "verbs": _SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"]),
+        }
+        for name in resource.subresources
+    ]
+    return [entry, *parts]
 
 
-def _subresource_entry(resource: Resource, subresource: str) -> Object:
-    group, version, kind = _SUBRESOURCE_KIND.get(subresource, ("", "", resource.kind))
-    entry: Object = {
-        "name": f"{resource.plural}/{subresource}",
-        "singularName": "",
-        "namespaced": resource.namespaced,
+def openapi_document(path: str) -> Object | None:
+    """Return the index, or the document of one group and version; None for any other path."""
+    path = path.rstrip("/")
+    if path == V2:
+        return {"swagger": "2.0", "info": dict(_INFO), "paths": {}}
+    if path == _V3:
+        urls = {_prefix(r): {"serverRelativeURL": f"{_V3}/{_prefix(r)}"} for r in SERVED}
+        return {"paths": urls}
+    served = [r for r in SERVED if path == f"{_V3}/{_prefix(r)}"]
+    if not served:
+        return None
+    paths: Object = {}
+    for resource in served:
+        paths |= _paths(resource)
+    schemas = {"schemas": _schemas(served)}
+    return {"openapi": "3.0.0", "info": dict(_INFO), "paths": paths, "components": schemas}
+
+
+def _prefix(resource: Resource) -> str:
+    return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
+
+
+def _schemas(served: list[Resource]) -> Object:
+    """Return schemas of the kinds and of all models that they refer to."""
+    known = field_types()
+    found: dict[str, Object] = {}
+    names = [model_of(resource) for resource in served]
+    while names:
+        name = names.pop()
+        if name not in found:
+            fields = known[name]
+            properties = {field: _type(kind) for field, kind in fields.items()}
+            found[name] = {"type": "object", "description": _ABOUT, "properties": properties}
+            names += [w for kind in fields.values() for w in _MODEL.findall(kind) if w in known]
+    for resource in served:
+        found[model_of(resource)]["x-kubernetes-group-version-kind"] = [_kind(resource)]
+    return {_schema_name(model): schema for model, schema in found.items()}
+
+
+def _schema_name(model: str) -> str:
+    """Return a name whose last part, which kubectl shows, is the kind."""
+    return _VERSIONED.sub(r"io.k8s.\1\2.\3", model, count=1)
+
+
+def _type(kind: str) -> Object:
+    if kind.startswith("list["):
+        return {"type": "array", "items": _type(kind[len("list[") : -1])}
+    if kind.startswith("dict("):
+        of_values = kind[len("dict(") : -1].partition(", ")[2]
+        return {"type": "object", "additionalProperties": _type(of_values)}
+    return dict(_TYPES.get(kind) or {"$ref": f"#/components/schemas/{_schema_name(kind)}"})
+
+
+def _kind(resource: Resource) -> Object:
+    return {"group": resource.group, "version": resource.version, "kind": resource.kind}
+
+
+def _paths(resource: Resource) -> Object:
+    scope = "/namespaces/{namespace}" if resource.namespaced else ""
+    collection = f"/{_prefix(resource)}{scope}/{resource.plural}"
+    one = {method: _operation(resource, method) for method in ("get", "put", "patch", "delete")}
+    all_of_them = {"get": _operation(resource, "list"), "post": _operation(resource, "post")}
+    return {collection: all_of_them, f"{collection}/{{name}}": one}
+
+
+def _operation(resource: Resource, action: str) -> Object:
+    operation: Object = {
+        "operationId": f"{action}{resource.kind}",
+        "responses": {"200": {"description": "OK"}},
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": _kind(resource),
     }
-    if group:
-        entry |= {"group": group, "version": version}
-    return entry | {
-        "kind": kind,
-        "verbs": list(_SUBRESOURCE_VERBS.get(subresource, _READ_WRITE_ONE)),
-    }
+    if action in _CONSUMED:
+        # a patch is no object of the kind
+        schema = {"$ref": f"#/components/schemas/{_schema_name(model_of(resource))}"}
+        content = {"schema": {} if action == "patch" else schema}
+        operation["parameters"] = _PARAMETERS
+        operation["requestBody"] = {"content": dict.fromkeys(_CONSUMED[action], content)}
+    return operation

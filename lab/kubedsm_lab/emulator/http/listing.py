@@ -1,4 +1,4 @@
-"""Lists and watches: what their query asks for, and pages of a list as it was at one revision.
+"""Lists and watches: their query parameters, and pages of a list at one revision.
 
 Source: https://kubernetes.io/docs/reference/using-api/api-concepts/
 """
@@ -29,7 +29,7 @@ _PAGE_TOO_OLD = (
     "You can start a new list without the continue parameter."
 )
 _LARGEST = 2**64
-#: where a page begins that begins at the beginning
+#: position before the first object
 _START: tuple[str, str] = ("", "")
 
 
@@ -57,9 +57,9 @@ def requested_selection(resource: Resource, namespace: str, query: Mapping[str, 
 
 
 def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[str, str]) -> Page:
-    """The objects a list asks for, at most `limit` of them.
+    """Return the objects of a list, at most `limit` of them.
 
-    Raises ApiError: 400, 410 (the list's revision is no longer known), 504 (not reached yet).
+    Raises ApiError: 400, 410 (the list's revision has expired), 504 (not reached yet).
     """
     limit = number(query, "limit")
     token = query.get("continue", "")
@@ -100,7 +100,7 @@ def watch_of(store: Store, wanted: Selection, form: Form, query: Mapping[str, st
 
 
 def resource_version(query: Mapping[str, str]) -> int:
-    """0 if there is none. Raises ApiError (500, as kube-apiserver's cache answers)."""
+    """Return 0 without one. Raises ApiError (500, as kube-apiserver's cache answers)."""
     text = query.get("resourceVersion", "")
     if not text:
         return 0
@@ -111,7 +111,7 @@ def resource_version(query: Mapping[str, str]) -> int:
 
 
 def number(query: Mapping[str, str], name: str) -> int:
-    """A count or seconds in a query, 0 if it is not there. Raises ApiError (400)."""
+    """Read a count or seconds, 0 by default. Raises ApiError (400)."""
     text = query.get(name, "")
     try:
         value = int(text or "0")
@@ -123,7 +123,7 @@ def number(query: Mapping[str, str], name: str) -> int:
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """Whether it is set in a query."""
+    """Read a boolean parameter."""
     return query.get(name, "").lower() in ("1", "true", "t")
 
 

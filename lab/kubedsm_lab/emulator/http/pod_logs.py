@@ -1,6 +1,6 @@
-"""What `kubectl logs` is told: what a process said, or when a container is said to have run.
+"""Logs of pods for `kubectl logs`: output of a process, or the reported times of a container.
 
-No process runs in most pods here. Their logs say so, and hold what is known of them all the same.
+Most pods here have no process. Their logs say so, and when the container was reported to run.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,33 +11,40 @@ import attrs
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError, bad_request
-from kubedsm_lab.emulator.api.moments import seconds
 from kubedsm_lab.emulator.api.resources import PODS, Object
+from kubedsm_lab.emulator.api.values import seconds
 from kubedsm_lab.emulator.http.listing import flag, number
 
-#: what the process of a pod's container has said so far; None if it is none
+#: log of the process of a pod's container so far; None without a process
 Output = Callable[[Object, str], bytes | None]
-#: seconds from one look for more to the next
+#: seconds between checks for further output
 _PERIOD = 0.5
 _FINISHED = ("Succeeded", "Failed")
 
 
-def no_output(_: Object, __: str) -> bytes | None:
-    """Of a cluster that runs no processes."""
+def no_output(_pod: Object, _container: str) -> bytes | None:
+    """Output of a cluster that runs no processes."""
     return None
 
 
 @attrs.frozen
-class _Asked:
+class _LogOptions:
     container: str
     #: seconds since the epoch
     since: float | None
-    #: how many lines from the end; None for all
+    #: number of lines from the end; None for all
     tail: int | None
     #: bytes; 0 for all
     limit: int
     timestamps: bool
     previous: bool
+
+
+@attrs.frozen
+class _Line:
+    #: timestamp of the API; empty if unknown
+    time: str
+    text: str
 
 
 class PodLogs:
@@ -46,48 +53,44 @@ class PodLogs:
         self._output = output
 
     def answer(self, namespace: str, name: str, query: Mapping[str, str]) -> "bytes | LogStream":
-        """The log so far, or with `follow` a stream of it. Raises ApiError (400, 404)."""
+        """Return the log so far, or with `follow` a stream of it. Raises ApiError (400, 404)."""
         pod = self._api.get(PODS, namespace, name)
-        asked = _asked(pod, query, self._api.clock.wall())
-        log = self._lines(pod, asked)
-        first = _shown(log, asked)
+        options = _options(pod, query, self._api.clock.wall())
+        log = self._lines(pod, options)
+        first = _select(log, options)
         if not flag(query, "follow"):
             return first
-        uid = pod["metadata"]["uid"]
-        return LogStream(
-            first, lambda: self._later(uid, namespace, name, asked, log), self._api.clock
-        )
+        return LogStream(first, lambda: self._read_more(pod, options, log), self._api.clock)
 
-    def _later(
-        self, uid: str, namespace: str, name: str, asked: _Asked, known: list["_Line"]
-    ) -> bytes | None:
-        """What came since; None when no more can come. `known` is brought up to date."""
-        found = self._api.store.get(PODS, namespace, name)
-        if found is None or found["metadata"]["uid"] != uid:
+    def _read_more(self, pod: Object, options: _LogOptions, known: list[_Line]) -> bytes | None:
+        """Return new lines and add them to `known`; None once no more can come."""
+        metadata = pod["metadata"]
+        found = self._api.store.get(PODS, metadata["namespace"], metadata["name"])
+        if found is None or found["metadata"]["uid"] != metadata["uid"]:
             return None
         try:
-            log = self._lines(found, asked)
+            log = self._lines(found, options)
         except ApiError:
-            # its container waits again, and the answer has begun long ago
+            # the container waits again, and the response has begun
             return None
         fresh = log[len(known) :]
         known.extend(fresh)
         if not fresh and found["status"].get("phase") in _FINISHED:
             return None
-        return _text(fresh, timestamps=asked.timestamps)
+        return _text(fresh, timestamps=options.timestamps)
 
-    def _lines(self, pod: Object, asked: _Asked) -> list["_Line"]:
-        output = self._output(pod, asked.container)
-        if asked.previous:
+    def _lines(self, pod: Object, options: _LogOptions) -> list[_Line]:
+        output = self._output(pod, options.container)
+        if options.previous:
             name = pod["metadata"]["name"]
             raise bad_request(
-                f'previous terminated container "{asked.container}" in pod "{name}" not found'
+                f'previous terminated container "{options.container}" in pod "{name}" not found'
                 if output is None
                 else "the log holds what all runs of its process have said: leave --previous away"
             )
         if output is None:
-            return _of_status(pod, asked.container)
-        if asked.timestamps or asked.since is not None:
+            return _reported_lines(pod, options.container)
+        if options.timestamps or options.since is not None:
             raise bad_request(
                 "what a process said is kept without times, so --since, --since-time and "
                 "--timestamps have no answer here; --tail has one"
@@ -96,19 +99,19 @@ class PodLogs:
 
 
 class LogStream:
-    """An async iterator of what a log holds and gains, until its pod is over."""
+    """Async iterator of the log and its additions, until the pod has finished."""
 
     content_type = "text/plain"
 
-    def __init__(self, first: bytes, later: Callable[[], bytes | None], clock: Clock) -> None:
+    def __init__(self, first: bytes, more: Callable[[], bytes | None], clock: Clock) -> None:
         self._next = first
-        self._later = later
+        self._more = more
         self._clock = clock
         self._ended = False
 
     @property
     def waiting(self) -> int:
-        """How many pieces can be read at once."""
+        """Return the number of parts that can be read at once."""
         return 1 if self._next else 0
 
     def end(self) -> None:
@@ -125,23 +128,14 @@ class LogStream:
             if self._ended:
                 raise StopAsyncIteration
             await self._clock.sleep(_PERIOD)
-            more = self._later()
-            if more is None:
-                self._ended = True
-            else:
-                self._next = more
-        given, self._next = self._next, b""
-        return given
+            more = self._more()
+            self._ended = self._ended or more is None
+            self._next = more or b""
+        part, self._next = self._next, b""
+        return part
 
 
-@attrs.frozen
-class _Line:
-    #: as the API writes it; empty if it is not known
-    time: str
-    text: str
-
-
-def _asked(pod: Object, query: Mapping[str, str], now: float) -> _Asked:
+def _options(pod: Object, query: Mapping[str, str], now: float) -> _LogOptions:
     since: float | None = None
     if query.get("sinceSeconds"):
         since = now - number(query, "sinceSeconds")
@@ -150,7 +144,7 @@ def _asked(pod: Object, query: Mapping[str, str], now: float) -> _Asked:
             since = seconds(query["sinceTime"])
         except ValueError:
             raise bad_request(f'sinceTime: "{query["sinceTime"]}" is no time') from None
-    asked = _Asked(
+    options = _LogOptions(
         container=_container(pod, query.get("container", "")),
         since=since,
         tail=number(query, "tailLines") if query.get("tailLines") else None,
@@ -158,33 +152,31 @@ def _asked(pod: Object, query: Mapping[str, str], now: float) -> _Asked:
         timestamps=flag(query, "timestamps"),
         previous=flag(query, "previous"),
     )
-    name = pod["metadata"]["name"]
     if not pod["spec"].get("nodeName"):
-        scheduler = pod["spec"].get("schedulerName", "")
         raise bad_request(
-            f"pod {name} is on no node yet, so it has no log: "
-            f"it waits for its scheduler, {scheduler}"
+            f"pod {pod['metadata']['name']} is on no node yet, so it has no log: "
+            f"it waits for its scheduler, {pod['spec'].get('schedulerName', '')}"
         )
-    return asked
+    return options
 
 
-def _container(pod: Object, asked: str) -> str:
+def _container(pod: Object, given: str) -> str:
     name = pod["metadata"]["name"]
     names = [container["name"] for container in pod["spec"]["containers"]]
-    if not asked and len(names) > 1:
+    if not given and len(names) > 1:
         raise bad_request(
             f"a container name must be specified for pod {name}, choose one of: [{' '.join(names)}]"
         )
-    asked = asked or names[0]
-    if asked in (c["name"] for c in pod["spec"].get("initContainers") or ()):
-        raise bad_request(f'"{asked}" is an init container, and those are not run here')
-    if asked not in names:
-        raise bad_request(f"container {asked} is not valid for pod {name}")
-    return asked
+    given = given or names[0]
+    if given in (c["name"] for c in pod["spec"].get("initContainers") or ()):
+        raise bad_request(f'"{given}" is an init container, and those are not run here')
+    if given not in names:
+        raise bad_request(f"container {given} is not valid for pod {name}")
+    return given
 
 
-def _of_status(pod: Object, container: str) -> list[_Line]:
-    """What a kubelet that runs nothing has to say."""
+def _reported_lines(pod: Object, container: str) -> list[_Line]:
+    """Return the log of a container without a process, from its reported state."""
     name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
     reported = pod["status"].get("containerStatuses") or ()
     state: Object = next((c["state"] for c in reported if c["name"] == container), {})
@@ -193,28 +185,27 @@ def _of_status(pod: Object, container: str) -> list[_Line]:
         why = (state.get("waiting") or {}).get("reason") or "ContainerCreating"
         raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: {why}')
     image = next(c.get("image", "") for c in pod["spec"]["containers"] if c["name"] == container)
-    lines = [
-        _Line(
-            run.get("startedAt", ""),
-            f"kubedsm emulate: container {container} ({image}) is said to run on {node} since "
-            f"{run.get('startedAt', '')}. No process runs in it, so it writes nothing.",
-        )
-    ]
+    started, ended = run.get("startedAt", ""), run.get("finishedAt", "")
+    text = (
+        f"kubedsm emulate: container {container} ({image}) is said to run on {node} since "
+        f"{started}. No process runs in it, so it writes nothing."
+    )
+    lines = [_Line(started, text)]
     if "terminated" in state:
-        ended, code = run.get("finishedAt", ""), run.get("exitCode", 0)
+        code = run.get("exitCode", 0)
         text = f"kubedsm emulate: it is said to have ended at {ended}, with exit code {code}."
         lines.append(_Line(ended, text))
     return lines
 
 
-def _shown(log: list[_Line], asked: _Asked) -> bytes:
+def _select(log: list[_Line], options: _LogOptions) -> bytes:
     lines = log
-    if asked.since is not None:
-        lines = [line for line in lines if line.time and seconds(line.time) >= asked.since]
-    if asked.tail is not None:
-        lines = lines[max(0, len(lines) - asked.tail) :]
-    text = _text(lines, timestamps=asked.timestamps)
-    return text[: asked.limit] if asked.limit else text
+    if options.since is not None:
+        lines = [line for line in lines if line.time and seconds(line.time) >= options.since]
+    if options.tail is not None:
+        lines = lines[max(0, len(lines) - options.tail) :]
+    text = _text(lines, timestamps=options.timestamps)
+    return text[: options.limit] if options.limit else text
 
 
 def _text(lines: list[_Line], *, timestamps: bool) -> bytes:

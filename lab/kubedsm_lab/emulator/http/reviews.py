@@ -1,21 +1,19 @@
-"""Questions about access, answered as they are created, and tokens, made as they are asked for."""
+"""Access reviews and token requests, answered when they are created."""
 
 from typing import Any
 
-from kubedsm_lab.emulator.access.access import Access
-from kubedsm_lab.emulator.access.rbac import Attributes
-from kubedsm_lab.emulator.access.tokens import AUDIENCE
-from kubedsm_lab.emulator.access.users import User
+from kubedsm_lab.emulator.access.access import AUDIENCE, Access
+from kubedsm_lab.emulator.access.rbac import Attributes, User
 from kubedsm_lab.emulator.api import decoding
 from kubedsm_lab.emulator.api.errors import invalid, invalid_value
-from kubedsm_lab.emulator.api.moments import rfc3339
 from kubedsm_lab.emulator.api.resources import SELF_SUBJECT_ACCESS_REVIEWS, Object, Resource
+from kubedsm_lab.emulator.api.values import rfc3339
 
 _LEAST_SECONDS, _USUAL_SECONDS, _MOST_SECONDS = 600, 3600, 2**32
 
 
 def reviewed(resource: Resource, obj: Any, user: User, access: Access) -> Object:
-    """The review with its answer. Raises ApiError: 400, 422."""
+    """Answer a review. Raises ApiError: 400, 422."""
     review = decoding.check_types(resource, obj)
     spec = review.get("spec") or {}
     answer: Object = {
@@ -45,15 +43,15 @@ def reviewed(resource: Resource, obj: Any, user: User, access: Access) -> Object
 
 
 def warning_with(resource: Resource, access: Access) -> str:
-    """What the answer does not say: that anybody would be told the same."""
+    """Return a warning if everybody gets the same answer."""
     if access.is_enforced or resource.group != SELF_SUBJECT_ACCESS_REVIEWS.group:
         return ""
     return "everybody may do everything here: access is enforced with --tls or --token-file"
 
 
 def token_for(account: Object, obj: Any, access: Access) -> Object:
-    """The TokenRequest with a token of that ServiceAccount. Raises ApiError: 400, 422."""
-    spec = decoding.check_token_request(obj).get("spec") or {}
+    """Answer a TokenRequest for the ServiceAccount. Raises ApiError: 400, 422."""
+    spec = decoding.check_types(decoding.TOKEN_REQUEST, obj).get("spec") or {}
     seconds = spec.get("expirationSeconds")
     seconds = _USUAL_SECONDS if seconds is None else seconds
     if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:

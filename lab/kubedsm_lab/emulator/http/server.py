@@ -1,4 +1,4 @@
-"""The emulated API server on a socket: aiohttp without its routing, one handler for all paths.
+"""Emulated API server on a socket: aiohttp without its routing, one handler for all paths.
 
 A unary request is answered without an await between its body and its answer, so a client that
 hangs up can no more split a write here than in a real API server. A watch lasts until its stream
@@ -8,44 +8,40 @@ ends, its client hangs up, or the front closes.
 import asyncio
 import base64
 import ssl
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol, Self
+from typing import Self
 from urllib.parse import parse_qsl, unquote
 
+import attrs
 import orjson
 from aiohttp import HttpVersion11, StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 
 from kubedsm.process.http_limits import EMULATED, listen
+from kubedsm.terminal.problems import Problem
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import Object
-from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, Stream
+from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, RequestHandler, Stream
 
 _JSON = "application/json"
-#: bytes; what kube-apiserver accepts as the body of one request
+#: size limit of a request body in kube-apiserver, in bytes
 _BODY_LIMIT = 3 * 1024 * 1024
-#: seconds that a closing front waits for requests in progress
+#: seconds that a closing front waits for running requests
 _GRACE = 1.0
 
 
-class Handler(Protocol):
-    """Whatever answers requests: `Routes`."""
-
-    def handle(self, request: ApiRequest) -> ApiResponse | Stream:
-        """Answer at once; a watch's events come later, from the stream."""
-
-
 class HttpFront:
-    """Serves `routes` over HTTP from entering until leaving its context; over HTTPS with `tls`.
+    """HTTP server of `routes` while its context is entered; HTTPS with `tls`.
 
-    Port 0 takes any free one; `url` says which. Entering raises AddressUnavailableError if the
-    port is taken or the host is not one of this machine's.
+    Port 0 takes a free one, which `url` has. Entering raises AddressUnavailableError if the port is
+    in use or the host is not one of this machine's.
     """
 
     def __init__(
         self,
-        routes: Handler,
+        routes: RequestHandler,
         host: str = "127.0.0.1",
         port: int = 0,
         tls: ssl.SSLContext | None = None,
@@ -57,12 +53,12 @@ class HttpFront:
         self._runner: web.ServerRunner | None = None
         self._url = ""
         self._closing = False
-        #: one a watch in progress; rescheduling it to now ends the watch in good order
+        #: timeouts of open watches; rescheduling one to 0 ends its watch gracefully
         self._watches: set[asyncio.Timeout] = set()
 
     @property
     def url(self) -> str:
-        """Where it listens, as http://127.0.0.1:8001. Only between entering and leaving."""
+        """Return the address, such as http://127.0.0.1:8001, while the context is entered."""
         if self._runner is None:
             raise RuntimeError("the front is not open")
         return self._url
@@ -106,11 +102,11 @@ class HttpFront:
         response = web.StreamResponse(headers={"Content-Type": stream.content_type})
         if request.version >= HttpVersion11:
             response.enable_chunked_encoding()
-        # a request on a kept-alive connection may still arrive while the front is closing
+        # a request on a kept-alive connection may arrive while the front is closing
         watch = asyncio.timeout(0 if self._closing else None)
         self._watches.add(watch)
         try:
-            # The client may go at any moment.
+            # The client may disconnect at any moment.
             with suppress(TimeoutError, ConnectionResetError):
                 async with watch:
                     await response.prepare(request)
@@ -123,10 +119,10 @@ class HttpFront:
 
 
 def kubeconfig(url: str, token: str | None = None, ca: bytes | None = None) -> Object:
-    """A kubeconfig for the front; written as JSON it is YAML too.
+    """Return a kubeconfig for the front; its JSON is YAML, too.
 
-    `ca`: the PEM by which to know the server, if it speaks https. kubectl sends no token to an
-    http:// server. Other clients do.
+    `ca`: PEM of the CA of an https server. kubectl sends no token to an http:// server; other
+    clients do.
     """
     name = "kubedsm-emulated"
     cluster = {"server": url}
@@ -182,3 +178,27 @@ def _too_large() -> web.Response:
     message = f"Request entity too large: limit is {_BODY_LIMIT}"
     error = ApiError(413, "RequestEntityTooLarge", message)
     return web.Response(status=413, body=orjson.dumps(error.body()), content_type=_JSON)
+
+
+class CertificateError(Problem):
+    """The certificate cannot be issued."""
+
+
+@attrs.frozen
+class ServerTls:
+    context: ssl.SSLContext
+    #: PEM of the CA
+    ca: bytes
+
+
+def server_tls(names: Sequence[str]) -> ServerTls:
+    """Issue a certificate for these names and addresses. Raises CertificateError."""
+    import trustme  # noqa: PLC0415 - an extra: only https needs it
+
+    ca = trustme.CA(organization_name="kubedsm emulate")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        ca.issue_cert(*dict.fromkeys(names)).configure_cert(context)
+    except ValueError as error:
+        raise CertificateError(f"certificate for {', '.join(names)}: {error}") from None
+    return ServerTls(context, ca.cert_pem.bytes())

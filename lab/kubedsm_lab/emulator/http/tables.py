@@ -1,20 +1,47 @@
-"""The Table that `kubectl get` asks a server for: columns, and a row for every object.
+"""Tables that `kubectl get` asks for: columns of each kind, and one row per object.
 
-What a row holds is in `columns`; here is its frame. Clients ask for it in their Accept header,
-`application/json;as=Table;v=v1;g=meta.k8s.io`.
+Clients ask for a Table in their Accept header, `application/json;as=Table;v=v1;g=meta.k8s.io`.
+Columns and cells are those of k8s.io/kubernetes/pkg/printers/internalversion.
 """
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
 
 from kubedsm_lab.emulator.api.resources import Object, Resource
-from kubedsm_lab.emulator.http.columns import printer_of
-from kubedsm_lab.emulator.http.printer import Column
+from kubedsm_lab.emulator.api.selectors import label_selector_of
+from kubedsm_lab.emulator.api.values import seconds
 
-#: what comes with a row: the object's metadata, the whole object, or nothing
+#: content of a row beside its cells: metadata of the object, the whole object, or nothing
 Include = Literal["Metadata", "Object", "None"]
+#: (object, now) → content of one cell; now in seconds since the epoch
+Cell = Callable[[Object, float], Any]
 
 _META = "meta.k8s.io/v1"
+NONE, UNKNOWN = "<none>", "<unknown>"
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 365 * 86_400
+#: upper limit in seconds, unit with its letter, and a smaller unit shown after it, if any
+_STEPS = (
+    (2 * _MINUTE, (1, "s"), None),
+    (10 * _MINUTE, (_MINUTE, "m"), (1, "s")),
+    (3 * _HOUR, (_MINUTE, "m"), None),
+    (8 * _HOUR, (_HOUR, "h"), (_MINUTE, "m")),
+    (2 * _DAY, (_HOUR, "h"), None),
+    (8 * _DAY, (_DAY, "d"), (_HOUR, "h")),
+    (2 * _YEAR, (_DAY, "d"), None),
+    (8 * _YEAR, (_YEAR, "y"), (_DAY, "d")),
+)
+_ENDPOINTS_SHOWN, _TARGETS_SHOWN = 3, 2
+
+
+@attrs.frozen
+class Column:
+    name: str
+    cell: Cell
+    type: Literal["string", "integer", "boolean"] = "string"
+    #: shown by `-o wide` only
+    wide: bool = False
 
 
 def as_table(
@@ -25,21 +52,30 @@ def as_table(
     now: float,
     include: Include = "Metadata",
 ) -> Object:
-    """A Table of the objects.
+    """Return a Table of the objects.
 
-    `list_metadata` is the list's (its resourceVersion, continue and remainingItemCount), or empty
-    in an answer that is one object. `now`, in seconds since the epoch, is what ages count to.
+    `list_metadata` holds resourceVersion, continue and remainingItemCount of a list; it is empty
+    for a single object. Ages count to `now`, in seconds since the epoch.
     """
-    printer = printer_of(resource)
+    columns = _COLUMNS.get(resource.kind, (_NAME, _AGE))
     return {
         "kind": "Table",
         "apiVersion": _META,
         "metadata": list_metadata,
-        "columnDefinitions": [_definition(column) for column in printer.columns],
+        "columnDefinitions": [
+            {
+                "name": column.name,
+                "type": column.type,
+                "format": "name" if column.name == "Name" else "",
+                "description": "",
+                "priority": int(column.wide),
+            }
+            for column in columns
+        ],
         "rows": [
             {
-                "cells": printer.cells(obj, now),
-                **_conditions(resource, obj),
+                "cells": [column.cell(obj, now) for column in columns],
+                **_completion(resource, obj),
                 **_included(resource, obj, include),
             }
             for obj in objects
@@ -47,18 +83,8 @@ def as_table(
     }
 
 
-def _definition(column: Column) -> Object:
-    return {
-        "name": column.name,
-        "type": column.type,
-        "format": "name" if column.name == "Name" else "",
-        "description": column.description,
-        "priority": 1 if column.wide else 0,
-    }
-
-
-def _conditions(resource: Resource, obj: Object) -> Object:
-    """kubectl may hide rows of completed pods, so those are marked."""
+def _completion(resource: Resource, obj: Object) -> Object:
+    """Mark completed pods: kubectl may hide their rows."""
     phase = obj.get("status", {}).get("phase") if resource.kind == "Pod" else None
     if phase not in ("Succeeded", "Failed"):
         return {}
@@ -69,7 +95,491 @@ def _included(resource: Resource, obj: Object, include: Include) -> Object:
     if include == "None":
         return {}
     if include == "Object":
-        whole = {"kind": resource.kind, "apiVersion": resource.api_version}
-        return {"object": {**whole, **obj}}
+        return {"object": {"kind": resource.kind, "apiVersion": resource.api_version, **obj}}
     partial = {"kind": "PartialObjectMetadata", "apiVersion": _META}
     return {"object": {**partial, "metadata": obj["metadata"]}}
+
+
+# Parts of cells.
+
+
+def human_duration(duration: float) -> str:
+    """Return seconds as 90s, 5m30s, 3h, 2d4h or 1y, as `duration.HumanDuration` of apimachinery."""
+    whole = int(duration)
+    if whole < 0:
+        # clocks a second apart are no error
+        return "<invalid>" if whole < -1 else "0s"
+    for limit, (unit, letter), smaller in _STEPS:
+        if whole < limit:
+            rest = whole % unit // smaller[0] if smaller else 0
+            return f"{whole // unit}{letter}" + (f"{rest}{smaller[1]}" if smaller and rest else "")
+    return f"{whole // _YEAR}y"
+
+
+def _age(timestamp: str | None, now: float) -> str:
+    return human_duration(now - seconds(timestamp)) if timestamp else UNKNOWN
+
+
+def _joined(words: Sequence[str], limit: int | None = None) -> str:
+    """Join with commas; above `limit` words, show the number of the others."""
+    if limit is not None and len(words) > limit:
+        return ",".join(words[:limit]) + f" + {len(words) - limit} more..."
+    return ",".join(words) or NONE
+
+
+def _equalities(labels: Mapping[str, str] | None) -> str:
+    return _joined([f"{key}={value}" for key, value in sorted((labels or {}).items())])
+
+
+def _field(path: str, default: object = "") -> Cell:
+    """Return a cell with the value at the path; the default for an empty or missing one."""
+    steps = path.split(".")
+
+    def cell(obj: Object, _now: float) -> Any:
+        value: Any = obj
+        for step in steps:
+            value = value.get(step) if isinstance(value, dict) else None
+        return default if value is None or value == "" else value
+
+    return cell
+
+
+def _untimed(content: Callable[[Object], Any]) -> Cell:
+    return lambda obj, _now: content(obj)
+
+
+# Pods.
+
+
+def pod_status(pod: Object) -> str:
+    """Return the word that `kubectl get pods` shows, by the rules of kube-apiserver's printer.
+
+    It is the phase, overruled in turn by the status's reason, by the waiting or terminated state of
+    containers, and by a deletion.
+    """
+    status = pod.get("status", {})
+    conditions = {c["type"]: c for c in status.get("conditions", ())}
+    phase = status.get("phase", "")
+    word: str = status.get("reason") or phase
+    if conditions.get("PodScheduled", {}).get("reason") == "SchedulingGated":
+        word = "SchedulingGated"
+    initializing = _initialization(pod)
+    if initializing and conditions.get("Initialized", {}).get("status") != "True":
+        word = initializing
+    else:
+        word = _container_word(status.get("containerStatuses", ()), word)
+        running = any(
+            container.get("ready") and "running" in container.get("state", {})
+            for container in status.get("containerStatuses", ())
+        )
+        if word == "Completed" and running:
+            is_ready = conditions.get("Ready", {}).get("status") == "True"
+            word = "Running" if is_ready else "NotReady"
+    if "deletionTimestamp" in pod["metadata"]:
+        if status.get("reason") == "NodeLost":
+            return "Unknown"
+        if phase not in ("Succeeded", "Failed"):
+            return "Terminating"
+    return word
+
+
+def _container_word(statuses: Any, word: str) -> str:
+    # the first container overrules the others
+    for container in reversed(statuses):
+        state = container.get("state", {})
+        if reason := state.get("waiting", {}).get("reason"):
+            word = reason
+        elif "terminated" in state:
+            word = _termination(state["terminated"])
+    return word
+
+
+def _termination(terminated: Object) -> str:
+    if reason := terminated.get("reason"):
+        return str(reason)
+    if signal := terminated.get("signal"):
+        return f"Signal:{signal}"
+    return f"ExitCode:{terminated.get('exitCode', 0)}"
+
+
+def _initialization(pod: Object) -> str:
+    """Return the state of the first unfinished init container; empty if all have finished."""
+    containers = {c["name"]: c for c in pod["spec"].get("initContainers", ())}
+    statuses = pod.get("status", {}).get("initContainerStatuses", ())
+    for index, container in enumerate(statuses):
+        state = container.get("state", {})
+        sidecar = containers.get(container["name"], {}).get("restartPolicy") == "Always"
+        succeeded = state.get("terminated", {}).get("exitCode") == 0
+        if succeeded or (sidecar and container.get("started")):
+            continue
+        if "terminated" in state:
+            return f"Init:{_termination(state['terminated'])}"
+        reason = state.get("waiting", {}).get("reason")
+        if reason and reason != "PodInitializing":
+            return f"Init:{reason}"
+        return f"Init:{index}/{len(containers)}"
+    return ""
+
+
+def _sidecars(pod: Object) -> set[str]:
+    """Return names of restartable init containers, which count as containers."""
+    inits = pod["spec"].get("initContainers", ())
+    return {c["name"] for c in inits if c.get("restartPolicy") == "Always"}
+
+
+def _container_statuses(pod: Object) -> list[Object]:
+    status, sidecars = pod.get("status", {}), _sidecars(pod)
+    inits = status.get("initContainerStatuses", ())
+    return [*status.get("containerStatuses", ()), *(c for c in inits if c["name"] in sidecars)]
+
+
+def _ready_containers(pod: Object) -> str:
+    ready = sum(bool(container.get("ready")) for container in _container_statuses(pod))
+    return f"{ready}/{len(pod['spec'].get('containers', ())) + len(_sidecars(pod))}"
+
+
+def _restarts(pod: Object, now: float) -> str:
+    statuses = _container_statuses(pod)
+    count = sum(container.get("restartCount", 0) for container in statuses)
+    ends = [
+        finished
+        for container in statuses
+        if (finished := container.get("lastState", {}).get("terminated", {}).get("finishedAt"))
+    ]
+    return f"{count} ({_age(max(ends), now)} ago)" if count and ends else str(count)
+
+
+def _readiness_gates(pod: Object) -> str:
+    gates = {gate["conditionType"] for gate in pod["spec"].get("readinessGates", ())}
+    conditions = pod.get("status", {}).get("conditions", ())
+    true = {c["type"] for c in conditions if c["status"] == "True"}
+    return f"{len(gates & true)}/{len(gates)}" if gates else NONE
+
+
+# Workloads.
+
+
+def _ready_replicas(workload: Object) -> str:
+    ready = workload.get("status", {}).get("readyReplicas", 0)
+    return f"{ready}/{workload['spec'].get('replicas', 1)}"
+
+
+def _template(field: str) -> Cell:
+    """Return a cell with a field of each container in the pod template."""
+
+    def cell(obj: Object, _now: float) -> str:
+        containers = obj["spec"].get("template", {}).get("spec", {}).get("containers", ())
+        return _joined([container.get(field, "") for container in containers])
+
+    return cell
+
+
+def _selector(obj: Object) -> str:
+    return str(label_selector_of(obj["spec"].get("selector") or {})) or NONE
+
+
+def _completions(job: Object) -> str:
+    spec, succeeded = job["spec"], (job.get("status") or {}).get("succeeded", 0)
+    wanted, parallelism = spec.get("completions"), spec.get("parallelism", 1)
+    if wanted is not None:
+        return f"{succeeded}/{wanted}"
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def _job_duration(job: Object, now: float) -> str:
+    status = job.get("status") or {}
+    started, ended = status.get("startTime"), status.get("completionTime")
+    return _age(started, seconds(ended) if ended else now) if started else ""
+
+
+def _job_status(job: Object) -> str:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    true = {c["type"] for c in conditions if c["status"] == "True"}
+    if "deletionTimestamp" in job["metadata"]:
+        return "Terminating"
+    kinds = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+    return next((kind for kind in kinds if kind in true), "Running")
+
+
+def _metric_targets(autoscaler: Object) -> str:
+    """Return current/target of each metric; <unknown> for one that was not measured."""
+    measured = autoscaler.get("status", {}).get("currentMetrics") or ()
+    words = []
+    for index, metric in enumerate(autoscaler["spec"].get("metrics") or ()):
+        field = metric["type"][0].lower() + metric["type"][1:]
+        spec = metric[field]
+        found = measured[index].get(field, {}) if index < len(measured) else {}
+        name = f"{spec['name']}: " if "name" in spec else ""
+        words.append(f"{name}{_metric_target(found.get('current', {}), spec['target'])}")
+    if not words:
+        return NONE
+    more = len(words) - _TARGETS_SHOWN
+    return ", ".join(words[:_TARGETS_SHOWN]) + (f" + {more} more..." if more > 0 else "")
+
+
+def _metric_target(current: Object, target: Object) -> str:
+    if target["type"] == "Utilization":
+        measured = current.get("averageUtilization")
+        shown = UNKNOWN if measured is None else f"{measured}%"
+        return f"{shown}/{target['averageUtilization']}%"
+    key = "averageValue" if target["type"] == "AverageValue" else "value"
+    return f"{current.get(key, UNKNOWN)}/{target[key]}"
+
+
+def _scale_target(autoscaler: Object) -> str:
+    reference = autoscaler["spec"]["scaleTargetRef"]
+    return f"{reference['kind']}/{reference['name']}"
+
+
+# Nodes, Services and the others.
+
+
+def _node_status(node: Object) -> str:
+    conditions = {c["type"]: c["status"] for c in node.get("status", {}).get("conditions", ())}
+    word = {"True": "Ready", None: "Unknown"}.get(conditions.get("Ready"), "NotReady")
+    return f"{word},SchedulingDisabled" if node["spec"].get("unschedulable") else word
+
+
+def _node_roles(node: Object) -> str:
+    labels, prefix = node["metadata"].get("labels", {}), "node-role.kubernetes.io/"
+    roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix)}
+    return _joined(sorted(filter(None, {*roles, labels.get("kubernetes.io/role")})))
+
+
+def _node_address(kind: str) -> Cell:
+    def cell(node: Object, _now: float) -> str:
+        addresses = node.get("status", {}).get("addresses", ())
+        return next((a["address"] for a in addresses if a["type"] == kind), "") or NONE
+
+    return cell
+
+
+def _external_addresses(service: Object) -> str:
+    spec = service["spec"]
+    if spec.get("type") == "ExternalName":
+        return str(spec.get("externalName", NONE))
+    if spec.get("type") != "LoadBalancer":
+        return _joined(spec.get("externalIPs", []))
+    ingress = service.get("status", {}).get("loadBalancer", {}).get("ingress", ())
+    addresses = [i.get("ip") or i.get("hostname", "") for i in ingress]
+    return ",".join([*addresses, *spec.get("externalIPs", [])]) or "<pending>"
+
+
+def _ports(service: Object) -> str:
+    def port_of(port: Object) -> str:
+        node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
+        return f"{port['port']}{node_port}/{port.get('protocol', 'TCP')}"
+
+    return _joined([port_of(port) for port in service["spec"].get("ports", ())])
+
+
+def _endpoints(endpoints: Object) -> str:
+    addresses = [
+        f"{address['ip']}:{port['port']}"
+        for subset in endpoints.get("subsets") or ()
+        for port in subset.get("ports", ())
+        for address in subset.get("addresses", ())
+    ]
+    return _joined(addresses, _ENDPOINTS_SHOWN)
+
+
+def _first_of(event: Object, *fields: str) -> Any:
+    """Return the first field that is set: events.k8s.io has other names for the same fields."""
+    return next((event[field] for field in fields if event.get(field)), None)
+
+
+def _first_seen(event: Object, now: float) -> str:
+    first = _first_of(event, "firstTimestamp", "deprecatedFirstTimestamp", "eventTime")
+    return _age(first, now)
+
+
+def _last_seen(event: Object, now: float) -> str:
+    last = (event.get("series") or {}).get("lastObservedTime")
+    last = last or _first_of(event, "lastTimestamp", "deprecatedLastTimestamp")
+    return _age(last, now) if last else _first_seen(event, now)
+
+
+def _event_object(event: Object) -> Object:
+    return _first_of(event, "involvedObject", "regarding") or {}
+
+
+def _event_source(event: Object) -> str:
+    source = _first_of(event, "source", "deprecatedSource") or {}
+    component = source.get("component") or event.get("reportingController")
+    return ", ".join(filter(None, (component, source.get("host"))))
+
+
+def _event_count(event: Object) -> int:
+    series = (event.get("series") or {}).get("count")
+    return int(series or _first_of(event, "count", "deprecatedCount") or 1)
+
+
+def _quota(*, limits: bool) -> Cell:
+    def cell(quota: Object, _now: float) -> str:
+        status = quota.get("status", {})
+        hard, used = status.get("hard", {}), status.get("used", {})
+        names = [name for name in sorted(hard) if name.startswith("limits.") is limits]
+        return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
+
+    return cell
+
+
+def _subjects(kind: str) -> Cell:
+    """Return a cell with the subjects of that kind; ServiceAccounts with their namespaces."""
+
+    def cell(binding: Object, _now: float) -> str:
+        subjects = [s for s in binding.get("subjects") or () if s["kind"] == kind]
+        if kind != "ServiceAccount":
+            return ", ".join(s["name"] for s in subjects)
+        return ", ".join(f"{s.get('namespace', '')}/{s['name']}" for s in subjects)
+
+    return cell
+
+
+def _role_of(binding: Object) -> str:
+    reference = binding.get("roleRef") or {}
+    return f"{reference.get('kind', '')}/{reference.get('name', '')}"
+
+
+_NAME = Column("Name", _field("metadata.name"))
+_AGE = Column("Age", lambda obj, now: _age(obj["metadata"].get("creationTimestamp"), now))
+_TEMPLATE = (
+    Column("Containers", _template("name"), wide=True),
+    Column("Images", _template("image"), wide=True),
+)
+_SELECTOR = Column("Selector", _untimed(_selector), wide=True)
+_ROLE = (_NAME, Column("Created At", _field("metadata.creationTimestamp", UNKNOWN)))
+_BINDING = (
+    _NAME,
+    Column("Role", _untimed(_role_of)),
+    _AGE,
+    Column("Users", _subjects("User"), wide=True),
+    Column("Groups", _subjects("Group"), wide=True),
+    Column("ServiceAccounts", _subjects("ServiceAccount"), wide=True),
+)
+#: columns by kind; other kinds have name and age
+_COLUMNS: Mapping[str, tuple[Column, ...]] = {
+    "Pod": (
+        _NAME,
+        Column("Ready", _untimed(_ready_containers)),
+        Column("Status", _untimed(pod_status)),
+        Column("Restarts", _restarts),
+        _AGE,
+        Column("IP", _field("status.podIP", NONE), wide=True),
+        Column("Node", _field("spec.nodeName", NONE), wide=True),
+        Column("Nominated Node", _field("status.nominatedNodeName", NONE), wide=True),
+        Column("Readiness Gates", _untimed(_readiness_gates), wide=True),
+    ),
+    "Deployment": (
+        _NAME,
+        Column("Ready", _untimed(_ready_replicas)),
+        Column("Up-to-date", _field("status.updatedReplicas", 0), "integer"),
+        Column("Available", _field("status.availableReplicas", 0), "integer"),
+        _AGE,
+        *_TEMPLATE,
+        _SELECTOR,
+    ),
+    "ReplicaSet": (
+        _NAME,
+        Column("Desired", _field("spec.replicas", 1), "integer"),
+        Column("Current", _field("status.replicas", 0), "integer"),
+        Column("Ready", _field("status.readyReplicas", 0), "integer"),
+        _AGE,
+        *_TEMPLATE,
+        _SELECTOR,
+    ),
+    "StatefulSet": (_NAME, Column("Ready", _untimed(_ready_replicas)), _AGE, *_TEMPLATE),
+    "Job": (
+        _NAME,
+        Column("Status", _untimed(_job_status)),
+        Column("Completions", _untimed(_completions)),
+        Column("Duration", _job_duration),
+        _AGE,
+        *_TEMPLATE,
+        _SELECTOR,
+    ),
+    "HorizontalPodAutoscaler": (
+        _NAME,
+        Column("Reference", _untimed(_scale_target)),
+        Column("Targets", _untimed(_metric_targets)),
+        Column("MinPods", lambda obj, _: str(obj["spec"].get("minReplicas", "<unset>"))),
+        Column("MaxPods", _field("spec.maxReplicas"), "integer"),
+        Column("Replicas", _field("status.currentReplicas", 0), "integer"),
+        _AGE,
+    ),
+    "PodDisruptionBudget": (
+        _NAME,
+        Column("Min Available", lambda obj, _: str(obj["spec"].get("minAvailable", "N/A"))),
+        Column("Max Unavailable", lambda obj, _: str(obj["spec"].get("maxUnavailable", "N/A"))),
+        Column("Allowed Disruptions", _field("status.disruptionsAllowed", 0), "integer"),
+        _AGE,
+    ),
+    "Node": (
+        _NAME,
+        Column("Status", _untimed(_node_status)),
+        Column("Roles", _untimed(_node_roles)),
+        _AGE,
+        Column("Version", _field("status.nodeInfo.kubeletVersion")),
+        Column("Internal-IP", _node_address("InternalIP"), wide=True),
+        Column("External-IP", _node_address("ExternalIP"), wide=True),
+        Column("OS-Image", _field("status.nodeInfo.osImage", UNKNOWN), wide=True),
+        Column("Kernel-Version", _field("status.nodeInfo.kernelVersion", UNKNOWN), wide=True),
+        Column(
+            "Container-Runtime",
+            _field("status.nodeInfo.containerRuntimeVersion", UNKNOWN),
+            wide=True,
+        ),
+    ),
+    "Service": (
+        _NAME,
+        Column("Type", _field("spec.type", "ClusterIP")),
+        Column("Cluster-IP", _field("spec.clusterIP", NONE)),
+        Column("External-IP", _untimed(_external_addresses)),
+        Column("Port(s)", _untimed(_ports)),
+        _AGE,
+        Column("Selector", lambda obj, _: _equalities(obj["spec"].get("selector")), wide=True),
+    ),
+    "Endpoints": (_NAME, Column("Endpoints", _untimed(_endpoints)), _AGE),
+    "Event": (
+        Column("Last Seen", _last_seen),
+        Column("Type", _field("type")),
+        Column("Reason", _field("reason")),
+        Column(
+            "Object",
+            lambda obj, _: "{kind}/{name}".format(
+                kind=_event_object(obj).get("kind", "").lower(),
+                name=_event_object(obj).get("name", ""),
+            ),
+        ),
+        Column("Subobject", lambda obj, _: _event_object(obj).get("fieldPath", ""), wide=True),
+        Column("Source", _untimed(_event_source), wide=True),
+        Column("Message", lambda obj, _: (_first_of(obj, "message", "note") or "").strip()),
+        Column("First Seen", _first_seen, wide=True),
+        Column("Count", _untimed(_event_count), "integer", wide=True),
+        Column("Name", _field("metadata.name"), wide=True),
+    ),
+    "ConfigMap": (
+        _NAME,
+        Column("Data", lambda obj, _: sum(len(obj.get(f) or ()) for f in ("data", "binaryData"))),
+        _AGE,
+    ),
+    "Lease": (_NAME, Column("Holder", _field("spec.holderIdentity")), _AGE),
+    "PriorityClass": (
+        _NAME,
+        Column("Value", _field("value", 0), "integer"),
+        Column("Global-Default", _field("globalDefault", default=False), "boolean"),
+        _AGE,
+        Column("PreemptionPolicy", _field("preemptionPolicy")),
+    ),
+    "Namespace": (_NAME, Column("Status", _field("status.phase")), _AGE),
+    "ResourceQuota": (
+        _NAME,
+        Column("Request", _quota(limits=False)),
+        Column("Limit", _quota(limits=True)),
+        _AGE,
+    ),
+    "Role": _ROLE,
+    "ClusterRole": _ROLE,
+    "RoleBinding": _BINDING,
+    "ClusterRoleBinding": _BINDING,
+}

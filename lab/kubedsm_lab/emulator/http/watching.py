@@ -1,7 +1,7 @@
-"""Watches: changes as JSON lines, to those who asked for them.
+"""Watches: changes as JSON lines for their subscribers.
 
-All streams of one resource hear of a change in the moment it is committed, and a line is encoded
-once for all streams that show it in the same form.
+All streams of a resource observe a change when it is committed, and a line is encoded once for all
+streams of the same form.
 """
 
 import asyncio
@@ -31,27 +31,27 @@ _BOOKMARK_PERIOD = 60.0
 #: lines that may wait for a slow reader before its watch is ended
 _MOST_WAITING = 10_000
 _INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
-#: the zero value of a kind, as bookmarks show it
+#: zero value of a kind in bookmarks
 _EMPTY_OF_KIND: dict[str, Object] = {"Pod": {"spec": {"containers": None}, "status": {}}}
 
 
 @attrs.frozen
 class Form:
-    """How the objects of a list or a watch are shown."""
+    """Representation of the objects of a list or a watch."""
 
     resource: Resource
-    #: None for the objects themselves, else what the rows of a Table come with
+    #: None for the objects themselves, else the content of a Table's rows
     table: Include | None = None
 
     def single(self, obj: Object, now: float) -> Object:
-        """One object; `now` in seconds since the epoch."""
+        """Represent one object; `now` in seconds since the epoch."""
         if self.table is None:
             return requested_form(self.resource, obj)
         version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
         return self.several([obj], version, now)
 
     def several(self, objects: Sequence[Object], list_metadata: Object, now: float) -> Object:
-        """A list, whose items do not repeat its kind."""
+        """Represent a list, whose items do not repeat its kind."""
         resource = self.resource
         if self.table is not None:
             shown = [requested_form(resource, obj) for obj in objects]
@@ -69,7 +69,7 @@ class Form:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Equal for equal forms of one stored resource."""
+        """Return a key that equal forms of one stored resource share."""
         return self.resource.api_version, self.table or ""
 
 
@@ -82,17 +82,17 @@ class WatchRequest:
     form: Form
     #: only changes after this revision
     since: int = 0
-    #: objects that are there already, to be shown as ADDED first
+    #: existing objects, sent as ADDED first
     initial: Sequence[Object] = ()
-    #: whether a bookmark tells where the initial objects end
+    #: whether a bookmark marks the end of the initial objects
     initial_bookmark: bool = False
     bookmarks: bool = False
-    #: seconds until the server ends the watch; 0 for never
+    #: seconds until the server closes the watch; 0 for never
     timeout: float = 0.0
 
 
 class WatchStream:
-    """An async iterator of JSON lines that ends when the server closes the watch."""
+    """Async iterator of JSON lines until the server closes the watch."""
 
     content_type = "application/json"
 
@@ -109,10 +109,10 @@ class WatchStream:
         self._revision = revision
         self._on_end = on_end
         self._pacing = pacing
-        #: the revision up to which the reader knows everything
+        #: revision that the reader has received
         self._seen = request.since or revision()
         self._lines: deque[bytes] = deque()
-        #: lines on their way with the times of their arrival, in order
+        #: lines in transit with their times of arrival, in order
         self._on_the_way: deque[tuple[float, bytes]] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
@@ -121,7 +121,7 @@ class WatchStream:
         self._bookmark_at = now + _BOOKMARK_PERIOD if request.bookmarks else None
 
     def offer(self, change: ObjectChange, memo: dict[tuple[str, str, str], bytes]) -> None:
-        """Take a change if it is one of this watch; `memo` holds the lines encoded of it so far."""
+        """Push a change if it is selected; `memo` holds lines that are encoded already."""
         request = self._request
         if self._ended or change.revision <= self._seen:
             return
@@ -142,7 +142,7 @@ class WatchStream:
         if self._pacing is None:
             self._lines.append(line)
         else:
-            # Lines never overtake each other: they come over one connection.
+            # Lines of one connection never overtake each other.
             arrival = self._clock.monotonic() + self._pacing.draw_delivery()
             last = self._on_the_way[-1][0] if self._on_the_way else 0.0
             self._on_the_way.append((max(arrival, last), line))
@@ -152,12 +152,12 @@ class WatchStream:
         self.push(_line(kind, self._request.form.single(obj, self._clock.wall())))
 
     def fail(self, error: ApiError) -> None:
-        """End with an ERROR event: the status has been sent long ago, as 200."""
+        """End with an ERROR event: the response has begun with status 200."""
         self.push(_line("ERROR", error.body()))
         self.end()
 
     def bookmark(self, annotations: Object | None = None) -> None:
-        """Tell how far the watch has come."""
+        """Push the present revision."""
         resource = self._request.form.resource
         metadata: Object = {"resourceVersion": str(self._revision())}
         if annotations:
@@ -173,21 +173,21 @@ class WatchStream:
         self.push(_line("BOOKMARK", obj))
 
     def end(self) -> None:
-        """Close it from the server's side; what waits is still delivered."""
+        """Close from the server's side; pending lines are still delivered."""
         if not self._ended:
             self._ended = True
             self._on_end(self)
             self._wake()
 
     async def aclose(self) -> None:
-        """Close it from the reader's side."""
+        """Close from the reader's side."""
         self.end()
         self._lines.clear()
         self._on_the_way.clear()
 
     @property
     def waiting(self) -> int:
-        """How many lines can be read at once."""
+        """Return the number of lines that can be read at once."""
         return len(self._lines)
 
     def __aiter__(self) -> Self:
@@ -201,7 +201,7 @@ class WatchStream:
         return self._lines.popleft()
 
     async def _wait(self) -> None:
-        """Until there is a line, or the time for an arrival, a bookmark or the end has come."""
+        """Wait for a line, or for the time of an arrival, a bookmark or the end."""
         self._waiter = asyncio.get_running_loop().create_future()
         times = () if self._ended else (self._deadline, self._bookmark_at)
         moments = [at for at in times if at is not None]
@@ -211,7 +211,7 @@ class WatchStream:
             async with asyncio.timeout(None if due is None else due - self._clock.monotonic()):
                 await self._waiter
         except TimeoutError:
-            # By rounding, the clock may show a moment just before.
+            # Rounding may leave the clock just before the due time.
             self._on_time(max(due or 0.0, self._clock.monotonic()))
         finally:
             self._waiter = None
@@ -239,12 +239,12 @@ class WatchHub:
         self._store = store
         self._clock = clock
         self._pacing = pacing
-        #: by the stored resource, as the store keys it
+        #: by the key of the stored resource
         self._streams: dict[str, list[WatchStream]] = {}
         self.close = store.subscribe(self._on_change)
 
     def open(self, request: WatchRequest) -> WatchStream:
-        """Begin a watch, with its history if it asks for one; an ERROR event if that is gone."""
+        """Open a watch with its history, or with an ERROR event if the history has expired."""
         resource = request.form.resource
         streams = self._streams.setdefault(_key(resource), [])
         stream = WatchStream(request, self._clock, self._revision, streams.remove, self._pacing)
@@ -265,7 +265,7 @@ class WatchHub:
 
     @property
     def open_streams(self) -> int:
-        """How many are."""
+        """Return the number of open streams."""
         return sum(map(len, self._streams.values()))
 
     def _revision(self) -> int:
@@ -285,7 +285,7 @@ def _key(resource: Resource) -> str:
 
 
 def _as_seen(change: ObjectChange, selection: Selection) -> tuple[LineType | None, Object]:
-    """The change as a watch of that selection sees it: leaving the selection is a deletion."""
+    """Return the change from the view of a selection: leaving it is a deletion."""
     previous = change.previous
     if not selection.selective:
         mine = not selection.namespace or selection.matches(change.object)

@@ -1,4 +1,4 @@
-"""Pods that are real processes of `loadgen serve`, proxies to them, and what they are seen to use.
+"""Pods as processes of `loadgen serve`, proxies of Services, and measured usage.
 
-What is measured here is measured on this machine; only the network between tiers is made up.
+All is measured on this machine; only the network between tiers is simulated.
 """

@@ -1,10 +1,10 @@
-"""Loaded once, by the process from which others are forked, for all of them to share."""
+"""Modules that the fork server loads once and shares with its forks."""
 
 import gc
 
-import loadgen.serve_command
-import loadgen.serving  # noqa: F401
+import loadgen.load_commands
+import loadgen.server  # noqa: F401
 from kubedsm_lab.emulator.processes import forked  # noqa: F401
 
-# A collection would write to every object, and so make a copy of each page.
+# A collection would write to every object, and so copy each page.
 gc.freeze()

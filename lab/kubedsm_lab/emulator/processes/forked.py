@@ -1,7 +1,7 @@
 """Processes of `loadgen serve`, forked from one that has loaded it.
 
-Started each for itself, forty of them would take 40 times .2 s of CPU and 42 MB; forked they take
-5 ms and 9 MB each. None of them outlives the process that asked for it.
+Forty separate processes would take 40 times 0.2 s of CPU and 42 MB; forked they take 5 ms and 9 MB
+each. None outlives the process that started it.
 """
 
 import asyncio
@@ -22,43 +22,43 @@ import aiohttp
 
 from loadgen.cli import main
 
-#: seconds that /readyz has to answer
+#: time limit of /readyz in seconds
 _PATIENCE = 5.0
 _OK = 200
 
 
 class Process(Protocol):
-    """One that was started, and may have ended."""
+    """Process that was started, and may have ended."""
 
     pid: int
-    #: where it serves, or will
+    #: address at which it serves, or will
     url: str
 
     async def is_ready(self) -> bool:
-        """Whether it says that it is."""
+        """Return whether it reports ready."""
 
     async def ended(self) -> int:
-        """Wait for its end. Returns its exit code, or minus the signal that ended it."""
+        """Wait for its end and return the exit code, or minus the signal."""
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal, if it runs."""
+        """Send a signal, if it runs."""
 
 
 class Processes(Protocol):
     async def start(
         self, name: str, arguments: Sequence[str], environment: Mapping[str, str]
     ) -> Process:
-        """Start one, with the arguments of `loadgen serve`. Raises OSError.
+        """Start a process with the arguments of `loadgen serve`. Raises OSError.
 
-        Cancelled meanwhile, it leaves none behind.
+        If cancelled, it leaves no process.
         """
 
     def output(self, name: str) -> bytes:
-        """What those of that name have said."""
+        """Return the output of the processes of that name."""
 
 
 class ForkedProcess:
-    """What takes its time, or is not for two at once, is done in `thread`."""
+    """Process of the fork server; `thread` runs blocking calls, one at a time."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class ForkedProcess:
 
 
 class Forked:
-    """`async with` has the process that they are forked from. What they say goes into `logs`."""
+    """Fork server while its context is entered; output of processes goes to `logs`."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
@@ -115,7 +115,7 @@ class Forked:
         self._context.set_forkserver_preload(
             [*_of_script(), "kubedsm_lab.emulator.processes.before_forks"]
         )
-        # It takes a while until the first one can be forked.
+        # The first fork takes a while.
         first = self._context.Process(target=_nothing)
         for step in (first.start, first.join):
             await asyncio.get_running_loop().run_in_executor(self._thread, step)
@@ -163,7 +163,7 @@ class Forked:
 
 
 def _free_port() -> int:
-    """One that is free now. Where another is faster, the process ends, and is started again."""
+    """Return a port that is free now. If another process takes it, this one is restarted."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
@@ -171,9 +171,9 @@ def _free_port() -> int:
 
 
 def _of_script() -> list[str]:
-    """What the script that runs imports, as each process would by itself.
+    """Return the modules of the running script, which a process would import.
 
-    The name `__main__` is for that, and multiprocessing of Python 3.11 to 3.13 passes over it.
+    The name `__main__` serves this, but multiprocessing of Python 3.11 to 3.13 ignores it.
     """
     main = getattr(sys.modules["__main__"], "main", None)
     return [] if main is None else [main.__module__]
@@ -184,7 +184,7 @@ def _nothing() -> None:
 
 
 def _serve(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
-    """In the process that was forked."""
+    """Run in the forked process."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)
@@ -194,7 +194,7 @@ def _serve(arguments: Sequence[str], environment: Mapping[str, str], log: Path) 
 
 
 def _end_with_parent() -> None:
-    """Whatever became of it: the kernel closes its end of the pipe."""
+    """Exit with the parent: the kernel closes its end of the pipe."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

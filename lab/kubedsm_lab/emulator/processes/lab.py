@@ -1,49 +1,85 @@
-"""Pods that run, assembled: their processes, proxies, files and metrics."""
+"""Lab of running pods: their processes, service proxies, files and metrics."""
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import attrs
+import orjson
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from kubedsm.model.model import Tier, Tiers
 from kubedsm.process.clock import Clock
 from kubedsm.process.http_limits import EMULATED, listen
+from kubedsm.terminal.whole_files import write_whole
 from kubedsm_lab.emulator.actors.pod_state import labels_of
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.api.store import Store
-from kubedsm_lab.emulator.processes import lab_files
-from kubedsm_lab.emulator.processes.accounts import Accounts
-from kubedsm_lab.emulator.processes.forked import Forked
-from kubedsm_lab.emulator.processes.forwarding import Forwarding
-from kubedsm_lab.emulator.processes.lab_metrics import LabMetrics
-from kubedsm_lab.emulator.processes.pod_processes import PodProcesses
-from kubedsm_lab.emulator.processes.service_proxies import ServiceProxies
+from kubedsm_lab.emulator.processes.forked import Forked, Process
+from kubedsm_lab.emulator.processes.pod_processes import PodProcess, PodProcesses
+from kubedsm_lab.emulator.processes.service_proxies import Forwarding, ServiceProxies
+from kubedsm_lab.emulator.processes.usage import Accounts, LabMetrics
 from loadgen.server import exposition
 
-#: seconds from one look at the processes to the next
+TARGETS, SERVICES = "prometheus_targets.json", "service_urls.json"
+#: labels with the name of the application; the first present one counts
+_APP = ("app", "app.kubernetes.io/name")
+
+
+def prometheus_targets(
+    running: Iterable[tuple[PodProcess, Process]], tier_of: Callable[[str], Tier | None]
+) -> list[dict[str, Any]]:
+    """Return scrape targets in Prometheus' file_sd format, one entry per process."""
+    return [
+        {
+            "prometheus_targets": [urlsplit(process.url).netloc],
+            "labels": {
+                "job": "pods",
+                "namespace": pod.name[0],
+                "pod": pod.name[1],
+                "node": pod.node,
+                "tier": tier_of(pod.node) or "",
+                "app": next((v for n in _APP if (v := labels_of(pod.pod).get(n))), ""),
+            },
+        }
+        for pod, process in running
+    ]
+
+
+def service_urls(urls: Mapping[tuple[str, str], str]) -> dict[str, str]:
+    """Return the URLs of the proxies by `namespace/name`."""
+    return {"/".join(name): url for name, url in sorted(urls.items())}
+
+
+def write_json(path: Path, content: object) -> None:
+    """Replace the file atomically. Raises OSError."""
+    write_whole(path, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+#: seconds between two measurements
 _LOOK = 1.0
 
 
 @attrs.frozen
 class Lab:
-    """Where pods that run are to be found."""
+    """Folder, network and metrics address of the lab."""
 
-    #: of the files that say so, and of the logs
+    #: folder of files and logs
     folder: Path
-    #: seconds there and back, by tier
+    #: round-trip times in seconds, by tier
     network: Mapping[Tier, float]
-    #: of the metrics, if they are to be served
+    #: address of the metrics, if they are served
     address: tuple[str, int] | None = None
 
 
 @asynccontextmanager
 async def pod_processes(folder: Path, clock: Clock) -> AsyncIterator[PodProcesses]:
-    """The container runtime of a lab in that folder. Raises OSError."""
+    """Yield the container runtime of a lab in that folder. Raises OSError."""
     async with Forked(folder / "logs") as processes, PodProcesses(processes, clock) as pods:
         yield pods
 
@@ -52,9 +88,9 @@ async def pod_processes(folder: Path, clock: Clock) -> AsyncIterator[PodProcesse
 async def reachable(
     store: Store, pods: PodProcesses, clock: Clock, rng: random.Random, lab: Lab
 ) -> AsyncIterator[str]:
-    """Have the pods of a cluster be reached, and measured; gives the URL of the metrics, if served.
+    """Serve and measure the pods of a cluster; yield the URL of the metrics, if served.
 
-    Raises OSError if the folder takes no files, AddressUnavailableError.
+    Raises OSError for an unwritable folder, AddressUnavailableError.
     """
 
     def tier_of(name: str) -> Tier | None:
@@ -68,10 +104,8 @@ async def reachable(
 
     async def keep_files() -> None:
         while True:
-            lab_files.write(
-                lab.folder / lab_files.TARGETS, lab_files.targets(pods.running(), tier_of)
-            )
-            lab_files.write(lab.folder / lab_files.SERVICES, lab_files.services(proxies.urls))
+            write_json(lab.folder / TARGETS, prometheus_targets(pods.running(), tier_of))
+            write_json(lab.folder / SERVICES, service_urls(proxies.urls))
             await changed.wait()
             changed.clear()
 

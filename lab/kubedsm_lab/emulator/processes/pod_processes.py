@@ -1,6 +1,6 @@
-"""The container runtime that runs pods for real: each is a process, kept running until its end.
+"""Container runtime with processes: each pod is a process that is restarted until its end.
 
-Those are run whose container's command begins with `loadgen serve`; all others are but said to run.
+It runs containers whose command begins with `loadgen serve`; others are only reported as running.
 """
 
 import asyncio
@@ -17,35 +17,35 @@ import structlog
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
-from kubedsm_lab.emulator.actors.container_runtime import UP, Containers
+from kubedsm_lab.emulator.actors.kubelet import UP, ContainerRuntime, Containers
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.processes.forked import Process, Processes
 
 log = structlog.get_logger()
 
-#: processes at once; each takes some 10 MB, and its share of two cores
+#: limit on processes; each takes about 10 MB and its share of two cores
 MOST = 100
-#: seconds from one look at /readyz to the next: of one that is not ready, and of one that is
+#: seconds between checks of /readyz: of a pod that is not ready, and of a ready one
 SOON, PERIOD = 0.1, 5.0
-#: looks in a row after which a pod that was ready is not: failureThreshold
+#: failed checks in a row until a ready pod is not ready: failureThreshold
 FAILURES = 3
-#: seconds from the end of a process to the next one
+#: seconds from the end of a process to its restart
 _BACK_OFF = Doubling(0.5, 10.0)
 _BEGUN = Containers(ready=False)
 
 
 @attrs.define(eq=False)
 class PodProcess:
-    """A pod, and the process that it is now."""
+    """Pod and its present process."""
 
     pod: Object
-    #: the one that is run, by name, and what it is given
+    #: name and arguments of the container that is run
     container: str
     arguments: tuple[str, ...]
     changed: Callable[[], None]
     containers: Containers = _BEGUN
     process: Process | None = None
-    #: it is to end, and is killed when this comes
+    #: timer of the SIGKILL once the pod is to stop
     killing: asyncio.TimerHandle | None = None
     task: asyncio.Task[None] | None = None
 
@@ -56,7 +56,7 @@ class PodProcess:
 
     @property
     def name(self) -> tuple[str, str]:
-        """With its namespace before."""
+        """Return namespace and name."""
         return self.pod["metadata"]["namespace"], self.pod["metadata"]["name"]
 
     @property
@@ -70,10 +70,10 @@ class PodProcess:
             self.changed()
 
 
-class PodProcesses:
-    """A container runtime within its context; leaving it kills what runs.
+class PodProcesses(ContainerRuntime):
+    """Container runtime while its context is entered; leaving it kills all processes.
 
-    `noticed` is called whenever a process was started or has ended.
+    `noticed` is called when a process has started or ended.
     """
 
     def __init__(self, processes: Processes, clock: Clock, most: int = MOST) -> None:
@@ -84,7 +84,7 @@ class PodProcesses:
         self._said = SaidByCause(clock)
         self._pods: dict[str, PodProcess] = {}
         self._group = asyncio.TaskGroup()
-        #: of each pod's process, beside ours
+        #: additional environment of a pod's process
         self.environment: Callable[[str], Mapping[str, str]] = lambda _: {}
         self.noticed: Callable[[], None] = lambda: None
 
@@ -104,17 +104,17 @@ class PodProcesses:
         if kind is None or issubclass(kind, asyncio.CancelledError):
             await self._group.__aexit__(kind, error, traceback)
         else:
-            # What the block raised is its own affair, and leaves it as it is.
+            # The block's own exception leaves unchanged.
             await self._group.__aexit__(None, None, None)
 
     def running(self) -> Iterator[tuple[PodProcess, Process]]:
-        """The pods that are a process now."""
+        """Return the pods with a process."""
         return ((pod, pod.process) for pod in self._pods.values() if pod.process is not None)
 
     def get(self, uid: str) -> PodProcess | None:
         return self._pods.get(uid)
 
-    # As a container runtime.
+    # The container runtime.
 
     def begin(self, pod: Object, changed: Callable[[], None]) -> None:
         served = _served(pod)
@@ -123,7 +123,7 @@ class PodProcesses:
         begun = PodProcess(pod, *served, changed)
         self._pods[begun.uid] = begun
         begun.task = self._group.create_task(self._run(begun), name="/".join(begun.name))
-        # Not by its own `finally`: one that is cancelled before it began comes to none.
+        # Not in its own `finally`: a task that is cancelled before its start never reaches one.
         begun.task.add_done_callback(lambda _: self._over(begun))
 
     def _over(self, pod: PodProcess) -> None:
@@ -158,7 +158,7 @@ class PodProcesses:
         return self._processes.output(_file_name(known))
 
     async def _run(self, pod: PodProcess) -> None:
-        """Until it is told to end, or cancelled."""
+        """Run until stopped or cancelled."""
         if self._turn.locked():
             message = f"{self._most} pods run as processes already, and no more may"
             log.warning("pod waits for its process", pod="/".join(pod.name), reason=message)
@@ -178,7 +178,7 @@ class PodProcesses:
             await self._clock.sleep(_BACK_OFF.after(restarts))
 
     async def _once(self, pod: PodProcess) -> str:
-        """From a process' start to its end. Returns how it ended."""
+        """Run one process until its end. Return how it ended."""
         environment = self.environment(pod.uid)
         try:
             process = await self._processes.start(_file_name(pod), pod.arguments, environment)
@@ -198,7 +198,7 @@ class PodProcesses:
             self.noticed()
 
     async def _look(self, pod: PodProcess, process: Process) -> None:
-        """Whether it is ready, again and again."""
+        """Check readiness repeatedly."""
         failures = 0
         while True:
             ready = await process.is_ready()
@@ -213,7 +213,7 @@ def _file_name(pod: PodProcess) -> str:
 
 
 def _served(pod: Object) -> tuple[str, tuple[str, ...]] | None:
-    """The first container that is `loadgen serve`, and the arguments of that."""
+    """Return name and arguments of the first container that is `loadgen serve`."""
     for container in pod["spec"]["containers"]:
         match [*(container.get("command") or ()), *(container.get("args") or ())]:
             case [program, "serve", *arguments] if PurePath(program).name == "loadgen":

@@ -1,7 +1,7 @@
-"""What autoscalers ask for, from a Prometheus: requests a second, in place of its adapter.
+"""Request rates from a Prometheus for autoscalers, in place of the Prometheus adapter.
 
-The adapter asks at each question; this asks again and again, for all workloads at once, so that an
-answer costs no waiting. What is old is no answer.
+The adapter queries on demand. This module queries periodically for all workloads, so a request
+waits for nothing. Rates that are too old count as missing.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from kubedsm.process.log_throttle import SaidByCause
 
 log = structlog.get_logger()
 
-#: what the metric may be called: as the adapter makes it of http_requests_total, or as in the paper
+#: metric names: the adapter's for http_requests_total, and the papers'
 NAMES = ("http_requests_per_second", "requests_per_second")
-#: seconds from one query to the next, of patience with one, and that its answer is good for
+#: seconds between queries, time limit of a query, and age limit of its result
 PERIOD, _PATIENCE, _FRESH = 2.0, 5.0, 10.0
 
 
@@ -37,7 +37,7 @@ class _Answer(msgspec.Struct):
 
 
 class RequestRates:
-    """To be called as `scaling_metrics.Metrics`."""
+    """Source of `scaling_metrics.Metrics`."""
 
     def __init__(self, url: str, clock: Clock, window: str = "30s") -> None:
         self._url = f"{url.rstrip('/')}/api/v1/query"
@@ -48,13 +48,13 @@ class RequestRates:
         self._asked = float("-inf")
 
     def __call__(self, namespace: str, workload: str, metric: str) -> float | None:
-        """Of the pods whose label `app` is the workload's name."""
+        """Return the rate of the pods whose label `app` is the workload's name."""
         if metric not in NAMES or self._clock.monotonic() - self._asked > _FRESH:
             return None
         return self._rates.get((namespace, workload))
 
     async def run(self) -> None:
-        """Ask again and again, until cancelled."""
+        """Query periodically, until cancelled."""
         timeout = aiohttp.ClientTimeout(total=_PATIENCE)
         async with aiohttp.ClientSession(timeout=timeout) as http:
             while True:
@@ -74,7 +74,7 @@ class RequestRates:
 
 @asynccontextmanager
 async def request_rates(url: str, clock: Clock) -> AsyncIterator[RequestRates]:
-    """As that Prometheus knows them, asked until the context is left."""
+    """Query that Prometheus while the context is entered."""
     asked = RequestRates(url, clock)
     async with asyncio.TaskGroup() as tasks:
         asking = tasks.create_task(asked.run())
@@ -85,7 +85,7 @@ async def request_rates(url: str, clock: Clock) -> AsyncIterator[RequestRates]:
 
 
 def rates(answer: bytes) -> dict[tuple[str, str], float]:
-    """By namespace and app, of Prometheus' answer. Raises ValueError."""
+    """Return rates by namespace and app. Raises ValueError."""
     series = msgspec.json.decode(answer, type=_Answer).data.result
     return {
         (one.metric.get("namespace", ""), one.metric.get("app", "")): float(one.value[1])

@@ -1,28 +1,168 @@
-"""A proxy for each Service, on a port of its own, and one for what pods ask of Services.
+"""Loopback proxies of Services: one port per Service, and one proxy for requests of pods.
 
-The latter is what the pods' http_proxy names: it knows Services by their names in the cluster's
-DNS, and who asks by the user in the proxy's URL.
+The pods' http_proxy names the latter: it resolves Services by their DNS names in the cluster, and
+identifies the calling pod by the user in the proxy's URL. A request takes the network time of its
+pod's tier, half of it in each direction, in place of `tc netem` between machines.
 """
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
 import aiohttp
 from aiohttp import web
+from prometheus_client import CollectorRegistry, Histogram
 from yarl import URL
 
+from kubedsm.model.model import Tier
+from kubedsm.process.clock import Clock
 from kubedsm.process.http_limits import EMULATED, listen
 from kubedsm_lab.emulator.api.resources import ENDPOINTS, SERVICES
 from kubedsm_lab.emulator.api.store import ObjectChange, Store
-from kubedsm_lab.emulator.processes.forwarding import Forwarding, refused
 from kubedsm_lab.emulator.processes.pod_processes import PodProcess, PodProcesses
+from kubedsm_lab.emulator.processes.usage import Accounts, Counters
+from loadgen.server import BUCKETS
+from loadgen.transport import SERVED_BY
 
-#: bytes of a request's body, at most
+#: time limit of a pod's response in seconds
+_PATIENCE = 60.0
+#: seconds for which durations of an ended pod are exported
+_KEPT = 300.0
+#: headers of a connection (RFC 9110, section 7.6.1), and those that are set anew
+_OWN_HEADERS = frozenset(
+    {
+        *("connection", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer"),
+        *("transfer-encoding", "upgrade", "content-length"),
+    }
+)
+
+
+class Forwarding:
+    """Forwarding of requests over a simulated network, while its context is entered."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        accounts: Accounts,
+        network: Mapping[Tier, float],
+        tier_of: Callable[[str], Tier | None],
+        registry: CollectorRegistry,
+    ) -> None:
+        """`network`: round-trip times in seconds; `tier_of`: tier of a node by name."""
+        self._clock = clock
+        self._accounts = accounts
+        self._network = network
+        self._tier_of = tier_of
+        self._http: aiohttp.ClientSession | None = None
+        #: by labels of the metric: uid of the pod, and time of the last observation
+        self._told: dict[tuple[str, ...], tuple[str, float]] = {}
+        self._duration = Histogram(
+            "kubedsm_lab_request_duration_seconds",
+            "What clients wait for an answer, network included.",
+            ("namespace", "pod", "tier", "service"),
+            buckets=BUCKETS,
+            registry=registry,
+        )
+
+    async def __aenter__(self) -> Self:
+        self._http = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=_PATIENCE),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._http is not None:
+            await self._http.close()
+
+    async def forward(
+        self,
+        request: web.Request,
+        service: tuple[str, str],
+        drawn: Callable[[], PodProcess | None],
+        caller: PodProcess | None = None,
+    ) -> web.Response:
+        """Forward to a pod of the Service, which is drawn now."""
+        began = self._clock.monotonic()
+        body = await request.read()
+        pod = drawn()
+        if pod is None:
+            return refused(503, f"no Ready endpoint of Service {'/'.join(service)}")
+        tier = self._tier_of(pod.node)
+        half = self._network.get(tier, 0.0) / 2 if tier else 0.0
+        await self._clock.sleep(half)
+        answer = await self._asked(pod, request, body)
+        await self._clock.sleep(half)
+        namespace, name = pod.name
+        labels, now = (namespace, name, tier or "", service[1]), self._clock.monotonic()
+        self._duration.labels(*labels).observe(now - began)
+        self._told[labels] = pod.uid, now
+        asked = len(body) + _length(request.raw_headers)
+        answered = answer.content_length or 0
+        answered += _length((n.encode(), v.encode()) for n, v in answer.headers.items())
+        self._accounts.add(pod.uid, pod.node, Counters(received=asked, sent=answered))
+        if caller is not None:
+            self._accounts.add(caller.uid, caller.node, Counters(received=answered, sent=asked))
+        return answer
+
+    def forget_others(self, running: Container[str]) -> None:
+        """Drop metrics of pods that ended a while ago, whose number would grow."""
+        over = self._clock.monotonic() - _KEPT
+        for labels, (uid, at) in list(self._told.items()):
+            if uid not in running and at < over:
+                del self._told[labels]
+                self._duration.remove(*labels)
+
+    async def _asked(self, pod: PodProcess, request: web.Request, body: bytes) -> web.Response:
+        if self._http is None or pod.process is None:
+            return refused(502, f"pod {'/'.join(pod.name)} has just ended")
+        url = pod.process.url + URL(request.raw_path, encoded=True).raw_path_qs
+        headers = _forwarded(request.headers)
+        try:
+            async with self._http.request(
+                request.method, URL(url, encoded=True), headers=headers, data=body or None,
+                allow_redirects=False,
+            ) as answer:  # fmt: skip
+                content = await answer.read()
+                response = web.Response(
+                    status=answer.status, headers=_forwarded(answer.headers), body=content
+                )
+                # A process has no hostname of its own.
+                response.headers[SERVED_BY] = pod.name[1]
+                return response
+        except TimeoutError:
+            return refused(504, f"pod {'/'.join(pod.name)}: no answer within {_PATIENCE:g} s")
+        except (aiohttp.ClientError, OSError) as error:
+            return refused(502, f"pod {'/'.join(pod.name)}: {error}")
+
+
+def refused(status: int, why: str) -> web.Response:
+    return web.Response(status=status, text=f"{why}\n")
+
+
+def _forwarded(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    own = _OWN_HEADERS
+    return [(name, value) for name, value in headers.items() if name.lower() not in own]
+
+
+def _length(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """Return the length with a colon, a space and the line end each."""
+    return sum(len(name) + len(value) + 4 for name, value in headers)
+
+
+#: size limit of a request body
 _BODY_LIMIT = 64 * 2**20
-#: seconds that requests under way are given when a proxy closes
+#: seconds for running requests when a proxy closes
 _GRACE = 1.0
 _HOST = "127.0.0.1"
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -31,7 +171,7 @@ ServiceName = tuple[str, str]
 
 
 class ServiceProxies:
-    """Within its context, and while `follow` runs. `noticed` is called when `urls` are others."""
+    """Proxies while the context is entered and `follow` runs; new `urls` call `noticed`."""
 
     def __init__(
         self,
@@ -70,7 +210,7 @@ class ServiceProxies:
             await runner.cleanup()
 
     def environment(self, uid: str) -> dict[str, str]:
-        """Of a pod's process."""
+        """Return the environment of a pod's process."""
         return {"http_proxy": str(self._for_pods_url.with_user(uid)), "no_proxy": ""}
 
     def _notice(self, change: ObjectChange) -> None:
@@ -78,7 +218,7 @@ class ServiceProxies:
             self._changed.set()
 
     async def follow(self) -> None:
-        """Have one proxy for each Service that there is, until cancelled."""
+        """Maintain one proxy per Service, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -98,7 +238,7 @@ class ServiceProxies:
         return ask
 
     async def _ask_by_name(self, request: web.Request) -> web.Response:
-        """The first word of an absolute URL's host is the Service, the second its namespace."""
+        """Resolve SERVICE.NAMESPACE of an absolute URL's host."""
         caller = self._pods.get(_user(request))
         service, _, rest = (URL(request.raw_path).host or "").partition(".")
         namespace = rest.partition(".")[0] or (caller.name[0] if caller else "default")
@@ -110,7 +250,7 @@ class ServiceProxies:
         )
 
     def _drawn(self, name: ServiceName) -> PodProcess | None:
-        """One of the Service's Ready pods that are processes, all with equal chances."""
+        """Draw one of the Service's Ready pods that are processes, uniformly."""
         endpoints = self._store.get(ENDPOINTS, *name) or {}
         found = [
             pod
@@ -127,7 +267,7 @@ def _name(metadata: Mapping[str, str]) -> ServiceName:
 
 
 def _user(request: web.Request) -> str:
-    """Of the proxy's URL."""
+    """Return the user in the proxy's URL."""
     try:
         auth = aiohttp.BasicAuth.decode(request.headers.get("Proxy-Authorization", ""))
     except ValueError:

@@ -1,9 +1,14 @@
-"""The experiment's cluster and its one service.
+"""Cluster and service of the autoscaler's experiment, and the model of what its clients see.
 
-Source: the paper of the rotating score cache, and the manifests of its authors' benchmark. What it
-does not say is ours, and docs/hpa.md says so.
+Source: the paper of the rotating score cache, and the manifests of its authors' benchmark. Values
+that the paper does not state are marked as ours in docs/hpa.md.
 """
 
+import random
+from collections.abc import Mapping
+
+from kubedsm.model.model import Uid
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
@@ -11,23 +16,26 @@ from kubedsm_lab.emulator.api.resources import (
     Object,
     Resource,
 )
+from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.paper import node, service_objects
+from kubedsm_lab.replay.hpa.processor_sharing import ClosedLoop
+from kubedsm_lab.replay.recording import Serving, serving_after
+from loadgen.recovery import Window
 
 NAME = "php-apache"
-#: the autoscaler's bounds, and the percentage of its request that it keeps each pod's CPU at
+#: bounds of the autoscaler, and its target: percent of the pods' CPU requests
 LEAST, MOST, UTILISATION = 3, 20, 50
-#: core-seconds of a request: one more connection on a pod is .4 s more, so that up to two of them
-#: keep the promise, as they do on any pod if 10 are spread well over 20, and three break it
+#: core-seconds of a request: each further connection on a pod adds 0.4 s. Up to two connections
+#: keep the SLA, as 10 do that are spread well over 20 pods; three break it.
 DEMAND = 0.2
-#: seconds, after which a client gives up
+#: seconds after which a client gives up
 TIMEOUT = 15.0
-
-#: five e2-standard-2, of which so much is left to pods. The paper knows no tiers: all are edge.
+#: allocatable resources of five e2-standard-2. The paper knows no tiers: all nodes are edge.
 NODES = tuple(node(f"worker-{number}", "edge", "1930m", "5.9Gi") for number in range(1, 6))
 
 
 def objects() -> tuple[tuple[Resource, Object], ...]:
-    """What to create, in this order. How fast it scales is left to Kubernetes' defaults."""
+    """Return what to create, in this order; scaling speed is Kubernetes' default."""
     deployment, service, autoscaler = service_objects(NAME, "200m", "128Mi", replicas=(LEAST, MOST))
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     container["resources"]["limits"] = {"cpu": "500m", "memory": "256Mi"}
@@ -40,3 +48,43 @@ def objects() -> tuple[tuple[Resource, Object], ...]:
         (SERVICES, service),
         (HORIZONTAL_POD_AUTOSCALERS, autoscaler),
     )
+
+
+class ModelledService:
+    """Subscriber of the store (`notice`) and source of CPU usage for metrics-server (`usage`).
+
+    demand: core-seconds of a request.
+    """
+
+    def __init__(self, clock: Clock, demand: float) -> None:
+        self._clock = clock
+        self._loop = ClosedLoop(demand, TIMEOUT)
+        self._serving: Mapping[Uid, Serving] = {}
+        #: by pod: moment of the last sample, and core-seconds used by then
+        self._sampled: dict[Uid, tuple[float, float]] = {}
+
+    def notice(self, change: ObjectChange) -> None:
+        serving = serving_after(self._serving, change, {NAME})
+        if serving is not self._serving:
+            self._serving = serving
+            nodes = {uid: pod.node for uid, pod in serving.items()}
+            self._loop.have(nodes, self._clock.monotonic())
+
+    async def window(self, clients: int, seconds: float, rng: random.Random) -> Window:
+        """Return the results of that number of new clients over that time."""
+        self._loop.begin(clients, rng, self._clock.monotonic())
+        await self._clock.sleep(seconds)
+        return self._loop.window(self._clock.monotonic())
+
+    def usage(self, _namespace: str, pod: str, resource: str) -> float | None:
+        """Return the mean cores since the last sample, as `metrics_server.Usage`; None at first."""
+        uid = next((uid for uid, each in self._serving.items() if each.name == pod), None)
+        if uid is None or resource != "cpu":
+            return None
+        now = self._clock.monotonic()
+        self._loop.advance(now)
+        used = self._loop.used.get(uid, 0.0)
+        before, self._sampled[uid] = self._sampled.get(uid), (now, used)
+        if before is None or before[0] == now:
+            return None
+        return (used - before[1]) / (now - before[0])

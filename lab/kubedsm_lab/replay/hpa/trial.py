@@ -1,6 +1,5 @@
-"""One trial: FIND and HOLD on an emulated cluster, with one policy."""
+"""One trial: stages FIND and HOLD on an emulated cluster, with one policy."""
 
-import asyncio
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -17,13 +16,19 @@ from kubedsm_lab.emulator.api.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE
-from kubedsm_lab.replay.hpa.modelled_service import ModelledService
-from kubedsm_lab.replay.hpa.service import DEMAND, MOST, NAME, NODES, objects
+from kubedsm_lab.replay.hpa.service import DEMAND, MOST, NAME, NODES, ModelledService, objects
 from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.timeline import Life, Timeline
 from kubedsm_lab.replay.variants import contender
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
-from kubedsm_lab.replay.world import API_LATENCY, runtime_of, without_solver
+from kubedsm_lab.replay.world import (
+    API_LATENCY,
+    in_background,
+    registered_policy,
+    scheduler_of,
+    seeded,
+    without_solver,
+)
 from loadgen.recovery import (
     FIND,
     FIND_SECONDS,
@@ -38,9 +43,9 @@ from loadgen.recovery import (
 )
 
 SLA = Sla()
-#: seconds until all is deployed, and from then on until it is at rest and FIND begins
+#: seconds until all is deployed, and then until the cluster is at rest and FIND begins
 STARTING = 30.0
-#: seconds between two looks at the autoscaler and the pods, as the authors' benchmark has it
+#: seconds between two samples of autoscaler and pods, as in the authors' benchmark
 LOOK = 5.0
 _DIGITS = 6
 
@@ -48,18 +53,17 @@ _DIGITS = 6
 class Trial(msgspec.Struct, frozen=True, rename="camel"):
     policy: str
     seed: int
-    #: seconds that each pod waits for its node beyond what the scheduler has it wait; None: it does
-    #: not wait at all, and scheduling takes no time
+    #: extra seconds before each pod has its node; None: scheduling takes no time at all
     later: float | None = 0.0
     #: core-seconds of a request
     demand: float = DEMAND
 
 
 class Look(msgspec.Struct, frozen=True, rename="camel", array_like=True):
-    """What was there; seconds from FIND's start."""
+    """Sample of autoscaler and pods; seconds from FIND's start."""
 
     at: float
-    #: the autoscaler's replicas
+    #: replicas of the autoscaler
     current: int
     desired: int
     pods: int
@@ -67,7 +71,7 @@ class Look(msgspec.Struct, frozen=True, rename="camel", array_like=True):
 
 
 class Start(msgspec.Struct, frozen=True, array_like=True):
-    """Of a pod; seconds, None if it never was."""
+    """Start of a pod: seconds, None if it never happened."""
 
     #: from created to bound, and to Ready
     scheduled: float | None
@@ -75,7 +79,7 @@ class Start(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def startup(self) -> float | None:
-        """From bound to Ready."""
+        """Return the seconds from bound to Ready."""
         if self.scheduled is None or self.ready is None:
             return None
         return self.ready - self.scheduled
@@ -83,18 +87,18 @@ class Start(msgspec.Struct, frozen=True, array_like=True):
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel"):
     trial: Trial
-    #: while HOLD was
+    #: during HOLD
     clients: int
     mode: Mode
-    #: to recover, from HOLD's start; 0 and -1 as in `loadgen.recovery.Recovery`
+    #: time to recover from HOLD's start; 0 and -1 as in `loadgen.recovery.Recovery`
     seconds: float
-    #: of HOLD's windows; seconds, None where nothing was answered
+    #: p99 of each window of HOLD in seconds; None without an answer
     p99: tuple[float | None, ...]
-    #: share of HOLD's windows that were good
+    #: share of HOLD's windows that keep the SLA
     ok_rate: float
-    #: those that differ from the one before
+    #: samples that differ from the one before
     looks: tuple[Look, ...]
-    #: of the pods created after HOLD began
+    #: pods created after HOLD began
     starts: tuple[Start, ...]
     #: most pods on one node at the end
     most_on_a_node: int
@@ -110,22 +114,22 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def full(self) -> float | None:
-        """Seconds from FIND's start until all pods that there may be were Ready."""
+        """Return when all pods were Ready, in seconds from FIND's start."""
         return next((each.at for each in self.looks if each.ready >= MOST), None)
 
     @property
     def rises(self) -> float | None:
-        """Seconds from FIND's start until the autoscaler wanted more pods."""
+        """Return when the autoscaler first wanted more pods, in seconds from FIND's start."""
         return next((e.at for e in self.looks if e.desired > self.looks[0].desired), None)
 
     @property
     def wants_all(self) -> float | None:
-        """Seconds from FIND's start until it wanted all that there may be."""
+        """Return when the autoscaler wanted all pods, in seconds from FIND's start."""
         return next((each.at for each in self.looks if each.desired >= MOST), None)
 
 
 def play(trial: Trial) -> Outcome:
-    """What came of it: the same whenever it is played. Raises UnknownPolicyError."""
+    """Play the trial, with the same outcome every time. Raises UnknownPolicyError."""
     return run_in_virtual_time(_play(trial))
 
 
@@ -144,58 +148,52 @@ async def _play(trial: Trial) -> Outcome:
             configuration = attrs.evolve(configuration, batch=BatchSettings(idle=0, max=0))
             latency = 0.0
         front = EmulatedFront(cluster.routes, clock, latency=latency)
-        rng = _chance(trial, "scheduler")
-        runtime = runtime_of(front, chosen.policy, configuration, clock, rng)
-        async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(runtime.run())]
-            await runtime.synced.wait()
-            # Whenever metrics-server looks, autoscalers sync, and load comes: all are at odds.
-            since = Timing().hpa_sync * _chance(trial, "sync").random()
-            until = since + Timing().hpa_sync * _chance(trial, "load").random()
+        policy = registered_policy(chosen.policy, configuration)
+        runtime = scheduler_of(front, policy, configuration, clock, _rng(trial, "scheduler"))
+        async with in_background(runtime) as start:
+            # The draws shift metrics-server, autoscaler syncs and load against each other.
+            since = Timing().hpa_sync * _rng(trial, "sync").random()
+            until = since + Timing().hpa_sync * _rng(trial, "load").random()
             await clock.sleep(STARTING + since - clock.monotonic())
             for resource, obj in objects():
                 cluster.api.create(resource, obj, namespace=NAMESPACE)
             await clock.sleep(2 * STARTING + until - clock.monotonic())
             looks: list[Look] = []
-            running.append(tasks.create_task(_look(cluster.api, clock, looks)))
+            start(_sample(cluster.api, clock, looks))
             clients = await _find(service, trial)
             hold = clock.monotonic()
             windows = [
-                await service.window(clients, WINDOW_SECONDS, _chance(trial, f"window {number}"))
+                await service.window(clients, WINDOW_SECONDS, _rng(trial, f"window {number}"))
                 for number in range(round(HOLD_SECONDS / WINDOW_SECONDS))
             ]
-            for task in running:
-                task.cancel()
         timeline = recorder.timeline(hold, clock.monotonic())
     return _outcome(trial, clients, windows, looks, timeline)
 
 
-def _chance(trial: Trial, purpose: str) -> random.Random:
-    """For one purpose: independent of the others, and the same for every policy."""
-    return random.Random(f"{trial.seed} {purpose}")
+def _rng(trial: Trial, purpose: str) -> random.Random:
+    return seeded(trial.seed, purpose)
 
 
 def _cluster(trial: Trial, clock: Clock, service: ModelledService) -> EmulatedCluster:
-    # A pod that waits longer for its node is Ready as much later, whoever has it wait.
+    # A pod that gets its node later is Ready as much later.
     timing = Timing(start_delay=Timing().start_delay + (trial.later or 0.0))
+    rng = _rng(trial, "cluster")
     spec = ClusterSpec(NODES, timing)
-    return EmulatedCluster(
-        spec, clock, _chance(trial, "cluster"), usage=service.usage, tracks_managers=False
-    )
+    return EmulatedCluster(spec, clock, rng, usage=service.usage, tracks_managers=False)
 
 
 async def _find(service: ModelledService, trial: Trial) -> int:
-    """How many clients are too many."""
+    """Return the number of clients that breaks the SLA."""
     stages: list[tuple[int, Window]] = []
     for clients in FIND:
-        rng = _chance(trial, f"stage {clients}")
+        rng = _rng(trial, f"stage {clients}")
         stages.append((clients, await service.window(clients, FIND_SECONDS, rng)))
         if not stages[-1][1].good(SLA):
             break
     return clients_to_hold(stages, SLA) or FIND[0]
 
 
-async def _look(api: ApiServer, clock: Clock, looks: list[Look]) -> None:
+async def _sample(api: ApiServer, clock: Clock, looks: list[Look]) -> None:
     start = clock.monotonic()
     while True:
         status = api.get(HORIZONTAL_POD_AUTOSCALERS, NAMESPACE, NAME)["status"]

@@ -1,4 +1,4 @@
-"""Load-aware placing beside what its paper published: p95 against users, for three loads.
+"""Load-aware placing and its published figures: p95 by users, for three loads.
 
-The scheduler runs on an emulated cluster; what requests take there is a model of it.
+The scheduler runs on an emulated cluster; response times are modelled.
 """

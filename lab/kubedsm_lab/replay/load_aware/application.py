@@ -1,7 +1,7 @@
-"""The application of the experiment: 16 microservices, what each of them does, and who calls whom.
+"""Application of the experiment: 16 microservices, their functions, and the call graph.
 
 Source of the numbers: the paper on load-aware placing and descheduling whose authors are at
-unict-cclab. What it does not say is ours, and docs/load-aware.md says so.
+unict-cclab. Values that it does not state are marked as ours in docs/load-aware.md.
 """
 
 import enum
@@ -20,7 +20,7 @@ NODES = tuple(f"worker-{number}" for number in range(1, 6))
 
 
 class Resource(enum.IntEnum):
-    """Of a node; also the place in arrays."""
+    """Resource of a node, and its index in arrays."""
 
     CPU = 0
     MEMORY = 1
@@ -28,9 +28,9 @@ class Resource(enum.IntEnum):
     DISK = 3
 
 
-#: of each node: cores, bytes, and bytes a second of a Gigabit network and of a disk
+#: capacity of a node: cores, bytes, and bytes a second of a Gigabit network and of a disk
 CAPACITY = np.array([2.0, 8e9, 125e6, 500e6])
-#: bytes that a pod holds whatever it does
+#: bytes of every pod
 POD_MEMORY = 100e6
 #: seconds of a core for 1000 decimals of pi, by a spigot in Python; they grow with the square
 _PI_SECONDS = 0.03
@@ -40,17 +40,17 @@ _MEMORY_SPEED = 10e9
 
 @attrs.frozen
 class Function:
-    """What a pod that runs it takes of the one resource that it loads."""
+    """Load of a pod on the one resource of its function."""
 
     resource: Resource
-    #: core-seconds or bytes, for each request; of memory all the time
+    #: core-seconds or bytes per request; memory is held all the time
     amount: float
-    #: of a request on a node where nothing else happens
+    #: duration of a request on an idle node
     seconds: float
 
     @property
     def held(self) -> Floats:
-        """What a pod uses of each resource whatever it does, in units of CAPACITY."""
+        """Return the constant usage of a pod, in units of CAPACITY."""
         held = np.zeros(len(CAPACITY))
         held[Resource.MEMORY] = POD_MEMORY
         if self.resource is Resource.MEMORY:
@@ -59,7 +59,7 @@ class Function:
 
     @property
     def asked(self) -> Floats:
-        """What each request uses, in units of CAPACITY times seconds."""
+        """Return the usage of a request, in units of CAPACITY times seconds."""
         asked = np.zeros(len(CAPACITY))
         if self.resource is not Resource.MEMORY:
             asked[self.resource] = self.amount
@@ -76,7 +76,7 @@ class Scenario:
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
-        """f1 to f4."""
+        """Return f1 to f4."""
         cpu = _PI_SECONDS * (self.decimals / 1000) ** 2
         net, disk = CAPACITY[Resource.NET], CAPACITY[Resource.DISK]
         return (
@@ -88,7 +88,7 @@ class Scenario:
 
     @property
     def of_services(self) -> list[Function]:
-        """In the order of SERVICES: the first four run f1, the next four f2, and so on."""
+        """Return the function of each service: the first four run f1, the next four f2, ..."""
         return [function for function in self.functions for _ in range(4)]
 
 
@@ -98,7 +98,7 @@ SCENARIOS: Mapping[int, Scenario] = {
     3: Scenario(2000, 400e6, 40e3, 40e6),
 }
 
-#: Whom a service calls: stages one after the other, and all calls of a stage at once.
+#: calls of a service: sequential stages, with all calls of a stage in parallel
 Graph = Mapping[str, tuple[tuple[str, ...], ...]]
 
 #: m1 calls m2 to m5 at once, and each of these begins a chain: m2, m6, m10, m14, and so on

@@ -1,35 +1,44 @@
-"""What was used of the nodes, and by whom, while pods came and went."""
+"""Load history: resources used by nodes and pods while pods came and went.
+
+`ModelledPrometheus` gives the scheduler its means, as Prometheus would.
+"""
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import attrs
 import numpy as np
 
+from kubedsm.app.load_reading import KINDS
+from kubedsm.app.prometheus import Answers, Sample, Vector
+from kubedsm.config.load_aware import LoadAware
 from kubedsm.model.model import Uid
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.paper import NAMESPACE
 from kubedsm_lab.replay.load_aware.application import CAPACITY, NODES, SERVICES, Floats
 from kubedsm_lab.replay.load_aware.model import Placement, Traffic
-from kubedsm_lab.replay.serving import Serving, serving_after
+from kubedsm_lab.replay.recording import Serving, serving_after
+
+T = TypeVar("T")
+#: units of a query per core: millicores
+_UNITS = {"cpu": 1000.0}
 
 
 @attrs.frozen(eq=False)
 class Stretch:
-    """A time in which nothing changed, seconds."""
+    """Interval without a change, in seconds."""
 
     since: float
     until: float
     traffic: Traffic
     serving: Mapping[Uid, Serving]
 
-    def within(self, since: float, until: float) -> float:
-        """How much of it is in that time."""
-        return max(0.0, min(self.until, until) - max(self.since, since))
-
 
 class LoadHistory:
-    """To be subscribed to the store with `notice`.
+    """Subscriber of the store (`notice`).
 
-    `traffic`: what becomes of the requests of so many users while pods are there.
+    traffic: traffic of a number of users under a placement of the pods.
     """
 
     def __init__(self, traffic: Callable[[Placement, int], Traffic]) -> None:
@@ -40,30 +49,29 @@ class LoadHistory:
         self._past: list[Stretch] = []
 
     def notice(self, change: ObjectChange, now: float) -> None:
-        """Take in a change that came at `now`, seconds."""
         serving = serving_after(self._serving, change, SERVICES)
         if serving is not self._serving:
             self._pass(now)
             self._serving = serving
 
-    def come(self, users: int, now: float) -> None:
-        """From now on there are so many users."""
+    def set_users(self, users: int, now: float) -> None:
+        """Change the number of users from `now` on."""
         self._pass(now)
         self._users = users
 
     def between(self, since: float, until: float) -> list[Stretch]:
-        """What was in that time; until then nothing is known that comes after it."""
+        """Return the intervals of that time; `until` is not in the future."""
         self._pass(until)
         return [
             attrs.evolve(each, since=max(each.since, since), until=min(each.until, until))
             for each in self._past
-            if each.within(since, until)
+            if min(each.until, until) > max(each.since, since)
         ]
 
     def means(self, now: float, window: float) -> tuple[dict[str, Floats], dict[str, Floats]]:
-        """What nodes and pods used, by name, as means over the last `window` seconds.
+        """Return the mean usage of nodes and of pods by name, in units of CAPACITY.
 
-        In units of CAPACITY. Of a pod, over as much of that as it served.
+        window: last seconds; for a pod, those of them in which it served.
         """
         nodes = np.zeros((len(NODES), len(CAPACITY)))
         used: dict[Uid, Floats] = {}
@@ -87,3 +95,35 @@ class LoadHistory:
         traffic = self._traffic(placement, self._users)
         self._past.append(Stretch(self._since, now, traffic, self._serving))
         self._since = now
+
+
+@attrs.frozen
+class ModelledPrometheus:
+    """`Asker` with the means of a history over the configured window."""
+
+    history: LoadHistory
+    clock: Clock
+
+    async def ask(
+        self,
+        whom: LoadAware,
+        queries: Mapping[str, str],
+        _seconds: float,
+        _most: int,
+        then: Callable[[Answers], T],
+    ) -> T:
+        """Answer as `Asker.ask`."""
+        found = self._vectors(whom.window)
+        return then({name: found[name] for name in queries})
+
+    def _vectors(self, window: float) -> dict[str, Vector]:
+        at, (nodes, pods) = self.clock.wall(), self.history.means(self.clock.monotonic(), window)
+        found: dict[str, Vector] = {}
+        for number, kind in enumerate(KINDS):
+            unit = _UNITS.get(kind, 1.0)
+            for query, label, usage in (("node", "instance", nodes), ("pod", "pod", pods)):
+                found[f"{query}_{kind}"] = tuple(
+                    Sample({"namespace": NAMESPACE, label: name}, unit * float(used[number]), at)
+                    for name, used in usage.items()
+                )
+        return found

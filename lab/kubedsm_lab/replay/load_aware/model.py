@@ -1,4 +1,4 @@
-"""How long requests take where nodes are busy: a model, and nothing measured.
+"""Response times on busy nodes: a model.
 
 The used part of a resource of a node is what its pods ask for over what there is. A visit to a
 service takes its time on its own resource, and a tenth of that on each of the other three, each of
@@ -29,23 +29,23 @@ from kubedsm_lab.replay.load_aware.application import (
     Scenario,
 )
 
-#: of a resource, what can be used
+#: usable part of a resource
 MOST = 0.95
-#: of a request's time on its own resource, what it takes on each of the others
+#: time on each other resource as a part of the time on the own one
 _OTHERS = 0.1
-#: times as long where memory is used beyond what there is
+#: slowdown of a node that swaps
 _SWAPPING = 4.0
 #: seconds between an answer and the user's next request
 PAUSE = 1.0
-#: halvings in search for a rate
+#: bisection steps for a rate
 _STEPS = 16
 
-#: By service, in the order of SERVICES: the places in NODES of its Ready pods, in order.
+#: by service, in the order of SERVICES: sorted indices in NODES of its Ready pods
 Placement = tuple[tuple[int, ...], ...]
 
 
 def visit_seconds(function: Function, used: Floats) -> Floats:
-    """The mean of a visit on each of the nodes. used: nodes x resources, 1 is all of it."""
+    """Return the mean of a visit on each node. used: nodes x resources, 1 is the capacity."""
     shares = np.full(len(CAPACITY), _OTHERS)
     shares[function.resource] = 1
     seconds = function.seconds * (shares / (1 - np.minimum(used, MOST))).sum(axis=1)
@@ -53,7 +53,7 @@ def visit_seconds(function: Function, used: Floats) -> Floats:
 
 
 def end_to_end(graph: Graph, visits: Mapping[str, Floats], service: str = ENTRY) -> Floats:
-    """The seconds of requests, given those that each of them spends at each service itself."""
+    """Return the end-to-end seconds of requests from their seconds at each service."""
     total = visits[service]
     for stage in graph.get(service, ()):
         total = total + np.max([end_to_end(graph, visits, callee) for callee in stage], axis=0)
@@ -62,11 +62,11 @@ def end_to_end(graph: Graph, visits: Mapping[str, Floats], service: str = ENTRY)
 
 @attrs.frozen(eq=False)
 class Chance:
-    """What is left to chance in some requests: services x requests."""
+    """Random draws of some requests: services x requests."""
 
-    #: which of the pods, 0..1
+    #: choice of the pod, 0..1
     pods: Floats
-    #: of its mean, how long a visit takes
+    #: duration of a visit relative to its mean
     times: Floats
 
     @classmethod
@@ -77,18 +77,18 @@ class Chance:
 
 @attrs.frozen(eq=False)
 class Traffic:
-    """What becomes of the users' requests while pods are where they are."""
+    """Requests of the users under one placement of the pods."""
 
     graph: Graph
     scenario: Scenario
     placement: Placement
     users: int
-    #: chance for the mean of all requests, on which their rate depends
+    #: draws for the mean response time, on which the rate depends
     chance: Chance
 
     @cached_property
     def rate(self) -> float:
-        """Requests a second, as many as users and nodes allow; 0 if a service has no pod."""
+        """Return the requests a second that users and nodes allow; 0 if a service has no pod."""
         if not all(self.placement):
             return 0.0
         busiest = (self._asked / CAPACITY).max()
@@ -106,17 +106,17 @@ class Traffic:
 
     @cached_property
     def waiting(self) -> float:
-        """Seconds that a request waits before it is let in, for want of anything to serve it."""
+        """Return the seconds that a request waits for capacity."""
         return max(0.0, (self.users - self._users_at(self.rate)) / self.rate) if self.rate else 0.0
 
     @cached_property
     def used(self) -> Floats:
-        """nodes x resources, in units of CAPACITY."""
+        """Return the usage of nodes x resources, in units of CAPACITY."""
         return self._held + self.rate * self._asked
 
     @cached_property
     def of_pods(self) -> dict[str, Floats]:
-        """What each pod of a service uses of the resources, in units of CAPACITY."""
+        """Return the usage of each pod of a service, in units of CAPACITY."""
         functions = zip(SERVICES, self.placement, self.scenario.of_services, strict=True)
         return {
             service: function.held + self.rate / len(nodes) * function.asked
@@ -125,11 +125,11 @@ class Traffic:
         }
 
     def seconds(self, chance: Chance) -> Floats:
-        """From a user's request to its answer."""
+        """Return the seconds from a user's request to its answer."""
         return self.waiting + self._seconds(self.rate, chance)
 
     def _users_at(self, rate: float) -> float:
-        """How many it takes to ask for so much if none of them waits to be let in."""
+        """Return the users that cause this rate without waiting for capacity."""
         return rate * (PAUSE + float(self._seconds(rate, self.chance).mean()))
 
     def _seconds(self, rate: float, chance: Chance) -> Floats:
@@ -144,12 +144,12 @@ class Traffic:
 
     @cached_property
     def _held(self) -> Floats:
-        """nodes x resources, what pods use whatever they do."""
+        """Return the constant usage of nodes x resources."""
         return self._of_nodes([each.held for each in self.scenario.of_services])
 
     @cached_property
     def _asked(self) -> Floats:
-        """nodes x resources, what a user's request uses."""
+        """Return the usage of nodes x resources per user's request."""
         parts = zip(self.scenario.of_services, self.placement, strict=True)
         return self._of_nodes([each.asked / max(1, len(nodes)) for each, nodes in parts])
 

@@ -1,18 +1,23 @@
-"""One trial: the application under so many users, on an emulated cluster with one contender."""
+"""One trial: the application under a number of users, on an emulated cluster with one contender."""
 
-import asyncio
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
+import attrs
 import msgspec
 import numpy as np
 
 from kubedsm.app.assembly import Runtime
-from kubedsm.kube.client.port import Cluster
+from kubedsm.config.load_aware import LoadAware, NodeCapacity
+from kubedsm.config.settings import Configuration
+from kubedsm.objective.load import Capacity, LoadGoal
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.policies.load_aware import one_eviction
+from kubedsm.optimizer.policies.in_turn import Choose, InTurn
+from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
+from kubedsm.optimizer.policies.load_aware import load_aware, one_eviction
+from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.process.clock import Clock, VirtualClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
@@ -30,28 +35,72 @@ from kubedsm_lab.replay.load_aware.application import (
     Floats,
     Resource,
 )
-from kubedsm_lab.replay.load_aware.contenders import CONTENDERS, PAPERS
-from kubedsm_lab.replay.load_aware.history import LoadHistory, Stretch
+from kubedsm_lab.replay.load_aware.history import LoadHistory, ModelledPrometheus, Stretch
 from kubedsm_lab.replay.load_aware.model import Chance, Placement, Traffic
-from kubedsm_lab.replay.load_aware.prometheus import ModelledPrometheus
 from kubedsm_lab.replay.measures import Spread, lost_pod_seconds
-from kubedsm_lab.replay.plain_bindings import PlainBindings
+from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.timeline import Timeline
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
-from kubedsm_lab.replay.world import API_LATENCY, without_solver
+from kubedsm_lab.replay.world import (
+    API_LATENCY,
+    in_background,
+    scheduler_of,
+    seeded,
+    without_solver,
+)
 
-#: seconds: load until figures are known; from one Deployment's rollout to the next, as long as the
-#: window that figures are means over; until the measuring; between two runs of the descheduler
+#: seconds: load until usage is known; from one Deployment's rollout to the next, as long as the
+#: window of the means; until the measurement; between two runs of the descheduler
 WARM_UP, ROLLOUT, SETTLING, DESCHEDULING = 360.0, 300.0, 60.0, 60.0
-#: until all pods are Ready
+#: seconds until all pods are Ready
 STARTING = 30.0
 #: requests by which their rate is found
 _REQUESTS = 500
 _RESTARTED = "kubectl.kubernetes.io/restartedAt"
-#: those that differ between nodes
+#: resources whose load differs between nodes
 _LOADED = [Resource.CPU, Resource.DISK]
 _DIGITS = 6
+_NET, _DISK = (int(CAPACITY[resource]) for resource in (Resource.NET, Resource.DISK))
+_PLAIN = Configuration()
+#: the modelled Prometheus answers at any address
+_MEASURED = Configuration(
+    load_aware=LoadAware(
+        prometheus="http://model", move=True, capacity=(NodeCapacity(net=_NET, disk=_DISK),)
+    )
+)
+#: goal of the paper's score: no node is too busy
+_PUBLISHED = LoadGoal(high_usage=math.inf, capacity=(Capacity(net=_NET, disk=_DISK),))
+
+
+@attrs.frozen
+class Contender:
+    """kube-scheduler or KubeDSM, with or without measured load."""
+
+    configuration: Configuration
+    #: choice of a node per pod; None: KubeDSM
+    choose: Choose | None = None
+    load: LoadGoal | None = None
+    #: whether the paper's descheduler runs as well
+    deschedules: bool = False
+
+    @property
+    def policy(self) -> InTurn | None:
+        if self.choose is None:
+            return None
+        configuration = self.configuration
+        promise, objective = configuration.promise, configuration.objective_function
+        return InTurn(self.choose, promise, objective, self.load)
+
+
+PAPER, OURS = "+ score + descheduler", "kubedsm + load"
+CONTENDERS: Mapping[str, Contender] = {
+    REFERENCE: Contender(_PLAIN, kube_scheduler),
+    "+ score": Contender(_MEASURED, load_aware, _PUBLISHED),
+    PAPER: Contender(_MEASURED, load_aware, _PUBLISHED, deschedules=True),
+    KUBEDSM: Contender(_PLAIN),
+    OURS: Contender(_MEASURED),
+}
 
 
 class Trial(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,29 +109,29 @@ class Trial(msgspec.Struct, frozen=True, rename="camel"):
     users: int
     contender: str
     seed: int
-    #: measured
+    #: length of the measurement
     minutes: float
 
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel"):
     trial: Trial
-    #: end to end, seconds
+    #: end-to-end response time, seconds
     p95: float
     mean: float
-    #: answered
+    #: answered requests
     requests: int
-    #: moves and evictions, while it was measured and in all, and what they cost
+    #: migrations and evictions: during the measurement, and in all
     moves: int
     moves_in_all: int
     lost_pod_seconds: float
-    #: standard deviations of the used parts of resources, over time: over a node's four, as the
-    #: paper's score has it; and of the same one over nodes, the mean of cpu and disk
+    #: time means of standard deviations of usage: over a node's four resources, as in the paper's
+    #: score; and of cpu and disk over the nodes
     within_nodes: float
     between_nodes: float
 
 
 def play(trial: Trial) -> Outcome:
-    """What came of it: the same whenever it is played."""
+    """Play the trial, with the same outcome every time."""
     return run_in_virtual_time(_play(trial))
 
 
@@ -91,35 +140,32 @@ async def _play(trial: Trial) -> Outcome:
     configuration, history = without_solver(contender.configuration), _history(trial)
     recorder = TimelineRecorder(SERVICES, configuration.tiers)
     async with EmulatedCluster(
-        _cluster(), clock, _chance(trial, "cluster"), tracks_managers=False
+        _cluster(), clock, _rng(trial, "cluster"), tracks_managers=False
     ) as cluster:
         store = cluster.api.store
         store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         store.subscribe(lambda change: history.notice(change, clock.monotonic()))
-        front: Cluster = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
-        policy = contender.policy and contender.policy(configuration)
-        if policy is not None:
-            front = PlainBindings(front)
-        rng = _chance(trial, "scheduler")
+        front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
+        rng = _rng(trial, "scheduler")
         prometheus = ModelledPrometheus(history, clock)
-        runtime = Runtime(front, configuration, clock, rng, policy=policy, prometheus=prometheus)
-        async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(runtime.run())]
-            await runtime.synced.wait()
+        policy = contender.policy
+        runtime = scheduler_of(front, policy, configuration, clock, rng, prometheus=prometheus)
+        async with in_background(runtime) as begin:
             if contender.deschedules:
-                running.append(tasks.create_task(_deschedule(runtime, cluster.api, clock)))
+                begin(_deschedule(runtime, cluster.api, clock))
             await _prepare(cluster.api, history, trial, clock)
             start = clock.monotonic()
             await clock.sleep(60 * trial.minutes)
-            for task in running:
-                task.cancel()
         end = clock.monotonic()
         return _outcome(trial, recorder.timeline(start, end), history.between(start, end))
 
 
-def _chance(trial: Trial, purpose: str) -> random.Random:
-    """For one purpose: independent of the others, and the same for every contender."""
-    return random.Random(f"{trial.seed} {purpose}")
+def _rng(trial: Trial, purpose: str) -> random.Random:
+    return seeded(trial.seed, purpose)
+
+
+def _numbers(trial: Trial, purpose: str) -> np.random.Generator:
+    return np.random.default_rng(_rng(trial, purpose).getrandbits(64))
 
 
 def _history(trial: Trial) -> LoadHistory:
@@ -133,64 +179,57 @@ def _history(trial: Trial) -> LoadHistory:
     return LoadHistory(traffic)
 
 
-def _numbers(trial: Trial, purpose: str) -> np.random.Generator:
-    return np.random.default_rng(_chance(trial, purpose).getrandbits(64))
-
-
 def _cluster() -> ClusterSpec:
-    """All of one tier, where nothing is promised: the cloud."""
+    """Return nodes of one tier without a QoS target: the cloud."""
     cores, memory = CAPACITY[Resource.CPU], CAPACITY[Resource.MEMORY]
     return ClusterSpec(tuple(node(name, "cloud", f"{cores:g}", f"{memory:.0f}") for name in NODES))
 
 
 async def _deschedule(runtime: Runtime, api: ApiServer, clock: Clock) -> None:
-    """As the CronJob does."""
+    """Evict one pod a period, as the paper's CronJob does."""
     while True:
         await clock.sleep(DESCHEDULING)
         snapshot = runtime.mirror.snapshot()
-        pod = one_eviction(snapshot, PAPERS, default_movable(snapshot))
+        pod = one_eviction(snapshot, _PUBLISHED, default_movable(snapshot))
         if pod is not None:
-            eviction = {
-                "apiVersion": "policy/v1",
-                "kind": "Eviction",
-                "metadata": {"name": pod.name},
-            }
+            metadata = {"name": pod.name}
+            eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
             api.evict(pod.namespace, pod.name, eviction)
 
 
 async def _prepare(api: ApiServer, history: LoadHistory, trial: Trial, clock: Clock) -> None:
-    """Have all deployed, under load, and rolled out anew when it is known what each uses."""
+    """Deploy all services under load, and roll them out again once their usage is known."""
     for service in SERVICES:
-        # Nothing is requested, and nothing scales.
+        # Pods request nothing, and no autoscaler scales them.
         deployment, *_ = service_objects(service, "0", "0", replicas=(REPLICAS, REPLICAS))
         api.create(DEPLOYMENTS, deployment, namespace=NAMESPACE)
     await clock.sleep(STARTING)
-    history.come(trial.users, clock.monotonic())
+    history.set_users(trial.users, clock.monotonic())
     await clock.sleep(WARM_UP)
-    anew = {"spec": {"template": {"metadata": {"annotations": {_RESTARTED: "again"}}}}}
-    for service in _chance(trial, "rollouts").sample(SERVICES, len(SERVICES)):
-        api.patch(DEPLOYMENTS, NAMESPACE, service, anew, MERGE_PATCH)
+    restart = {"spec": {"template": {"metadata": {"annotations": {_RESTARTED: "again"}}}}}
+    for service in _rng(trial, "rollouts").sample(SERVICES, len(SERVICES)):
+        api.patch(DEPLOYMENTS, NAMESPACE, service, restart, MERGE_PATCH)
         await clock.sleep(ROLLOUT)
     await clock.sleep(SETTLING)
 
 
 def _outcome(trial: Trial, timeline: Timeline, stretches: Sequence[Stretch]) -> Outcome:
     numbers = _numbers(trial, "requests")
-    seconds = [np.zeros(0)]
+    parts = [np.zeros(0)]
     due = 0.0
     for each in stretches:
         due += each.traffic.rate * (each.until - each.since)
         number = math.floor(due)
         due -= number
         if number:
-            seconds.append(each.traffic.seconds(Chance.of(numbers, number)))
-    of_all = np.concatenate(seconds)
-    spread = Spread.of(of_all)
+            parts.append(each.traffic.seconds(Chance.of(numbers, number)))
+    seconds = np.concatenate(parts)
+    spread = Spread.of(seconds)
     return Outcome(
         trial,
         p95=round(spread.p95, _DIGITS),
         mean=round(spread.mean, _DIGITS),
-        requests=len(of_all),
+        requests=len(seconds),
         moves=sum(move.began >= 0 for move in timeline.moves),
         moves_in_all=len(timeline.moves),
         lost_pod_seconds=round(lost_pod_seconds(timeline), _DIGITS),
@@ -200,7 +239,7 @@ def _outcome(trial: Trial, timeline: Timeline, stretches: Sequence[Stretch]) -> 
 
 
 def _over_time(stretches: Sequence[Stretch], value: Callable[[Floats], np.float64]) -> float:
-    """The mean of what follows from the used parts, nodes x resources."""
+    """Return the time mean of a figure of usage (nodes x resources)."""
     values = [float(value(each.traffic.used / CAPACITY)) for each in stretches]
     lengths = [each.until - each.since for each in stretches]
     return round(float(np.average(values, weights=lengths)), _DIGITS)

@@ -1,12 +1,12 @@
-"""One instance, under kube-scheduler and packed: who places more, and is that the most?"""
+"""One instance under kube-scheduler and packed: pods placed by each, and proof of optimality."""
 
 import enum
 import random
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 
-import attrs
 import msgspec
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
@@ -24,41 +24,41 @@ from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
 from kubedsm.optimizer.programming.programme import Solver
 from kubedsm_lab.replay.packing.instances import Shape, instance
 
-#: nothing is promised of the edge, and nothing gained by it: what counts is who is placed
+#: no edge target and no gain from the edge: only placed pods count
 _PROMISE, _OBJECTIVE = Promise(qos=0.0), Objective(beta=0.0)
 
-#: pods that are packed to the end in the paper's order in less than a second
+#: pods of an instance that the paper's order packs to the end in less than a second
 SMALL = 16
 
-#: so many pods have a node, of each priority, the highest first; the greater, the better
+#: placed pods by priority, the highest first; the greater, the better
 Placed = tuple[int, ...]
 
 
 class Category(enum.StrEnum):
-    """What became of an instance, in the words of "Priority Matters" (arXiv 2511.08373)."""
+    """Outcome of an instance, in the words of "Priority Matters" (arXiv 2511.08373)."""
 
     FAILURE = "Failures"
-    #: all pods had a node from the start, under kube-scheduler too
+    #: kube-scheduler placed all pods, with and without preemption
     NO_CALL = "No Calls"
-    #: it was proven that no more can be placed than kube-scheduler places
+    #: proven: no packing places more than kube-scheduler
     KWOK_OPTIMAL = "KWOK Optimal"
     BETTER = "Better"
     BETTER_AND_OPTIMAL = "Better&Optimal"
 
 
 class Call(msgspec.Struct, frozen=True, rename="camel"):
-    """What was packed in some seconds of wall-clock time, on which everything here depends."""
+    """Result of packing within a limit of wall-clock time, on which all of it depends."""
 
-    #: the limit, and what was needed of it
+    #: limit, and time taken
     seconds: float
     took: float
-    #: pods that move may be missing meanwhile, as in the paper, where all leave before any comes
+    #: migrated pods may be missing meanwhile, as in the paper: all leave before any comes
     gaps: bool
     category: Category
-    #: nothing better exists in any respect, moves and evictions included
+    #: optimal in all goals, migrations and evictions included
     proven: bool
     placed: Placed
-    #: requests placed, in percent of what all nodes have, above those under kube-scheduler
+    #: requests of placed pods above kube-scheduler's, in percent of all nodes
     cpu: float
     memory: float
     moves: int
@@ -68,24 +68,23 @@ class Call(msgspec.Struct, frozen=True, rename="camel"):
 class Attempt(msgspec.Struct, frozen=True, rename="camel"):
     shape: Shape
     seed: int
-    #: all pods
+    #: pods of the instance
     pods: Placed
     #: under kube-scheduler, with preemption
     placed: Placed
     evictions: int
-    #: where packing starts from: kube-scheduler without preemption
+    #: start of packing: kube-scheduler without preemption
     start: Placed
-    #: with the paper's goals in its own order, solved to the end; None where nobody tried
+    #: with the paper's goals in its own order, solved to the end; None if not tried
     paper: Placed | None = None
-    #: none if nothing was left to pack
+    #: empty if no pod was left to pack
     calls: tuple[Call, ...] = ()
 
 
 def attempt(shape: Shape, seed: int, limits: Sequence[float], solver: Solver | None) -> Attempt:
-    """What kube-scheduler makes of the instance, and what is made of it within each limit, seconds.
+    """Place an instance by kube-scheduler, then pack it within each limit in seconds.
 
-    A call of which all is proven is not made again with more time. One is made without gaps, within
-    the shortest limit.
+    A proven call is not repeated with more time. One call has no gaps: that of the shortest limit.
     """
     one = instance(shape, seed)
     theirs, start = (
@@ -110,22 +109,68 @@ def attempt(shape: Shape, seed: int, limits: Sequence[float], solver: Solver | N
     )
     if made.pods == made.placed == made.start:
         return made
-    between = _Between(start.snapshot, theirs.snapshot, levels, solver)
-    calls = [between.within(min(limits), gaps=False)]
+    packing = partial(call, start.snapshot, theirs.snapshot, levels, solver)
+    calls = [packing(min(limits), gaps=False)]
     for seconds in sorted(limits):
         if calls[-1].gaps and calls[-1].proven:
             calls.append(msgspec.structs.replace(calls[-1], seconds=seconds))
         else:
-            calls.append(between.within(seconds, gaps=True))
-    paper = _papers(start.snapshot, levels, solver) if solver and sum(made.pods) <= SMALL else None
+            calls.append(packing(seconds, gaps=True))
+    paper = None
+    if solver and sum(made.pods) <= SMALL:
+        paper = place_by_paper(start.snapshot, levels, solver)
     return msgspec.structs.replace(made, calls=tuple(calls), paper=paper)
 
 
-def category(theirs: Placed, ours: Placed, *, proven: bool, holds: bool = True) -> Category:
-    """Of an instance that was packed.
+def call(
+    start: Snapshot,
+    theirs: Snapshot,
+    levels: Sequence[int],
+    solver: Solver | None,
+    seconds: float,
+    *,
+    gaps: bool,
+) -> Call:
+    """Pack within a limit, and compare with kube-scheduler's snapshot."""
+    begun = time.monotonic()
+    deadline = Deadline(lambda: (time.monotonic() - begun) / seconds, seconds)
+    packed = pack(
+        start,
+        lambda _: _PROMISE,
+        _OBJECTIVE,
+        Bounds(deadline=deadline, solver=solver),
+        default_movable(start),
+        allow_evictions=True,
+        gaps=gaps,
+    )
+    took = time.monotonic() - begun
+    targets = {move.pod.uid: move.target for move in (*packed.moves, *packed.awaited)}
+    after = start.without(pod.uid for pod in packed.evicted).with_placed(targets)
+    ours = placed_in(after, levels)
+    proven = placed_proven(packed)
+    size = _total(node.allocatable for node in start.nodes.values())
+    cpu, memory = (
+        100 * (more - less) / whole
+        for more, less, whole in zip(_used(after), _used(theirs), size, strict=True)
+    )
+    return Call(
+        seconds=seconds,
+        took=took,
+        gaps=gaps,
+        category=category(
+            placed_in(theirs, levels), ours, proven=proven, holds=has_no_overload(after)
+        ),
+        proven=packed.proven,
+        placed=ours,
+        cpu=cpu,
+        memory=memory,
+        moves=len(packed.moves),
+        evictions=len(packed.evicted),
+    )
 
-    proven: no more can be placed. holds: the nodes do hold what is said to be on them.
-    """
+
+def category(theirs: Placed, ours: Placed, *, proven: bool, holds: bool = True) -> Category:
+    """proven: no packing places more. holds: no node has more than its capacity."""
     if not holds:
         return Category.FAILURE
     if ours > theirs:
@@ -146,22 +191,15 @@ def placed_proven(packed: Packed) -> bool:
     )
 
 
-def holds(after: Snapshot) -> bool:
-    """Whether no node has more than it can."""
+def has_no_overload(after: Snapshot) -> bool:
     return all(amount >= 0 for free in after.free.values() for _, amount in free.items())
 
 
-def packed_snapshot(start: Snapshot, packed: Packed) -> Snapshot:
-    """The snapshot once all is done."""
-    targets = {move.pod.uid: move.target for move in (*packed.moves, *packed.awaited)}
-    return start.without(pod.uid for pod in packed.evicted).with_placed(targets)
+def place_by_paper(start: Snapshot, levels: Sequence[int], solver: Solver) -> Placed | None:
+    """Solve the paper's program without a deadline; None unless proven.
 
-
-def _papers(start: Snapshot, levels: Sequence[int], solver: Solver) -> Placed | None:
-    """What the paper's program comes to if it has all the time that it needs.
-
-    It counts what moves in a tier before it places the next one: no pod moves for less important
-    ones.
+    It counts migrations of a tier before it places the next tier, so no pod migrates for a less
+    important one.
     """
     gains = Gains.of(start, lambda _: _PROMISE, _OBJECTIVE)
     problem = Problem.of(start, default_movable(start), gains, allow_evictions=True)
@@ -171,57 +209,11 @@ def _papers(start: Snapshot, levels: Sequence[int], solver: Solver) -> Placed | 
     return tuple(placed.get(level, 0) for level in levels) if found.proven else None
 
 
-@attrs.frozen
-class _Between:
-    start: Snapshot
-    theirs: Snapshot
-    levels: Sequence[int]
-    solver: Solver | None
-
-    def within(self, seconds: float, *, gaps: bool) -> Call:
-        start, begun = self.start, time.monotonic()
-        deadline = Deadline(lambda: (time.monotonic() - begun) / seconds, seconds)
-        packed = pack(
-            start,
-            lambda _: _PROMISE,
-            _OBJECTIVE,
-            Bounds(deadline=deadline, solver=self.solver),
-            default_movable(start),
-            allow_evictions=True,
-            gaps=gaps,
-        )
-        took = time.monotonic() - begun
-        after = packed_snapshot(start, packed)
-        ours, theirs = (placed_in(one, self.levels) for one in (after, self.theirs))
-        cpu, memory = (
-            100 * (more - less) / whole
-            for more, less, whole in zip(
-                _used(after), _used(self.theirs), _size(start), strict=True
-            )
-        )
-        return Call(
-            seconds=seconds,
-            took=took,
-            gaps=gaps,
-            category=category(theirs, ours, proven=placed_proven(packed), holds=holds(after)),
-            proven=packed.proven,
-            placed=ours,
-            cpu=cpu,
-            memory=memory,
-            moves=len(packed.moves),
-            evictions=len(packed.evicted),
-        )
-
-
-def _size(snapshot: Snapshot) -> tuple[int, int]:
-    return _sum(node.allocatable for node in snapshot.nodes.values())
-
-
 def _used(snapshot: Snapshot) -> tuple[int, int]:
-    return _sum(snapshot.pods[uid].requests for uid in snapshot.placed)
+    return _total(snapshot.pods[uid].requests for uid in snapshot.placed)
 
 
-def _sum(amounts: Iterable[Resources]) -> tuple[int, int]:
-    """Of cpu, and of memory."""
+def _total(amounts: Iterable[Resources]) -> tuple[int, int]:
+    """Return total cpu and memory."""
     listed = list(amounts)
     return sum(each.cpu for each in listed), sum(each.memory for each in listed)

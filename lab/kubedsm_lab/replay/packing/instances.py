@@ -1,7 +1,7 @@
-"""The instances of "Priority Matters" (arXiv 2511.08373), as its authors' program draws them.
+"""Instances of "Priority Matters" (arXiv 2511.08373), as its authors' program draws them.
 
-Nodes are all alike, and just as large as makes the requests of all pods the usage's share of them.
-Pods come in ReplicaSets, one set after the other.
+Nodes are all alike, and so large that the pods request the usage's share of them. Pods come in
+ReplicaSets, one set after the other.
 """
 
 import random
@@ -28,11 +28,11 @@ from kubedsm.optimizer.policies.in_turn import Room
 from kubedsm.optimizer.policies.kube_scheduler import scores, total_scores
 
 NODES, PODS_PER_NODE, PRIORITIES = (4, 8, 16, 32), (4, 8), (1, 2, 4)
-#: percent of all nodes that all pods together request
+#: requests of all pods in percent of all nodes
 USAGES = (90, 95, 100, 105)
-#: those below this are drawn until a scheduler that places one pod at a time leaves one waiting
+#: instances below this usage are drawn until a single-pod scheduler leaves a pod waiting
 _FULL = 100
-#: the authors have none of these: hardly one in a thousand leaves a pod waiting
+#: shape that the authors left out: hardly one in a thousand leaves a pod waiting
 _LEFT_OUT = (32, 8, 90)
 _REPLICAS = (1, 4)
 _CPU = (100, 1000)  # millicores
@@ -42,7 +42,7 @@ _NAMESPACE = "default"
 
 
 class Shape(msgspec.Struct, frozen=True, order=True, rename="camel"):
-    """What instances have in common that differ in their draws alone."""
+    """Parameters of an instance other than its seed."""
 
     nodes: int
     pods_per_node: int
@@ -53,16 +53,14 @@ class Shape(msgspec.Struct, frozen=True, order=True, rename="camel"):
 
 @attrs.frozen
 class Instance:
-    #: its nodes, with nothing on them
+    #: nodes without pods
     empty: Snapshot
-    #: the pods of one ReplicaSet each, as they come
+    #: pods of one ReplicaSet each, in order of arrival
     arrivals: tuple[tuple[Pod, ...], ...]
 
 
 def instance(shape: Shape, seed: int) -> Instance:
-    """The instance of that seed. Sizes, requests and priorities are drawn each by themselves, so
-    that shapes that differ in the usage alone have the same pods.
-    """
+    """Draw sizes, requests and priorities independently: usages of one shape have the same pods."""
     purposes = ("sizes", "cpu", "memory", "priorities")
     sizes, cpu, memory, priorities = (random.Random(f"{seed} {purpose}") for purpose in purposes)
     number = left = shape.nodes * shape.pods_per_node
@@ -83,10 +81,10 @@ def instance(shape: Shape, seed: int) -> Instance:
 
 
 def seeds(shape: Shape, number: int) -> list[int]:
-    """The seeds that are looked at: the first ones, from 1 on.
+    """Return the first seeds from 1 on.
 
-    Where everything might fit, the first ones of which kube-scheduler leaves a pod waiting if it
-    prefers nodes by name and nobody preempts, which does not depend on priorities.
+    Below a usage of 100%, return the first seeds for which kube-scheduler leaves a pod waiting, if
+    it prefers nodes by name and does not preempt. That does not depend on priorities.
     """
     if shape.usage >= _FULL:
         return [*range(1, number + 1)]
@@ -103,10 +101,10 @@ def shapes(priorities: Sequence[int]) -> Iterator[Shape]:
 
 
 def by_name(pod: Pod, fitting: Sequence[Node], room: Room, _rng: random.Random) -> Node:
-    """What the authors select seeds with: kube-scheduler, to which names are worth something.
+    """Choose as the authors' seed selection: kube-scheduler with a bonus by node name.
 
-    It is said to break ties by name; but in their program the first node has 100 points more than
-    the last one, as much as LeastAllocated can give, and those between them their part of it.
+    The paper states a tie-break by name. In the program the first node has 100 points more than
+    the last one, as much as LeastAllocated gives, and nodes between them their part of it.
     """
     totals = total_scores(scores(pod, fitting, room))
     last = max(1, len(fitting) - 1)
@@ -122,7 +120,7 @@ def _leaves_some(one: Instance) -> bool:
 
 
 def _between(rng: random.Random, least: int, most: int) -> int:
-    # Python may change any of the other draws.
+    # The only draw that no version of Python changes.
     return least + int(rng.random() * (most - least + 1))
 
 
@@ -132,7 +130,7 @@ def _capacity(requests: Sequence[int], shape: Shape) -> int:
 
 
 def _divided(amount: int, by: int) -> int:
-    """Rounded up."""
+    """Divide and round up."""
     return -(-amount // by)
 
 

@@ -1,64 +1,63 @@
-"""Server-side apply: the live object, what somebody wants of it, and whose each field is then."""
+"""Server-side apply: merge of a configuration into a live object, and the owners of its fields."""
 
 import attrs
 import orjson
 
 from kubedsm_lab.emulator.api.errors import ApiError, bad_request
-from kubedsm_lab.emulator.api.json_values import without_nulls
 from kubedsm_lab.emulator.api.list_types import Fields, fields_of
-from kubedsm_lab.emulator.api.managed_fields.entries import (
-    Entries,
-    Entry,
-    Manager,
-    all_fields,
-    manager_of,
-    updated,
-    without_fields,
-)
 from kubedsm_lab.emulator.api.managed_fields.field_sets import (
     FieldSet,
+    KeyOfItemError,
     Path,
+    check_keys,
+    comparison,
     difference,
+    field_set,
     has,
     intersection,
+    merged,
     ordered,
     paths,
     shown,
     union,
     with_parents,
-)
-from kubedsm_lab.emulator.api.managed_fields.tracking import Write, owned_part
-from kubedsm_lab.emulator.api.managed_fields.walks import (
-    KeyOfItemError,
-    check_keys,
-    comparison,
-    field_set,
-    merged,
     without,
 )
-from kubedsm_lab.emulator.api.managed_fields.zero_values import ZERO_VALUES
+from kubedsm_lab.emulator.api.managed_fields.tracking import (
+    Entries,
+    Entry,
+    Manager,
+    Write,
+    all_fields,
+    manager_of,
+    owned_part,
+    updated_entries,
+    without_fields,
+)
 from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.statuses import ZERO_VALUES
+from kubedsm_lab.emulator.api.values import without_nulls
 
-#: client-side apply's; kubectl may take over what it says
+#: annotation of client-side apply, whose fields kubectl may take over
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL = "kubectl"
-#: whose everything is that was there before managers were tracked
+#: manager of all fields from before managers were tracked
 _BEFORE_FIRST_APPLY = "before-first-apply"
 
 
 @attrs.frozen
 class Apply:
-    """What is asked for."""
+    """Configuration to apply."""
 
     config: Object
     write: Write
-    #: whether fields of others are taken
+    #: whether fields of other managers are taken
     force: bool = False
 
 
 @attrs.frozen
 class Applied:
-    #: what can be owned of the object, as it is to be
+    #: part of the object that managers can own
     part: Object
     entries: Entries
 
@@ -70,7 +69,7 @@ class _ConflictError(Exception):
 
 
 def applied(resource: Resource, live: Object | None, entries: Entries, apply: Apply) -> Applied:
-    """What becomes of a live object, or of none. Raises ApiError: 400, 409, 500."""
+    """Apply to a live object, or to none. Raises ApiError: 400, 409, 500."""
     _check(resource, apply.config)
     how, version = fields_of(resource), resource.api_version
     if live is None:
@@ -140,13 +139,13 @@ def _merged_in(
 def _without_what_was_given_up(
     part: Object, how: Fields, last: FieldSet, owned: FieldSet
 ) -> Object:
-    """Without the fields that the manager applied last time and that are nobody's now."""
+    """Remove fields that the manager applied last time and that no manager owns now."""
     last = with_parents(last)
     everything = with_parents(field_set(part, how))
     left = with_parents(field_set(without(part, last, how), how))
     doomed = difference(everything, union(left, with_parents(owned)))
     kept = without(part, doomed, how) or {}
-    # What was in them and not applied, as defaults are, goes only with what was.
+    # Content that was not applied, such as defaults, goes only together with its parent.
     left = with_parents(field_set(kept, how))
     doomed = intersection(difference(everything, left), last)
     rest: Object = without(part, doomed, how) or {}
@@ -154,7 +153,7 @@ def _without_what_was_given_up(
 
 
 def _owned(fields: FieldSet) -> FieldSet:
-    """Without `metadata` itself, which is nobody's."""
+    """Remove an empty `metadata`, which has no owner."""
     metadata = fields.get("f:metadata")
     return fields if metadata else {k: v for k, v in fields.items() if k != "f:metadata"}
 
@@ -164,11 +163,11 @@ def _owned_before(resource: Resource, live: Object, how: Fields, apply: Apply) -
     change = comparison(zero, owned_part(resource, live, apply.write.subresource), how)
     version = resource.api_version
     manager = manager_of(_BEFORE_FIRST_APPLY, "Update", apply.write.subresource, version)
-    return updated({}, manager, version, change, apply.write.time)
+    return updated_entries({}, manager, version, change, apply.write.time)
 
 
 def _last_applied_fields(live: Object, how: Fields) -> FieldSet:
-    """What client-side apply said last and is still so."""
+    """Return the fields of the last client-side apply that are unchanged."""
     text = (live["metadata"].get("annotations") or {}).get(_LAST_APPLIED)
     try:
         last = orjson.loads(text or "null")

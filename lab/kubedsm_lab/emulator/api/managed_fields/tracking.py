@@ -1,32 +1,184 @@
-"""managedFields that are worked out when somebody looks at them, from the writes since they were.
+"""Entries of metadata.managedFields, computed on demand from the writes since the last time.
 
-Most objects of an emulated cluster are written more often than they are looked at, and what a
-write changed can be found out later: what was stored before it and after it never changes.
+Most objects of an emulated cluster are written more often than their managers are read, and the
+change of a write can be computed later: the stored versions before and after it never change.
 """
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 import attrs
 
 from kubedsm_lab.emulator.api.defaulting import with_defaults
 from kubedsm_lab.emulator.api.forms import requested_form
 from kubedsm_lab.emulator.api.list_types import fields_of
-from kubedsm_lab.emulator.api.managed_fields import entries as entry_lists
-from kubedsm_lab.emulator.api.managed_fields.entries import Entries, manager_of
-from kubedsm_lab.emulator.api.managed_fields.walks import comparison
-from kubedsm_lab.emulator.api.managed_fields.zero_values import ZERO_VALUES
+from kubedsm_lab.emulator.api.managed_fields.field_sets import (
+    Comparison,
+    FieldSet,
+    comparison,
+    difference,
+    is_field_set,
+    ordered,
+    union,
+)
 from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.statuses import ZERO_VALUES
+from kubedsm_lab.emulator.api.values import seconds
+
+Operation = Literal["Apply", "Update"]
+
+
+@attrs.frozen
+class Manager:
+    """Owner of an entry. An applying manager is the same in all versions."""
+
+    name: str
+    operation: Operation
+    subresource: str = ""
+    #: empty for Apply
+    api_version: str = ""
+
+    def __str__(self) -> str:
+        """Return the name in messages."""
+        of = f' with subresource "{self.subresource}"' if self.subresource else ""
+        using = f" using {self.api_version}" if self.operation == "Update" else ""
+        return f'"{self.name}"{of}{using}'
+
+
+@attrs.frozen
+class Entry:
+    #: in the order of managedFields
+    fields: FieldSet
+    api_version: str
+    #: timestamp; empty for a manager that has changed nothing yet
+    time: str = ""
+
+
+Entries = Mapping[Manager, Entry]
+
+
+def without_fields(entries: Entries, doomed: FieldSet, spared: Manager | None = None) -> Entries:
+    """Remove fields from all entries but that of the spared manager, and drop empty entries."""
+    if not doomed:
+        return entries
+    rest = {
+        manager: entry
+        if manager == spared
+        else attrs.evolve(entry, fields=difference(entry.fields, doomed))
+        for manager, entry in entries.items()
+    }
+    return {manager: entry for manager, entry in rest.items() if entry.fields}
+
+
+def updated_entries(
+    entries: Entries, manager: Manager, api_version: str, change: Comparison, time: str
+) -> Entries:
+    """Return the entries after a write: its changed fields belong to its manager alone."""
+    taken = union(change.modified, change.added)
+    rest = dict(without_fields(entries, union(taken, change.removed)))
+    if not taken:
+        return rest
+    before = entries.get(manager)
+    if before is not None:
+        kept = difference(before.fields, change.removed)
+        taken = union(kept, taken)
+    rest[manager] = Entry(ordered(taken), api_version, time)
+    return rest
+
+
+def same_owners(one: Entries, other: Entries) -> bool:
+    """Return whether the entries differ in times at most."""
+    return one.keys() == other.keys() and all(
+        (entry.fields, entry.api_version) == (other[manager].fields, other[manager].api_version)
+        for manager, entry in one.items()
+    )
+
+
+def shown_entries(entries: Entries) -> list[Object]:
+    """Return the entries as metadata.managedFields."""
+    return [
+        _shown_entry(manager, entries[manager]) for manager in sorted(entries, key=_order(entries))
+    ]
+
+
+def decoded_entries(given: Any) -> Entries | None:
+    """Read managedFields of a client; None if they are invalid."""
+    if not isinstance(given, list):
+        return None
+    entries = {}
+    for one in given:
+        if not isinstance(one, dict) or one.get("fieldsType") != "FieldsV1":
+            return None
+        operation, version = one.get("operation"), one.get("apiVersion")
+        fields, time = one.get("fieldsV1") or {}, one.get("time") or ""
+        texts = (one.get("manager", ""), one.get("subresource", ""), time)
+        if operation not in ("Apply", "Update") or not isinstance(version, str) or not version:
+            return None
+        if not is_field_set(fields) or not all(isinstance(text, str) for text in texts):
+            return None
+        if time and not _is_time(time):
+            return None
+        name, subresource, _ = texts
+        manager = manager_of(name, operation, subresource, version)
+        entries[manager] = Entry(ordered(fields), version, time)
+    return entries
+
+
+def is_reset(given: Any) -> bool:
+    """Return whether a client resets all entries: [] or [{}]."""
+    return isinstance(given, list) and given in ([], [{}])
+
+
+def manager_of(name: str, operation: Operation, subresource: str, api_version: str) -> Manager:
+    return Manager(name, operation, subresource, "" if operation == "Apply" else api_version)
+
+
+def all_fields(entries: Iterable[Entry]) -> FieldSet:
+    fields: FieldSet = {}
+    for entry in entries:
+        fields = union(fields, entry.fields)
+    return fields
+
+
+def _order(entries: Entries) -> Any:
+    def rank(manager: Manager) -> tuple[str, float, str, str, str]:
+        entry = entries[manager]
+        when = seconds(entry.time) if entry.time else 0.0
+        return manager.operation, when, manager.name, entry.api_version, manager.subresource
+
+    return rank
+
+
+def _shown_entry(manager: Manager, entry: Entry) -> Object:
+    return {
+        **({"manager": manager.name} if manager.name else {}),
+        "operation": manager.operation,
+        "apiVersion": entry.api_version,
+        **({"time": entry.time} if entry.time else {}),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": entry.fields,
+        **({"subresource": manager.subresource} if manager.subresource else {}),
+    }
+
+
+def _is_time(text: str) -> bool:
+    try:
+        seconds(text)
+    except ValueError:
+        return False
+    return True
+
 
 MANAGED_FIELDS = "managedFields"
-#: of metadata, what somebody can own; the rest is the server's
+#: metadata that managers can own; the server owns the rest
 _OWNED_METADATA = ("generateName", "labels", "annotations", "ownerReferences", "finalizers")
-#: writes that wait to be worked out, so that old objects are not kept for long
+#: limit on unresolved writes, which hold references to old objects
 _MOST_WAITING = 8
 
 
 @attrs.frozen
 class Write:
-    """Who wrote, through which subresource, and when."""
+    """Manager, subresource and time of a write."""
 
     manager: str
     time: str
@@ -35,7 +187,7 @@ class Write:
 
 @attrs.frozen(eq=False)
 class _Change:
-    """What was written onto what."""
+    """One write with the object before and after it."""
 
     previous: "ManagedFields | None"
     resource: Resource
@@ -46,7 +198,7 @@ class _Change:
 
 
 class ManagedFields:
-    """The entries of one version of an object, or the change that they are worked out from."""
+    """Entries of one version of an object, or the change to compute them from."""
 
     def __init__(self, origin: Entries | _Change) -> None:
         self._origin = origin
@@ -68,9 +220,9 @@ class ManagedFields:
         return self._settle(origin) if isinstance(origin, _Change) else origin
 
     def shown(self) -> list[Object]:
-        """As metadata.managedFields has them."""
+        """Return the entries as metadata.managedFields."""
         if self._shown is None:
-            self._shown = entry_lists.shown(self.entries)
+            self._shown = shown_entries(self.entries)
         return self._shown
 
     def _settle(self, change: _Change) -> Entries:
@@ -80,7 +232,7 @@ class ManagedFields:
 
 
 def to_json(value: Any) -> Any:
-    """What an encoder of JSON takes in place of a value that it does not know."""
+    """Encode managedFields; default function of orjson."""
     if isinstance(value, ManagedFields):
         return value.shown()
     raise TypeError(f"{type(value)} is not JSON")
@@ -92,7 +244,7 @@ def entries_of(obj: Object) -> Entries:
 
 
 def owned_part(resource: Resource, obj: Object, subresource: str = "") -> Object:
-    """What of an object can be owned by somebody who writes it there."""
+    """Return the part of an object that a writer of the subresource can own."""
     metadata = obj.get("metadata") or {}
     part: Object = {"metadata": {key: metadata[key] for key in _OWNED_METADATA if key in metadata}}
     if subresource == "status":
@@ -108,7 +260,7 @@ def owned_part(resource: Resource, obj: Object, subresource: str = "") -> Object
 
 
 def with_owned_part(resource: Resource, obj: Object, part: Object, subresource: str) -> Object:
-    """The object with another such part."""
+    """Replace the part that managers can own."""
     before = owned_part(resource, obj, subresource)
     metadata = {k: v for k, v in obj["metadata"].items() if k not in _OWNED_METADATA}
     rest = {key: value for key, value in obj.items() if key not in before}
@@ -116,7 +268,7 @@ def with_owned_part(resource: Resource, obj: Object, part: Object, subresource: 
 
 
 def with_list(obj: Object) -> Object:
-    """The object with its managedFields as JSON has them, for patches that look into them."""
+    """Return the object with managedFields as JSON, for patches that refer to them."""
     managed = obj["metadata"].get(MANAGED_FIELDS)
     if not isinstance(managed, ManagedFields):
         return obj
@@ -131,7 +283,7 @@ def with_entries(obj: Object, entries: Entries) -> Object:
 
 
 def of_new(resource: Resource, given: Object, stored: Object, write: Write) -> Object:
-    """A new object with the managedFields of whoever created it, who is not admission's owner."""
+    """Attach managedFields of the creator; defaults of admission have no owner."""
     managed = ManagedFields(_Change(None, resource, None, given, write))
     metadata = {**stored["metadata"], MANAGED_FIELDS: managed}
     return {**stored, "metadata": metadata}
@@ -140,22 +292,22 @@ def of_new(resource: Resource, given: Object, stored: Object, write: Write) -> O
 def of_changed(
     resource: Resource, current: Object, given: Object, after: Object, write: Write
 ) -> Object:
-    """The changed object with its managedFields; `current` itself if not even they change."""
+    """Attach managedFields after a change; return `current` if nothing changes, them included."""
     before = current["metadata"].get(MANAGED_FIELDS)
     base = before
     wanted = None if write.subresource else (given.get("metadata") or {}).get(MANAGED_FIELDS)
     if wanted is not None and wanted is not before:
-        if entry_lists.is_reset(wanted):
+        if is_reset(wanted):
             base = None
         else:
-            decoded = entry_lists.decoded(wanted)
+            decoded = decoded_entries(wanted)
             if decoded and decoded != (before and before.entries):
                 base = ManagedFields(decoded)
     if after is current and base is before:
         return current
     metadata = {key: value for key, value in after["metadata"].items() if key != MANAGED_FIELDS}
     if base is not None:
-        # An object whose managers are not tracked stays so until somebody applies it.
+        # An object with untracked managers remains so until a client applies it.
         change = _Change(base, resource, current, after, write)
         metadata[MANAGED_FIELDS] = base if after is current else ManagedFields(change)
     return {**after, "metadata": metadata}
@@ -175,4 +327,4 @@ def _after(change: _Change) -> Entries:
     )
     entries = {} if change.previous is None else change.previous.entries
     manager = manager_of(write.manager, "Update", write.subresource, resource.api_version)
-    return entry_lists.updated(entries, manager, resource.api_version, different, write.time)
+    return updated_entries(entries, manager, resource.api_version, different, write.time)

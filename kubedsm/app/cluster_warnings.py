@@ -1,0 +1,147 @@
+"""Warnings about annotations, configuration and response times, each logged once per cause."""
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import attrs
+import structlog
+
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.mismatches import TOLD, missing_tiers, unmatched, why_unmatched
+from kubedsm.config.services import EVERY_SERVICE
+from kubedsm.events.workload_events import WorkloadEvents
+from kubedsm.explain.event_notes import Note
+from kubedsm.model.change import Change
+from kubedsm.model.measured import Measured
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Pod, Tier, Workload
+from kubedsm.process.clock import Clock
+from kubedsm.process.log_throttle import SaidByCause
+
+log = structlog.get_logger()
+
+#: seconds between two comparisons of configuration and cluster
+PERIOD = 15.0
+#: seconds that a key may match nothing before the warning
+GRACE = 60.0
+
+
+class IgnoredAnnotations:
+    """Report invalid annotations of tenants: calls `tell` with the pod and the reason."""
+
+    def __init__(self, scheduler_name: str, clock: Clock, tell: Callable[[Pod, str], None]) -> None:
+        self._scheduler_name = scheduler_name
+        # A limiter of its own: no tenant uses up the log lines of others.
+        self._said = SaidByCause(clock)
+        self._tell = tell
+
+    def observe(self, change: Change) -> None:
+        before, pod = change.pod_before, change.pod_after
+        if pod is None or pod.wishes is None or pod.scheduler_name != self._scheduler_name:
+            return
+        if before is not None and before.wishes == pod.wishes:
+            return
+        for why in pod.wishes.ignored:
+            if self._said.more("annotation ignored", f"{pod.workload} {why}") is not None:
+                self._tell(pod, why)
+
+
+@attrs.define
+class MismatchWarnings:
+    """Report tiers without nodes, and keys of `services` that match no workload.
+
+    A tier without nodes is reported at once. A key is reported after `GRACE`, since workloads may
+    follow their configuration. A key that matched before is no warning: its workload may be scaled
+    to zero.
+    """
+
+    mirror: ClusterMirror
+    configuration: CurrentConfiguration
+    clock: Clock
+    #: called with the keys that match nothing
+    on_unmatched: Callable[[str], None]
+    _missing: dict[Tier, str] = attrs.field(factory=dict, init=False)
+    #: monotonic time since which a key matches nothing
+    _since: dict[str, float] = attrs.field(factory=dict, init=False)
+    #: reported keys; False: the end is reported as well
+    _told: dict[str, bool] = attrs.field(factory=dict, init=False)
+    #: keys that matched at some time
+    _matched: set[str] = attrs.field(factory=set, init=False)
+
+    async def run(self) -> NoReturn:
+        """Compare forever; to be started when the mirror is synced."""
+        while True:
+            self._check_tiers()
+            await self._check_services()
+            await self.clock.sleep(PERIOD)
+
+    def _check_tiers(self) -> None:
+        missing = missing_tiers(self.mirror.nodes(), self.configuration.current.tiers)
+        for text in dict.fromkeys(t for tier, t in missing.items() if tier not in self._missing):
+            log.warning("tier without nodes", error=text)
+        for tier in self._missing.keys() - missing.keys():
+            log.info("tier has nodes", tier=tier.value)
+        self._missing = missing
+
+    async def _check_services(self) -> None:
+        services, now = self.configuration.current.services, self.clock.monotonic()
+        keys = services.keys() - {EVERY_SERVICE}
+        if not keys:
+            return
+        snapshot = self.mirror.snapshot()
+        missed = unmatched(services, snapshot.shares())
+        self._matched = (self._matched & keys) | (keys - set(missed))
+        self._since = {key: self._since.get(key, now) for key in missed}
+        self._told = {key: told for key, told in self._told.items() if key in keys}
+        for key in sorted(self._told):
+            if self._told[key] and key not in self._since:
+                self._told[key] = False
+                log.info("service matches", key=key)
+        due = [key for key in missed if now - self._since[key] >= GRACE and key not in self._told]
+        wrong: list[str] = []
+        for key in due[:TOLD]:
+            self._told[key] = True
+            if key in self._matched:
+                log.info("service matches nothing any more", key=key)
+                continue
+            wrong.append(why_unmatched(key, snapshot))
+            log.warning("service matches nothing", error=wrong[-1])
+            await self.clock.sleep(0)  # the search for similar names takes time
+        if wrong:
+            self.on_unmatched("; ".join(wrong))
+
+
+@attrs.frozen(slots=True)
+class SlowerEdges:
+    """Report workloads whose requests take longer at the edge than in the cloud, and the end of it.
+
+    `objective.slower_edge` decides the consequences.
+    """
+
+    events: WorkloadEvents
+
+    def observe(self, change: Change) -> None:
+        before, after = change.measured_before, change.measured_after
+        if before is None or after is None:
+            return
+        for workload in sorted(before.slower ^ after.slower):
+            note = _note(workload, after)
+            log.info("edge compared", workload=str(workload), reason=note.reason, note=note.text)
+            self.events.noted(workload, note)
+
+
+def _note(workload: Workload, sample: Measured) -> Note:
+    answers = sample.answers.get(workload, {})
+    times = " and ".join(
+        f"{1000 * answers[tier].seconds:.3g} ms {where}"
+        for tier, where in ((Tier.EDGE, "at the edge"), (Tier.CLOUD, "in the cloud"))
+        if tier in answers
+    )
+    reason, text = "EdgeFasterAgain", f"Requests take {times}: the edge is filled as promised"
+    if workload in sample.slower:
+        reason = "EdgeSlower"
+        text = f"Requests take {times}: no more pods are brought to the edge"
+    elif len(answers) < len(Tier):
+        reason = "EdgeNotCompared"
+        text = "It is no longer measured: the edge is filled as promised"
+    return Note(reason, text, warning=workload in sample.slower, action="Comparing")

@@ -1,0 +1,301 @@
+"""Writes to an API server, one request each.
+
+Each function sends one request. It raises what `Cluster.request` raises, or the ApiStatusError of a
+response that is not a success. None of them retries: only the caller knows if a retry is safe. Only
+the watch tells the outcome of a write.
+
+Responses of a real API server 1.36 are recorded in the contract test's scenes
+detach-make-before-break, eviction-and-pdb and rollout-while-detached.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+import msgspec
+
+from kubedsm.kube.client.api_errors import send
+from kubedsm.kube.client.port import (
+    CORE,
+    EVENTS,
+    Cluster,
+    Request,
+    path_of,
+    pod_path,
+)
+from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, REQUEST_ANNOTATION, MoveMark
+from kubedsm.kube.wire.decoding import ConfigMap, config_map, read_json
+from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, NodeName, Pod
+from kubedsm.terminal.echo import escape_unprintable
+
+MERGE = "application/merge-patch+json"
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+#: reporting controller of our Events
+CONTROLLER = "kubedsm"
+#: limit of a note in events.k8s.io/v1
+NOTE_BYTES = 1024
+#: characters of the object's name that begin the Event's name; 253 are allowed, with an ending
+_EVENT_PREFIX = 200
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Named(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+
+
+@attrs.frozen(slots=True)
+class Regarding:
+    """The object an Event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    @classmethod
+    def of(cls, about: Pod | ConfigMap) -> "Regarding":
+        kind, named = ("Pod", about) if isinstance(about, Pod) else ("ConfigMap", about.identity)
+        return cls("v1", kind, named.namespace, named.name, named.uid)
+
+
+async def bind(
+    cluster: Cluster,
+    pod: Pod,
+    node: NodeName,
+    *,
+    annotations: Mapping[str, str],
+    labels: Mapping[str, str],
+    timeout: float,
+) -> None:
+    """Bind the pod, and no successor of the same name, to the node.
+
+    The API server copies the Binding's annotations and labels to the pod. It checks neither the
+    node nor its free capacity. Raises Conflict if the pod is bound, deleted or another one;
+    NotFound if it is gone.
+    """
+    metadata: dict[str, Any] = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    if labels:
+        metadata["labels"] = dict(labels)
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": metadata,
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    path = pod_path(pod.namespace, pod.name, "binding")
+    await _post(cluster, path, binding, timeout)
+
+
+async def set_pod_condition(
+    cluster: Cluster, pod: Pod, reason: str, message: str, *, since: float, timeout: float
+) -> None:
+    """Set the pod's condition PodScheduled to False, with the reason.
+
+    `reason`: Unschedulable if no node takes the pod, which autoscalers look for, else
+    SchedulerError. `since`: when that began, in seconds since the epoch. Raises Invalid if the name
+    now belongs to another pod.
+    """
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": reason,
+        "message": escape_unprintable(message),
+        "lastTransitionTime": datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+    path = pod_path(pod.namespace, pod.name, "status")
+    await _patch(cluster, path, patch, timeout, STRATEGIC_MERGE)
+
+
+async def create_event(
+    cluster: Cluster,
+    regarding: Regarding,
+    *,
+    reason: str,
+    action: str,
+    note: str,
+    instance: str,
+    at: float,
+    warning: bool = False,
+    annotations: Mapping[str, str] | None = None,
+    timeout: float,
+) -> str:
+    """Create an Event: `reason` such as Scheduled, `action` such as Binding. Return its name.
+
+    `instance` tells replicas apart; `at` is in seconds since the epoch. A note too long for the
+    API is truncated. Raises WireError if the response cannot be read.
+    """
+    event = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {
+            "generateName": f"{regarding.name[:_EVENT_PREFIX]}-",
+            "namespace": regarding.namespace,
+            **({"annotations": dict(annotations)} if annotations else {}),
+        },
+        "eventTime": _micro_time(at),
+        "reportingController": CONTROLLER,
+        "reportingInstance": instance,
+        "reason": reason,
+        "action": action,
+        "note": _cut(escape_unprintable(note)),
+        "type": "Warning" if warning else "Normal",
+        "regarding": {
+            "apiVersion": regarding.api_version,
+            "kind": regarding.kind,
+            "namespace": regarding.namespace,
+            "name": regarding.name,
+            "uid": regarding.uid,
+        },
+    }
+    path = path_of(EVENTS, regarding.namespace, "events")
+    return read_json("Event", await _post(cluster, path, event, timeout), _Named).metadata.name
+
+
+async def count_event(
+    cluster: Cluster, namespace: str, name: str, *, count: int, at: float, timeout: float
+) -> None:
+    """Set the series of an Event: it happened `count` times, at least 2, and last at `at`.
+
+    Nothing else of an Event may change. Raises NotFound if the Event is gone: an API server keeps
+    an Event for an hour after its last change.
+    """
+    patch = {"series": {"count": count, "lastObservedTime": _micro_time(at)}}
+    await _patch(cluster, path_of(EVENTS, namespace, "events", name), patch, timeout)
+
+
+async def detach(
+    cluster: Cluster, pod: Pod, template_hash: str, mark: MoveMark, *, timeout: float
+) -> None:
+    """Detach the pod from its ReplicaSet, which creates a replacement; Services still select it.
+
+    Raises Conflict if the pod has changed since `pod` was read, Invalid if the uid differs.
+    """
+    metadata = {
+        "uid": pod.uid,
+        "resourceVersion": pod.resource_version,
+        "labels": {TEMPLATE_HASH_LABEL: None, MIGRATING_LABEL: template_hash},
+        "annotations": {MOVE_ANNOTATION: str(mark)},
+    }
+    await _patch_pod(cluster, pod, metadata, timeout)
+
+
+async def reattach(cluster: Cluster, pod: Pod, template_hash: str, *, timeout: float) -> None:
+    """Attach a detached pod again: its ReplicaSet adopts it and deletes a surplus pod.
+
+    Raises Invalid if the name belongs to another pod by now.
+    """
+    metadata = {
+        "uid": pod.uid,
+        "labels": {TEMPLATE_HASH_LABEL: template_hash, MIGRATING_LABEL: None},
+        "annotations": {MOVE_ANNOTATION: None},
+    }
+    await _patch_pod(cluster, pod, metadata, timeout)
+
+
+async def leave_to_collector(
+    cluster: Cluster, pod: Pod, replica_set: str, uid: str, *, timeout: float
+) -> None:
+    """Make the pod a dependent of its ReplicaSet that is gone, so that it is garbage-collected.
+
+    The garbage collector deletes a pod none of whose owners exists, and asks no disruption budget.
+    A ReplicaSet that does exist under this uid keeps the pod: the reference makes it no controller.
+    `blockOwnerDeletion` would need the right to change the owner's finalizers, and is left out.
+    Raises Invalid if the name belongs to another pod by now.
+    """
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": uid}
+    metadata = {"uid": pod.uid, "ownerReferences": [owner]}
+    await _patch_pod(cluster, pod, metadata, timeout, STRATEGIC_MERGE)
+
+
+async def annotate(
+    cluster: Cluster,
+    pod: Pod,
+    labels: dict[str, str],
+    annotations: dict[str, str],
+    *,
+    timeout: float,
+) -> None:
+    """Set labels and annotations. Raises Invalid if the name belongs to another pod by now."""
+    metadata = {"uid": pod.uid, "labels": labels, "annotations": annotations}
+    await _patch_pod(cluster, pod, metadata, timeout)
+
+
+async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = False) -> None:
+    """Evict the pod gracefully, subject to its PodDisruptionBudgets; `dry_run` only checks them.
+
+    Raises DisruptionBudgetExceeded if a budget refuses for now, Conflict if the name belongs to
+    another pod by now, ServerError if several budgets cover the pod, which no retry will mend.
+    """
+    options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
+    if dry_run:
+        options["dryRun"] = ["All"]
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": pod.namespace},
+        "deleteOptions": options,
+    }
+    path = pod_path(pod.namespace, pod.name, "eviction")
+    await _post(cluster, path, body, timeout)
+
+
+async def create_config_map(
+    cluster: Cluster, namespace: str, name: str, *, timeout: float
+) -> ConfigMap:
+    """Create an empty ConfigMap. Raises Conflict if it exists, NotFound without the namespace."""
+    path, body = path_of(CORE, namespace, "configmaps"), {"metadata": {"name": name}}
+    return config_map(await _post(cluster, path, body, timeout))
+
+
+async def put_request(
+    cluster: Cluster, found: ConfigMap, request: str | None, *, timeout: float
+) -> None:
+    """Set or remove the request to migrate pods on the ConfigMap.
+
+    Raises Conflict if the ConfigMap has changed since it was found.
+    """
+    identity = found.identity
+    metadata = {
+        "uid": identity.uid,
+        "resourceVersion": identity.resource_version,
+        "annotations": {REQUEST_ANNOTATION: request},
+    }
+    path = path_of(CORE, identity.namespace, "configmaps", identity.name)
+    await _patch(cluster, path, {"metadata": metadata}, timeout)
+
+
+async def _post(cluster: Cluster, path: str, body: object, timeout: float) -> bytes:
+    return await send(cluster, Request("POST", path, body=body), timeout)
+
+
+async def _patch(
+    cluster: Cluster, path: str, patch: object, timeout: float, content_type: str = MERGE
+) -> None:
+    await send(cluster, Request("PATCH", path, body=patch, content_type=content_type), timeout)
+
+
+async def _patch_pod(
+    cluster: Cluster, pod: Pod, metadata: dict[str, Any], timeout: float, content_type: str = MERGE
+) -> None:
+    path = pod_path(pod.namespace, pod.name)
+    await _patch(cluster, path, {"metadata": metadata}, timeout, content_type)
+
+
+def _micro_time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _cut(note: str) -> str:
+    encoded = note.encode()
+    if len(encoded) <= NOTE_BYTES:
+        return note
+    ellipsis = "…"
+    return encoded[: NOTE_BYTES - len(ellipsis.encode())].decode(errors="ignore") + ellipsis

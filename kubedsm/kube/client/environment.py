@@ -1,0 +1,189 @@
+"""Locate the API server from the process environment: kubeconfig, service account, proxies.
+
+Kubeconfig files are chosen as kubectl does (Kubernetes documentation, "Organizing Cluster Access
+Using kubeconfig Files"): $KUBECONFIG may name several files, and the first file that sets a value
+decides. The entries of the chosen context must exist; `credentials` reads their content.
+"""
+
+import ipaddress
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+#: overrides `SERVICE_ACCOUNT`, for a process that is like a pod and is none
+SERVICE_ACCOUNT_VARIABLE = "KUBEDSM_SERVICE_ACCOUNT"
+#: set in every container of a pod
+_HOST_VARIABLE = "KUBERNETES_SERVICE_HOST"
+
+
+class KubeconfigError(ValueError):
+    """One line: which file, and what is wrong with it."""
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str
+
+
+N = TypeVar("N", bound=_Named)
+
+
+class _Server(msgspec.Struct, frozen=True):
+    server: str
+
+
+class _Cluster(_Named, frozen=True):
+    cluster: _Server
+
+
+class _User(_Named, frozen=True):
+    user: dict[str, Any] | None = None
+
+
+class _Reference(msgspec.Struct, frozen=True):
+    cluster: str
+    user: str | None = None
+
+
+class _Context(_Named, frozen=True):
+    context: _Reference
+
+
+class _Kubeconfig(msgspec.Struct, frozen=True, rename="kebab"):
+    clusters: list[_Cluster] | None = None
+    contexts: list[_Context] | None = None
+    users: list[_User] | None = None
+    current_context: str | None = None
+
+
+def files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the kubeconfig files that exist: `path` alone if given.
+
+    Raises KubeconfigError if there are none.
+    """
+    listed = [part for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    candidates = [path] if path else [Path(part) for part in listed]
+    candidates = candidates or [Path(environ.get("HOME") or Path.home()) / ".kube" / "config"]
+    present = tuple(file.expanduser() for file in candidates if file.expanduser().exists())
+    if not present:
+        raise KubeconfigError(f"kubeconfig {joined(candidates)}: no such file")
+    return present
+
+
+def context(paths: Sequence[Path], name: str | None) -> str:
+    """Return the name of the given or current context, after a check of its entries.
+
+    Raises KubeconfigError.
+    """
+    configs = [_read(path) for path in paths]
+    where = f"kubeconfig {joined(paths)}"
+    contexts = _by_name(config.contexts for config in configs)
+    name = name or next((c.current_context for c in configs if c.current_context), None)
+    if not contexts:
+        raise KubeconfigError(f"{where}: no contexts in it")
+    if name is None:
+        raise KubeconfigError(
+            f"{where}: no current-context; choose one with --context: {_any(contexts)}"
+        )
+    if name not in contexts:
+        raise KubeconfigError(f"{where}: no context {name!r}, only {_any(contexts)}")
+    reference = contexts[name].context
+    clusters = _by_name(config.clusters for config in configs)
+    if reference.cluster not in clusters:
+        raise KubeconfigError(f"{where}: context {name!r} is of an unknown cluster")
+    server = clusters[reference.cluster].cluster.server
+    if not _is_url(server):
+        raise KubeconfigError(f"{where}: cluster {reference.cluster!r}: {server!r} is no URL")
+    if reference.user and reference.user not in _by_name(config.users for config in configs):
+        raise KubeconfigError(f"{where}: context {name!r} is of an unknown user")
+    return name
+
+
+def joined(paths: Iterable[Path]) -> str:
+    """Join paths as $KUBECONFIG does."""
+    return os.pathsep.join(map(str, paths))
+
+
+def _read(path: Path) -> _Kubeconfig:
+    try:
+        return msgspec.yaml.decode(path.read_bytes(), type=_Kubeconfig)
+    except OSError as error:
+        raise KubeconfigError(f"kubeconfig {path}: {error.strerror}") from None
+    except msgspec.ValidationError as error:
+        raise KubeconfigError(f"kubeconfig {path}: {_one_line(error)}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise KubeconfigError(f"kubeconfig {path}: not YAML: {_one_line(error)}") from None
+
+
+def _by_name(lists: Iterable[Sequence[N] | None]) -> dict[str, N]:
+    """Index entries by name; the first entry of a name wins."""
+    return {entry.name: entry for entries in reversed(list(lists)) for entry in entries or ()}
+
+
+def _is_url(server: str) -> bool:
+    try:
+        parts = urlsplit(server)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none
+        return False
+
+
+def _any(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def service_account_in(environ: Mapping[str, str]) -> Path:
+    """Return the directory with a pod's token and ca.crt."""
+    return Path(environ.get(SERVICE_ACCOUNT_VARIABLE) or SERVICE_ACCOUNT)
+
+
+def is_in_cluster(environ: Mapping[str, str], service_account: Path) -> bool:
+    """Return True if this process runs in a pod with a service account."""
+    return bool(environ.get(_HOST_VARIABLE)) and (service_account / "token").is_file()
+
+
+def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
+    """Return HTTP_PROXY or HTTPS_PROXY, unless NO_PROXY names the host.
+
+    Called once for a server. aiohttp would do this, and read ~/.netrc, for every request. NO_PROXY
+    lists hosts, domains, addresses, and networks such as 10.0.0.0/8, as Go reads it,
+    and so as the cluster's other components do; `*` is every host.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    name = f"{parts.scheme}_proxy"
+    proxy = environ.get(name) or environ.get(name.upper())
+    exempt = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    if (
+        not proxy
+        or is_loopback(host)
+        or any(_names(entry.strip(), host) for entry in exempt.split(","))
+    ):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only this machine can reach the host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _names(entry: str, host: str) -> bool:
+    if not entry:
+        return False
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        domain = entry.lower().removeprefix("*").removeprefix(".")
+        return entry == "*" or host == domain or host.endswith(f".{domain}")

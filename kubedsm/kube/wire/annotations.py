@@ -1,0 +1,195 @@
+"""Annotations that KubeDSM reads and writes: migration marks, migration requests, tenants' wishes.
+
+Any user who may change the annotated object can write all of these. Hence limits on length, and
+values that do not parse count as absent, with a reason where somebody reads it.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Literal
+
+import msgspec
+
+from kubedsm.config.documents import shown
+from kubedsm.config.services import MODES, MOST_REQUESTS, Mode
+from kubedsm.kube.client.port import is_name
+from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL
+from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION, Wishes
+
+MOVE_ANNOTATION = "kubedsm.io/move"
+REQUEST_ANNOTATION = "kubedsm.io/requested-moves"
+ANSWER_ANNOTATION = "kubedsm.io/requested-moves-answer"
+#: characters of a request: all annotations of an object together may have 256 KiB
+LONGEST = 100_000
+#: characters of a tenant's annotation: no valid value has more
+_LONGEST_WISH = 100
+_UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+#: not started; in progress; finished as far as possible; outcome unknown
+State = Literal["refused", "taken", "ended", "lost"]
+#: reason of a refusal
+Cause = Literal["paused", "stale", "busy", "unreadable"]
+
+
+class _Json(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    def __str__(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+class MoveMark(_Json, frozen=True):
+    """Mark on a pod that a migration detached from its ReplicaSet, for a restarted process."""
+
+    plan: str
+    #: name and uid of the owner that the pod was detached from
+    replica_set: str
+    uid: str
+    #: node that the replacement is meant for
+    target: str
+    #: seconds since the epoch
+    since: str
+
+    @property
+    def began(self) -> float:
+        """When the migration began, in whole seconds as a pod's creation; 0 if unreadable."""
+        try:
+            return float(int(float(self.since)))
+        except (ValueError, OverflowError):
+            return 0.0
+
+
+_MARK = msgspec.json.Decoder(MoveMark)
+
+
+def mark_of(
+    labels: Mapping[str, str], annotation: str | None, controller: tuple[str, str, str] | None
+) -> MoveMark | None:
+    """Return the pod's migration mark if it is complete and nothing else on the pod disagrees.
+
+    `controller` is kind, name and uid of the pod's owner. For a moment after detaching, that is
+    still the ReplicaSet that the mark names. Only a live read can tell whether the owner knows of
+    the migration (`reads.read_owner`).
+    """
+    template_hash = labels.get(MIGRATING_LABEL)
+    if not template_hash or not annotation or TEMPLATE_HASH_LABEL in labels:
+        return None
+    try:
+        mark = _MARK.decode(annotation)
+    except _UNREADABLE:
+        return None
+    named = is_name(mark.replica_set) and mark.replica_set.endswith(f"-{template_hash}")
+    owner = ("ReplicaSet", mark.replica_set, mark.uid)
+    return mark if named and mark.uid and controller in (None, owner) else None
+
+
+class RequestedMove(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Requested migration of one pod, with the fields of `optimizer.moving.suggestion.Move`."""
+
+    #: namespace/name
+    pod: str
+    uid: str
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
+    stopover: str = ""
+    #: names of the legs that must be over before the pod reaches its target
+    needs: tuple[str, ...] = ()
+    group: int = 0
+    gain: float = 0.0
+    rebalances: bool = False
+    load_scores: tuple[float, float] | None = None
+
+
+class MoveRequest(_Json, frozen=True):
+    """Request to migrate pods, on a ConfigMap of the scheduler (`migration_requests`)."""
+
+    id: str
+    #: seconds since the epoch
+    at: float
+    #: id of the proposal. Without moves, the scheduler's current proposal of that id is meant.
+    proposal: str
+    moves: tuple[RequestedMove, ...] = ()
+
+
+class MoveAnswer(msgspec.Struct, frozen=True):
+    """Outcome of one requested migration."""
+
+    pod: str
+    target: str
+    #: value of `explain.migration_outcome.Outcome`
+    outcome: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{self.pod} to {self.target} {self.outcome}{reason}"
+
+
+class RequestAnswer(_Json, frozen=True):
+    """Response to a request, on an Event about the ConfigMap."""
+
+    #: id of the request
+    request: str
+    state: State
+    #: for people
+    text: str
+    cause: Cause | None = None
+    moves: tuple[MoveAnswer, ...] = ()
+
+
+class UnreadableRequestError(ValueError):
+    """The annotation is no request."""
+
+
+_REQUEST = msgspec.json.Decoder(MoveRequest)
+_ANSWER = msgspec.json.Decoder(RequestAnswer)
+
+
+def request_in(annotation: str) -> MoveRequest:
+    """Decode a request. Raises UnreadableRequestError with a one-line reason."""
+    if len(annotation) > LONGEST:
+        raise UnreadableRequestError(f"it has more than {LONGEST} characters")
+    try:
+        return _REQUEST.decode(annotation)
+    except _UNREADABLE as error:
+        raise UnreadableRequestError(" ".join(str(error).split())) from None
+
+
+def answer_in(annotation: str) -> RequestAnswer | None:
+    """Decode a response; None if the text is not one."""
+    try:
+        return _ANSWER.decode(annotation)
+    except _UNREADABLE:
+        return None
+
+
+_SHARE = re.compile(r"(?:0|1|0?\.[0-9]{1,9}|0\.|1\.0{0,9})", re.ASCII)
+_RATE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}", re.ASCII)
+_MODES: dict[str, Mode] = {mode: mode for mode in MODES}
+
+
+def wishes_of(qos: str | None, migration: str | None, rate: str | None) -> Wishes | None:
+    """Return a tenant's wishes from the values of its annotations; None without annotations."""
+    if qos is None and migration is None and rate is None:
+        return None
+    limit = _LONGEST_WISH
+    return _read(qos and qos[:limit], migration and migration[:limit], rate and rate[:limit])
+
+
+@lru_cache(maxsize=1024)
+def _read(qos: str | None, migration: str | None, rate: str | None) -> Wishes:
+    ignored = []
+    share = None
+    if qos is not None and _SHARE.fullmatch(qos.strip()):
+        share = float(qos)
+    elif qos is not None:
+        ignored.append(f"{QOS_ANNOTATION}: {shown(qos)} is not a number between 0 and 1")
+    mode = _MODES.get((migration or "").strip())
+    if migration is not None and not mode:
+        known = f"{', '.join(MODES[:-1])} or {MODES[-1]}"
+        ignored.append(f"{MIGRATION_ANNOTATION}: {shown(migration)} is not {known}")
+    declared = float(rate) if rate is not None and _RATE.fullmatch(rate.strip()) else None
+    if rate is not None and (declared is None or declared > MOST_REQUESTS):
+        declared = None
+        allowed = f"a number of requests/s between 0 and {MOST_REQUESTS}"
+        ignored.append(f"{RATE_ANNOTATION}: {shown(rate)} is not {allowed}")
+    return Wishes(share, mode or "", tuple(ignored), declared)

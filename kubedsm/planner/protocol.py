@@ -1,0 +1,243 @@
+"""Protocol of the planner process: length-prefixed pickles, and replication of the mirror.
+
+Both ends run one program and start together, so the format needs no versions. The scheduler sends
+the calls that change its mirror, in their order, for the planner to repeat on its own.
+"""
+
+import copyreg
+import io
+import pickle
+import struct
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache, wraps
+from operator import attrgetter
+from typing import Any, BinaryIO, Concatenate, NamedTuple, ParamSpec, TypeVar
+
+import attrs
+
+from kubedsm.model.events import KindKnown, NodeApplied, PodApplied, SurroundingApplied
+from kubedsm.model.measured import Measured
+from kubedsm.model.mirror import ClusterMirror, ReplacementClaim, Reservation
+from kubedsm.model.model import Pod, PodClass, Uid, Workload
+from kubedsm.planner.requests import Request
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+# Messages.
+
+
+class Call(NamedTuple):
+    """Call of a mirror's method, to be repeated on another mirror."""
+
+    method: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    def repeat(self, mirror: "ReplicatedMirror") -> None:
+        getattr(mirror, self.method)(*self.args, **self.kwargs)
+
+
+@attrs.frozen(slots=True)
+class Configured:
+    """New configuration, as a document."""
+
+    document: Any
+
+
+@attrs.frozen(slots=True)
+class NumberedRequest:
+    number: int
+    request: Request[Any]
+    #: pods of plans under way
+    followed: frozenset[Uid]
+    #: change counter of the scheduler's mirror, which the planner's must have reached
+    changes: int
+    #: an announcement was sent before, which cuts the present request short
+    announced: bool
+
+
+@attrs.frozen(slots=True)
+class NumberedResponse:
+    number: int
+    #: pickled, to be read only if the client still waits
+    response: bytes = b""
+    #: traceback of a bug, instead of a response
+    error: str = ""
+
+
+#: messages of the scheduler
+Message = Call | Configured | NumberedRequest
+#: frame without a message: a request follows that need not wait for the present one
+ANNOUNCED = b"!"
+
+
+# Replication of the mirror.
+
+
+def _publish_calls(
+    method: Callable[Concatenate[ClusterMirror, P], R],
+) -> Callable[Concatenate["ReplicatedMirror", P], R]:
+    """Wrap the method to publish each outermost call that succeeded."""
+
+    @wraps(method)
+    def publishing(mirror: "ReplicatedMirror", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        publish, mirror.publish = mirror.publish, None
+        try:
+            result = method(mirror, *args, **kwargs)
+        finally:
+            mirror.publish = publish
+        if publish is not None:
+            publish(Call(method.__name__, args, kwargs))
+        return result
+
+    return publishing
+
+
+class ReplicatedMirror(ClusterMirror):
+    """Mirror that publishes the calls that change it while a process replicates it."""
+
+    publish: Callable[[Call], None] | None = None
+
+    apply = _publish_calls(ClusterMirror.apply)
+    reserve = _publish_calls(ClusterMirror.reserve)
+    release = _publish_calls(ClusterMirror.release)
+    hand_over = _publish_calls(ClusterMirror.hand_over)
+    nominate = _publish_calls(ClusterMirror.nominate)
+    withdraw = _publish_calls(ClusterMirror.withdraw)
+    claim = _publish_calls(ClusterMirror.claim)
+    unclaim = _publish_calls(ClusterMirror.unclaim)
+
+    def replay(self) -> Iterator[Call]:
+        """Return the calls that make a new mirror equal to the present state of this one."""
+        snapshot = self._books.snapshot(self._surroundings, 0.0)
+        state = (dict(self._reservations), dict(self._claims), dict(self._claimed))
+        last = Call("take_over", (*state, self._measured, self.changes), {})
+
+        def calls() -> Iterator[Call]:
+            for kind, things in snapshot.surroundings.known():
+                yield _apply(KindKnown(kind))
+                yield from (_apply(SurroundingApplied(thing)) for thing in things)
+            yield from (_apply(NodeApplied(node)) for node in snapshot.nodes.values())
+            yield from (_apply(PodApplied(pod)) for pod in snapshot.pods.values())
+            yield last
+
+        return calls()
+
+    def take_over(
+        self,
+        reservations: Mapping[str, Reservation],
+        claims: Mapping[str, ReplacementClaim],
+        claimed: Mapping[Uid, str],
+        measured: Measured,
+        changes: int,
+    ) -> None:
+        """Copy all state of another mirror but its objects, which have been applied."""
+        for reservation in reservations.values():
+            self._hold(reservation)
+        self._claims, self._claimed, self.changes = dict(claims), dict(claimed), changes
+        self._measured = measured
+
+
+def _apply(event: Any) -> Call:
+    return Call("apply", (event,), {})
+
+
+# Frames.
+
+LENGTH = struct.Struct("!Q")
+#: values shared by many pods that are kept; as many as the JSON decoding of pods keeps
+_SHARED = 4096
+_FIELDS = tuple(field.name for field in attrs.fields(Pod) if field.init)
+_fields_of = attrgetter(*_FIELDS)
+_class_of = attrgetter("requests", "rules", "priority", "preempts")
+_LABELS = _FIELDS.index("labels")
+#: positions of strings that many pods share
+_STRINGS = tuple(_FIELDS.index(f) for f in ("namespace", "scheduler_name", "node_name", "phase"))
+
+
+def pack_frame(data: bytes) -> bytes:
+    return LENGTH.pack(len(data)) + data
+
+
+def read_frame(stream: BinaryIO) -> bytes:
+    """Return the data of the next frame; empty at the end of the stream, even inside a frame."""
+    head = stream.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return b""
+    (length,) = LENGTH.unpack(head)
+    frame = stream.read(length)
+    return frame if len(frame) == length else b""
+
+
+def dump_message(value: object) -> bytes:
+    """Pickle a message; pods are written by field, and their shared parts once."""
+    return _dump(_Pickler, value)
+
+
+def dump_response(value: object) -> bytes:
+    """Pickle a response, with a pod as its uid."""
+    return _dump(_ResponsePickler, value)
+
+
+def load_message(data: bytes) -> Any:
+    return pickle.loads(data)  # noqa: S301 - of the parent process, or of a child process
+
+
+def load_response(data: bytes, pod: Callable[[Uid], Pod]) -> Any:
+    return _ResponseUnpickler(io.BytesIO(data), pod).load()
+
+
+def _dump(pickler: type[pickle.Pickler], value: object) -> bytes:
+    buffer = io.BytesIO()
+    pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
+    return buffer.getvalue()
+
+
+@lru_cache(_SHARED)
+def _make_shared(make: Callable[..., object], *fields: object) -> object:
+    return make(*fields)
+
+
+def _make_pod(*fields: Any) -> Pod:
+    made = list(fields)
+    made[_LABELS] = _make_shared(_make_labels, *made[_LABELS])
+    for position in _STRINGS:
+        if made[position] is not None:
+            made[position] = sys.intern(made[position])
+    return Pod(*made)
+
+
+def _make_labels(*pairs: tuple[str, str]) -> Mapping[str, str]:
+    return dict(pairs)
+
+
+def _reduce_pod(pod: Pod) -> tuple[Any, ...]:
+    fields = list(_fields_of(pod))
+    fields[_LABELS] = tuple(pod.labels.items())
+    return _make_pod, tuple(fields)
+
+
+class _Pickler(pickle.Pickler):
+    dispatch_table = copyreg.dispatch_table | {
+        Pod: _reduce_pod,
+        PodClass: lambda it: (_make_shared, (PodClass, *_class_of(it))),
+        PodApplied: lambda it: (PodApplied, (it.pod,)),
+        Workload: lambda it: (_make_shared, (Workload, *it)),
+    }
+
+
+class _ResponsePickler(pickle.Pickler):
+    def persistent_id(self, obj: object) -> Uid | None:
+        return obj.uid if isinstance(obj, Pod) else None
+
+
+class _ResponseUnpickler(pickle.Unpickler):
+    def __init__(self, stream: io.BytesIO, pod: Callable[[Uid], Pod]) -> None:
+        super().__init__(stream)
+        self._pod = pod
+
+    def persistent_load(self, pid: Uid) -> Pod:
+        return self._pod(pid)

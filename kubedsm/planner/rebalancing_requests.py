@@ -1,0 +1,256 @@
+"""Planner requests for running pods: suggest migrations, and pack pods to free capacity."""
+
+from collections.abc import Container, Mapping, Sequence
+from functools import cache
+
+import attrs
+
+from kubedsm.config.services import Mode
+from kubedsm.config.settings import Configuration
+from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid, Workload
+from kubedsm.model.sites import NOTHING_AWAY, Away
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Fragmentation, request_mix
+from kubedsm.objective.lasting import Quiet
+from kubedsm.objective.objective import quality
+from kubedsm.optimizer.moving.movable import Movable
+from kubedsm.optimizer.moving.suggestion import Cause, ClusterScore, Leg, Move, Reason, Suggestion
+from kubedsm.optimizer.packing.pack import Packed
+from kubedsm.optimizer.packing.parts import Part, parts_of
+from kubedsm.optimizer.packing.stuck import stuck
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from kubedsm.optimizer.policies.policy import MigratingPolicy
+from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.planner.plurals import counted, named
+from kubedsm.planner.requests import PlanningContext
+
+#: reasons why packing leaves a pod unschedulable
+NO_ROOM = (
+    "moving others would not help: no node takes it even if empty, or all free room is too little"
+)
+NONE_PROVEN = "no packing of the pods that may be moved places more: proven"
+NONE_FOUND = "no packing of the pods that may be moved was found that places more; not proven"
+BELOW_PRICE = (
+    "{} would make room, but it is worth {:.1f} pod-seconds, not more than their price of {:.1f}"
+)
+_TEMPORARY = frozenset({Cause.WORKLOAD_MOVING, Cause.WORKLOAD_RESTING})
+
+
+@attrs.frozen(slots=True)
+class MigrationRequest:
+    """Restrictions common to all requests about migrations."""
+
+    urgent = False
+    #: workloads with a migration under way, and workloads in their cooldown
+    moving: frozenset[Workload]
+    resting: frozenset[Workload]
+    quiet: Quiet
+    budget: float
+    away: Away = NOTHING_AWAY
+    #: capacity that migrations under way will use and have not reserved yet
+    arriving: Mapping[NodeName, Resources] = attrs.field(factory=dict)
+
+    def snapshot(self, context: PlanningContext) -> Snapshot:
+        """Return the cluster without partitioned sites, and with the pods of plans fixed.
+
+        No capacity is freed for a pod of a plan.
+        """
+        snapshot = context.mirror.snapshot().using(self.arriving)
+        snapshot = snapshot.instead(
+            {
+                uid: attrs.evolve(pod, gated=True)
+                for uid, pod in snapshot.pods.items()
+                if pod.waits_for_node and uid in context.followed
+            }
+        )
+        return self.away.left_alone(snapshot) if self.away else snapshot
+
+    def movable(self, context: PlanningContext, waited_for: set[Workload]) -> Movable:
+        """Return the predicate of pods that must stay, with reasons.
+
+        Workloads that only have to finish a migration or its cooldown are added to `waited_for`.
+        """
+        configuration, site_reason = context.configuration(), reason_by_site(self.away)
+
+        def reason(pod: Pod) -> Reason | None:
+            found = site_reason(pod) or reason_to_stay(pod, configuration)
+            found = found or self._temporary_reason(pod, context)
+            if found is not None and found.cause in _TEMPORARY:
+                waited_for.add(pod.workload)
+            return found
+
+        return reason
+
+    def _temporary_reason(self, pod: Pod, context: PlanningContext) -> Reason | None:
+        if pod.uid in context.followed or pod.workload in self.moving:
+            return Cause.WORKLOAD_MOVING.of()
+        return Cause.WORKLOAD_RESTING.of() if pod.workload in self.resting else None
+
+
+@attrs.frozen(slots=True)
+class SuggestResponse:
+    suggestion: Suggestion
+    #: incomplete because of migrations, cooldowns or an urgent request: suggest again soon
+    rests: bool
+
+
+@attrs.frozen(slots=True)
+class SuggestRequest(MigrationRequest):
+    """Search for migrations whose benefit exceeds their cost."""
+
+    name = "suggestion"
+
+    def solve(self, context: PlanningContext) -> SuggestResponse:
+        """Raise TypeError if the policy migrates nothing."""
+        policy = context.policy()
+        if not isinstance(policy, MigratingPolicy):
+            raise TypeError(f"{policy} moves nothing")
+        waited_for = set[Workload]()
+        suggestion = policy.suggest(
+            self.snapshot(context),
+            self.movable(context, waited_for),
+            context.deadline(self),
+            cache(self.quiet.lasting),
+        )
+        return SuggestResponse(suggestion, rests=bool(waited_for) or context.interrupted())
+
+
+@attrs.frozen(slots=True)
+class PackResponse:
+    """Migrations and evictions that free capacity; the evictions come first."""
+
+    #: with the pods that get the capacity; None without migrations
+    suggestion: Suggestion | None = None
+    evicted: tuple[Pod, ...] = ()
+    #: of the search; empty if there was nothing to search for
+    certificates: tuple[Certificate, ...] = ()
+    #: reason for each pod that stays unschedulable
+    left: Mapping[Uid, str] = attrs.field(factory=dict)
+    #: incomplete because of migrations, cooldowns or an urgent request: pack again soon
+    rests: bool = False
+    #: some migrations were left out whose benefit grows with time
+    may_pay_later: bool = False
+
+
+@attrs.frozen(slots=True)
+class PackRequest(MigrationRequest):
+    """Search for a packing of all pods that frees capacity for unschedulable pods."""
+
+    name = "packing"
+    #: unschedulable pods
+    refused: frozenset[Uid] = frozenset()
+
+    def solve(self, context: PlanningContext) -> PackResponse:
+        """Raise TypeError if the policy does not pack."""
+        policy, configuration = context.policy(), context.configuration()
+        if not isinstance(policy, KubeDSM):
+            raise TypeError(f"{policy} does not pack")
+        snapshot, settings = self.snapshot(context), configuration.optimiser
+        waiting = stuck(snapshot, self.refused)
+        left = dict.fromkeys(self.refused - waiting, NO_ROOM)
+        if not waiting:
+            return PackResponse(left=left)
+        waited_for = set[Workload]()
+        packed = policy.pack(
+            _restrict_waiting(snapshot, waiting),
+            self.movable(context, waited_for),
+            context.deadline(self),
+            tier_share=settings.tier_share,
+            allow_evictions=settings.allow_evictions,
+        )
+        left |= dict.fromkeys(waiting, NONE_PROVEN if packed.placed_proven else NONE_FOUND)
+        paying = []
+        for part in parts_of(packed.legs, packed.awaited, packed.evicted):
+            benefit = sum(self.quiet.lasting(move.pod.workload) for move in part.awaited)
+            cost = configuration.migration.price * part.disruptions
+            if benefit > cost:
+                paying.append(part)
+            else:
+                text = BELOW_PRICE.format(counted(part.disruptions, "move"), benefit, cost)
+                left |= {move.pod.uid: text for move in part.awaited}
+        awaited = {move.pod.uid for part in paying for move in part.awaited}
+        return PackResponse(
+            suggestion_of(snapshot, policy, packed, paying) if awaited else None,
+            tuple(pod for part in paying for pod in part.evicted),
+            packed.certificates,
+            {uid: why for uid, why in left.items() if uid not in awaited},
+            rests=bool(waited_for) or context.interrupted(),
+            may_pay_later=len(awaited) < len(packed.awaited),
+        )
+
+
+def _restrict_waiting(snapshot: Snapshot, waiting: Container[Uid]) -> Snapshot:
+    """Return the snapshot in which no other pods wait."""
+    others = {
+        uid: attrs.evolve(pod, gated=True)
+        for uid, pod in snapshot.pods.items()
+        if pod.waits_for_node and uid not in waiting
+    }
+    return snapshot.instead(others)
+
+
+def suggestion_of(
+    snapshot: Snapshot, policy: KubeDSM, packed: Packed, parts: Sequence[Part]
+) -> Suggestion:
+    """Return a suggestion with one group for each part of a packing."""
+    legs: list[Leg] = []
+    awaited: list[Move] = []
+    for number, part in enumerate(parts):
+        beneficiaries = named([str(move.pod) for move in part.awaited])
+        awaited += [attrs.evolve(move, group=number) for move in part.awaited]
+        for leg in part.legs:
+            move = attrs.evolve(leg.move, group=number, room_for=beneficiaries)
+            legs.append(attrs.evolve(leg, move=move))
+    moves = tuple({leg.move.pod.uid: leg.move for leg in legs}.values())
+    targets = {move.pod.uid: move.target for move in (*moves, *awaited)}
+    after = snapshot.without(pod.uid for part in parts for pod in part.evicted)
+    return Suggestion(
+        before=score_of(snapshot, policy),
+        after=score_of(after.with_placed(targets), policy),
+        moves=moves,
+        legs=tuple(legs),
+        awaited=tuple(awaited),
+        proven=packed.proven,
+    )
+
+
+def score_of(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
+    shares, promises = snapshot.shares(), policy.promises_in(snapshot)
+    fragmentation = Fragmentation(policy.measure, request_mix(snapshot))
+    return ClusterScore(
+        quality(shares, promises, policy.objective),
+        shares,
+        fragmentation.of(snapshot.of_tier(Tier.EDGE), snapshot.free),
+    )
+
+
+def reason_by_site(away: Away) -> Movable:
+    """Return the predicate of pods that must stay because sites are partitioned."""
+    nodes, workloads = away.nodes, away.workloads
+
+    def reason(pod: Pod) -> Reason | None:
+        affected = pod.workload in workloads or pod.node_name in nodes
+        return Cause.SITE_AWAY.of() if affected else None
+
+    return reason
+
+
+def migration_mode(pod: Pod, configuration: Configuration) -> Mode:
+    """Return the migration mode: configured, or chosen by the tenant unless migration is off.
+
+    Only pods of a Deployment carry the label by which they can be detached.
+    """
+    mode = configuration.migration_mode(pod.workload)
+    if mode != "off" and pod.wishes is not None:
+        mode = pod.wishes.migration or mode
+    return "recreate" if mode == "surge" and pod.workload.kind != "Deployment" else mode
+
+
+def reason_to_stay(pod: Pod, configuration: Configuration) -> Reason | None:
+    """Return the reason why the migration would be refused at its start, if known before."""
+    mode = migration_mode(pod, configuration)
+    if mode == "off":
+        return Cause.MIGRATION_OFF.of()
+    if pod.pod_class.rules.claims and mode == "surge":
+        return Cause.CLAIM_NOT_SHARED.of()
+    return None

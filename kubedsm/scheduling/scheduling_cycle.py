@@ -1,0 +1,551 @@
+"""Immediate scheduler: the scheduling cycle, from a batch of pods in the queue to recorded binds.
+
+`Scheduler.run` repeats the cycle that kube-scheduler's schedule_one.go runs for single pods:
+
+1. Gather a batch until its window closes, and pop it from the queue.
+2. Take a snapshot, then filter and score: the policy decides for the whole batch.
+3. Reserve capacity and begin the binds, in the event-loop turn of the snapshot.
+4. Park, back off or preempt for pods that get no node.
+5. Record the decision. `Scheduler.end_bind` follows once a bind is verified, or has failed.
+
+A batch that cannot be decided within `INLINE_BUDGET` goes to the planner: see `planned_batches`.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import attrs
+import structlog
+
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.sections import BatchSettings
+from kubedsm.events.event_recorder import EventRecorder
+from kubedsm.events.workload_events import WorkloadEvents
+from kubedsm.execution.bind_calls import BindCalls
+from kubedsm.execution.placement_manager import PlacementManager, plan_logged
+from kubedsm.explain.decision_record import DecisionRecord
+from kubedsm.explain.event_notes import note_migration
+from kubedsm.explain.listener import Listener
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
+from kubedsm.model.mirror import ClusterMirror, ReservationError
+from kubedsm.model.model import NodeName, Pod, Uid, Workload
+from kubedsm.model.residents import Selection
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.model.surroundings import Surroundings
+from kubedsm.optimizer.placing.cloud_window import LookedAt
+from kubedsm.optimizer.placing.contention import uncontended
+from kubedsm.optimizer.placing.decision import Binding, Decision
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from kubedsm.optimizer.policies.policy import Policy
+from kubedsm.optimizer.programming.in_order import unproven
+from kubedsm.planner.scheduling_requests import PlaceRequest, View
+from kubedsm.plugins.feasibility import Rejection
+from kubedsm.plugins.fit import why_unschedulable
+from kubedsm.process.clock import Clock, deadline_in
+from kubedsm.process.log_throttle import cause_of
+from kubedsm.process.supervisor import Supervisor
+from kubedsm.scheduling.preemptor import Preemptor
+from kubedsm.scheduling.scheduling_queue import RESOLUTION, SchedulingQueue
+from kubedsm.scheduling.site_monitor import Sites
+from kubedsm.scheduling.workload_changes import WorkloadChanges
+from plans.steps import Step, StepState
+
+log = structlog.get_logger()
+
+#: seconds of the event loop that one decision may take
+INLINE_BUDGET = 0.025
+#: pods that are decided and reserved in one turn of the event loop; the same for fallback
+#: scheduling, where every pod may be of another class
+INLINE_LIMIT, FALLBACK_LIMIT = 256, 64
+#: pods of a batch, if smaller batches may cost some of them a node or QoS
+CONTENDED_LIMIT = 5000
+#: message of pods that are retried after a bug
+INTERNAL_ERROR = "internal error of the scheduler; see its log"
+
+#: rejections of a pod by node
+Rejections = Mapping[NodeName, Rejection]
+#: revision of the configuration, and nodes of partitioned sites
+Basis = tuple[int, frozenset[NodeName]]
+
+
+@attrs.frozen(slots=True)
+class Stage:
+    """Pods of a batch that are decided together, and the view of the cluster for them."""
+
+    #: None: the whole cluster
+    view: View | None = None
+    select: Callable[[list[Pod]], list[Pod]] = list
+    #: pods unplaced at this stage are unschedulable
+    last: bool = True
+
+
+class StageDecision(NamedTuple):
+    snapshot: Snapshot
+    decision: Decision
+    #: pods that wait for edge capacity about to be freed
+    awaiting_capacity: tuple[Pod, ...] = ()
+
+
+#: returns None if the batch needs the planner
+Decide = Callable[[Stage, list[Pod]], StageDecision | None]
+
+
+@attrs.frozen(slots=True)
+class PlannedBatch:
+    """Batch that the planner solves."""
+
+    pods: list[Pod]
+    began: float
+    workloads: frozenset[Workload] = attrs.field(init=False)
+    #: pods that the preferences of the batch count
+    preferred: frozenset[Selection] = attrs.field(init=False)
+
+    @workloads.default
+    def _list_workloads(self) -> frozenset[Workload]:
+        return frozenset(pod.workload for pod in self.pods)
+
+    @preferred.default
+    def _collect_preferred(self) -> frozenset[Selection]:
+        return _list_preferred(self.pods)
+
+    def interacts_with(self, pod: Pod, surroundings: Surroundings) -> bool:
+        """Return whether the pod's best node depends on the nodes of the batch, or vice versa."""
+
+        def is_selected(selections: Iterable[Selection], other: Pod) -> bool:
+            return any(s.covers(other.namespace, other.labels, surroundings) for s in selections)
+
+        preferred = _list_preferred([pod])
+        return (
+            pod.workload in self.workloads
+            or is_selected(self.preferred, pod)
+            or (bool(preferred) and any(is_selected(preferred, other) for other in self.pods))
+        )
+
+
+@attrs.define(eq=False)
+class Batch:
+    """Log line of a batch, written once all its binds have ended."""
+
+    #: "pod on node" of each bind in flight
+    in_flight: dict[Uid, str] = attrs.field(factory=dict, init=False)
+    bound: list[str] = attrs.field(factory=list, init=False)
+    failed: list[str] = attrs.field(factory=list, init=False)
+    #: further fields; None until the whole batch is decided
+    fields: dict[str, object] | None = attrs.field(default=None, init=False)
+
+    def log_if_complete(self) -> None:
+        if self.fields is None or self.in_flight:
+            return
+        failed = {"failed": len(self.failed)} if self.failed else {}
+        with plan_logged(None):  # a batch may have several plans
+            log.info("batch", bound=len(self.bound), **failed, **self.fields)
+            if self.bound or self.failed:
+                log.debug("batch pods", bound=self.bound, failed=self.failed)
+
+
+@attrs.define(eq=False, repr=False)
+class Scheduler:
+    """Scheduling cycle over batches of pods; runs once the mirror is synced."""
+
+    mirror: ClusterMirror
+    queue: SchedulingQueue
+    configuration: CurrentConfiguration
+    #: the present policy
+    policy: Callable[[], Policy]
+    clock: Clock
+    rng: random.Random
+    changes: WorkloadChanges
+    sites: Sites
+    manager: PlacementManager
+    binds: BindCalls
+    preemptor: Preemptor
+    recorder: EventRecorder
+    workload_events: WorkloadEvents
+    record: DecisionRecord
+    listener: Listener
+    supervisor: Supervisor
+    synced: asyncio.Event
+    #: no bind is ever sent, and so none is verified
+    dry_run: bool = False
+    #: batch that the planner solves
+    planned: PlannedBatch | None = attrs.field(default=None, init=False)
+    planning_begun: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    #: the planner did not respond: the next batch gets fallback scheduling
+    fallback_next: bool = attrs.field(default=False, init=False)
+    #: cloud node at which the next batch's sampling starts
+    sampling_start: int = attrs.field(default=0, init=False)
+    _reconfigured: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    #: batch of each bind in flight
+    _batches: dict[Uid, Batch] = attrs.field(factory=dict, init=False)
+    _bound: int = attrs.field(default=0, init=False)
+    _migrations: Counter[Outcome] = attrs.field(factory=Counter, init=False)
+
+    async def run(self) -> None:
+        await self.synced.wait()
+        while True:
+            await self.queue.wait_active()
+            batch = self.configuration.current.batch
+            closed = self._early_close()
+            await batch_window(self.queue, self.clock, batch, closed, self._batch_limit)
+            self._schedule_batch()
+            await self.clock.sleep(0)  # yield to other tasks although enough pods wait
+
+    # 1. Gather a batch.
+
+    def apply_configuration(self) -> None:
+        """End the batch window that was opened under the former configuration."""
+        self._reconfigured.set()
+
+    def _early_close(self) -> asyncio.Event:
+        """Return the event that closes the batch before its window ends.
+
+        If the pods compete with no others, that is the end of all binds in flight: a further
+        batch would only wait behind them. Otherwise it is a new configuration.
+        """
+        with self.supervisor.catching("window"):
+            size = self.configuration.current.batch.size
+            ready = self.queue.ready(size)
+            only_stand_ins = len(self.sites.stand_ins(ready)) == len(ready) > 0
+            if isinstance(self.policy(), KubeDSM) and (
+                only_stand_ins or uncontended(self.snapshot(), ready, size)
+            ):
+                return self.binds.none_under_way
+        self._reconfigured.clear()
+        return self._reconfigured
+
+    def _batch_limit(self) -> int:
+        """Return the size of the next batch.
+
+        Pods that compete for nodes or QoS are decided together, even above the configured size.
+        """
+        size = self.configuration.current.batch.size
+        if len(self.queue) < size or not isinstance(self.policy(), KubeDSM):
+            return size
+        ready = self.queue.ready(CONTENDED_LIMIT)
+        contended = not uncontended(self.snapshot(), ready, len(ready))
+        return max(size, CONTENDED_LIMIT) if contended else size
+
+    def _schedule_batch(self) -> None:
+        """Pop a batch and schedule it; a nominated pod is scheduled alone, before the others."""
+        decide, limit = self.decide_inline, self.configuration.current.batch.size
+        with self.supervisor.catching("window"):
+            limit = self._batch_limit()
+        if self.fallback_next:
+            decide, limit, self.fallback_next = self.decide_fallback, FALLBACK_LIMIT, False
+        uids = self.queue.pop(limit)
+        for uid in self.preemptor.list_nominated(uids):
+            with self.preemptor.suspend_nominations([uid]):
+                self._schedule_isolated([uid], self.decide_fallback)
+            uids.remove(uid)
+        self._schedule_isolated(uids, decide)
+
+    def _schedule_isolated(self, uids: list[Uid], decide: Decide) -> None:
+        """Schedule the pods together; after an error, back off only the pods that cause it."""
+        pods = [pod for pod in map(self.mirror.pod, uids) if pod is not None]
+        self.requeue_failed(
+            self.supervisor.isolate("decision", partial(self._schedule, decide=decide), pods)
+        )
+
+    # 2. Take a snapshot, then filter and score.
+
+    def _schedule(self, waiting: list[Pod], decide: Decide) -> None:
+        """Run steps 2 to 5. There is no `await`, so no event comes in between."""
+        began = self.clock.monotonic()
+        pods = self.snapshot().schedulable(waiting)
+        if not pods:
+            return
+        self.listener.batch_begun(pods)
+        left = pods if self.planned is None else self._list_independent(pods, self.planned)
+        batch, decision = Batch(), Decision()
+        for stage in self.stages():
+            selected = stage.select(left)
+            if not selected:
+                continue
+            decided = decide(stage, selected)
+            if decided is None:
+                self._begin_planning(left, began)
+                return
+            snapshot, decision, awaiting_capacity = decided
+            self.advance_sampling(decision.looked_at)
+            for pod in awaiting_capacity:
+                self.queue.await_capacity(pod)
+            unplaced, late = (decision.unplaced, decision.late) if stage.last else ({}, ())
+            messages = self.park_unschedulable(snapshot, unplaced)
+            self.bind(batch, decision.bindings)
+            self.record.batch(snapshot, decision, messages)
+            self.requeue_late(late)
+            done = {pod.uid for pod in (*awaiting_capacity, *(b.pod for b in decision.bindings))}
+            left = [pod for pod in left if pod.uid not in done]
+        self.manager.cancel_unstarted("new pods came")
+        if decision.unplaced:
+            self.preemptor.consider(decision.unplaced)
+        self.end_batch(batch, pods, self.clock.monotonic() - began, decision)
+
+    def stages(self) -> tuple[Stage, ...]:
+        """Return the stages of a decision; several while sites are partitioned.
+
+        Stand-ins for pods that go on serving at a partitioned site go to the cloud. Pods that no
+        other node takes may still go to a partitioned site: better there than nowhere.
+        """
+        away = self.sites.away()
+        if not (away and isinstance(self.policy(), KubeDSM)):
+            return (Stage(),)
+        stand_ins = Stage(away.in_cloud, self.sites.stand_ins, last=False)
+        return stand_ins, Stage(away.apart, last=False), Stage()
+
+    def snapshot(self, view: View | None = None) -> Snapshot:
+        snapshot = self.mirror.snapshot(self.clock.wall())
+        return snapshot if view is None else view(snapshot)
+
+    def basis(self) -> Basis:
+        """Return the inputs of a decision apart from the cluster; their change invalidates it."""
+        return self.configuration.generation, self.sites.away().nodes
+
+    def decide_inline(self, stage: Stage, pods: list[Pod]) -> StageDecision | None:
+        """Decide within `INLINE_BUDGET`; return None if the planner may find a better decision."""
+        policy, snapshot = self.policy(), self.snapshot(stage.view)
+        budget = self.configuration.current.batch.budget
+        if not isinstance(policy, KubeDSM):
+            deadline = deadline_in(budget, self.clock)
+            return StageDecision(snapshot, policy.place(snapshot, pods, self.rng, deadline))
+        if len(pods) > INLINE_LIMIT:
+            return None
+        deadline = deadline_in(min(budget, INLINE_BUDGET), self.clock)
+        leaving, start = self._list_leaving(pods), self.sampling_start
+        decided = policy.at_once(snapshot, pods, leaving, deadline, start)
+        return decided and StageDecision(snapshot, *decided)
+
+    def decide_fallback(self, stage: Stage, pods: list[Pod]) -> StageDecision | None:
+        """Return the best decision found within `INLINE_BUDGET` without a solver."""
+        policy = self.policy()
+        if not isinstance(policy, KubeDSM):
+            return self.decide_inline(stage, pods)
+        snapshot, deadline = self.snapshot(stage.view), deadline_in(INLINE_BUDGET, self.clock)
+        solverless, leaving = attrs.evolve(policy, solver=None), self._list_leaving(pods)
+        decided = solverless.decide_ahead(snapshot, pods, leaving, deadline, self.sampling_start)
+        return StageDecision(snapshot, *decided)
+
+    def place_request(self, stage: Stage, pods: list[Pod]) -> PlaceRequest:
+        configuration = self.configuration.current
+        return PlaceRequest(
+            tuple(pod.uid for pod in pods),
+            self.clock.wall(),
+            max(configuration.batch.budget, configuration.solver.budget),
+            self._list_leaving(pods),
+            stage.view,
+            self.sampling_start,
+        )
+
+    def _list_leaving(self, pods: list[Pod]) -> frozenset[Uid]:
+        """Return the terminating pods whose edge capacity these pods may wait for."""
+        limit = self.configuration.current.batch.edge_wait
+        may_wait = limit and all(self.queue.can_await_capacity(pod.uid, limit) for pod in pods)
+        return self.changes.stopping() if may_wait else frozenset()
+
+    def _begin_planning(self, pods: list[Pod], began: float) -> None:
+        """Hand the batch to the planner, or park it until the planner is free."""
+        for pod in pods:
+            self.queue.begin_planning(pod)
+        if self.planned is None:
+            self.planned = PlannedBatch(pods, began)
+            self.planning_begun.set()
+
+    def _list_independent(self, pods: list[Pod], planned: PlannedBatch) -> list[Pod]:
+        """Return the pods that need not wait for the planned batch; park the others.
+
+        A pod of lower priority waits, for it must not take capacity from the planned batch. So do
+        replicas of the same workloads, and pods whose preferences count planned pods or are counted
+        by theirs: otherwise both decisions would take the node that is best for the first replica.
+        """
+        highest = max(pod.pod_class.priority for pod in planned.pods)
+        surroundings, independent = self.mirror.surroundings, []
+        for pod in pods:
+            if pod.pod_class.priority < highest or planned.interacts_with(pod, surroundings):
+                self.queue.begin_planning(pod)
+            else:
+                independent.append(pod)
+        return independent
+
+    # 3. Reserve and bind.
+
+    def advance_sampling(self, sampled: LookedAt | None) -> None:
+        """Continue after the sampled cloud nodes, unless another batch has advanced meanwhile."""
+        if sampled is not None and sampled.first == self.sampling_start:
+            self.sampling_start = sampled.following
+
+    def bind(self, batch: Batch, bindings: Sequence[Binding]) -> None:
+        """Reserve capacity and begin the binds, in the event-loop turn of their snapshot."""
+        # First, because some calls may be refused at once.
+        batch.in_flight |= {pod.uid: f"{pod} on {node}" for pod, node, _ in bindings}
+        self._batches |= dict.fromkeys((binding.pod.uid for binding in bindings), batch)
+        try:
+            self.manager.place(bindings)
+        except ReservationError:
+            for binding in bindings:
+                self._count_bind(binding.pod.uid, done=False)
+            raise
+
+    # 4. Park, back off or preempt for pods that get no node.
+
+    def park_unschedulable(
+        self, snapshot: Snapshot, unplaced: Mapping[Uid, Rejections]
+    ) -> dict[Uid, str]:
+        """Park the pods that no node takes; return the message of each.
+
+        This happens in the event-loop turn of the snapshot. So each pod is in the queue, with the
+        plugins that rejected it, before the next change is handled that could help.
+        """
+        # By identity: equivalent pods share their rejections.
+        verdicts: dict[int, tuple[str, frozenset[str], bool]] = {}
+        for uid, rejections in unplaced.items():
+            if id(rejections) not in verdicts:
+                verdicts[id(rejections)] = (
+                    why_unschedulable(snapshot.pods[uid].requests, rejections, snapshot.index),
+                    frozenset(rejected.rule for rejected in rejections.values()),
+                    rejections.keys() >= snapshot.nodes.keys(),
+                )
+        messages = {}
+        for uid, rejections in unplaced.items():
+            pod, (message, plugins, everywhere) = snapshot.pods[uid], verdicts[id(rejections)]
+            if everywhere:
+                self.queue.add_unschedulable(pod, plugins)
+            else:
+                # A node would take the pod: it needs another decision, and no change before.
+                self.queue.back_off(pod)
+            self.listener.attempt_ended(pod, "unschedulable")
+            self.listener.waits(pod, message, plugins)
+            self.recorder.failed_scheduling(pod, message)
+            messages[uid] = message
+        return messages
+
+    def requeue_late(self, pods: Iterable[Pod]) -> None:
+        """Requeue pods that the decision left for the next batch."""
+        for pod in pods:
+            self.queue.back_off(pod)
+            self.listener.attempt_ended(pod, "late")
+            self.listener.waits(pod, "waits for the next batch", ())
+
+    def requeue_failed(self, pods: Sequence[Pod]) -> None:
+        """Requeue pods whose decision failed by a bug."""
+        for pod in pods:
+            self.queue.back_off(pod)
+            self.listener.attempt_ended(pod, "error")
+            self.listener.waits(pod, INTERNAL_ERROR, ())
+            self.recorder.failed_scheduling(pod, INTERNAL_ERROR)
+
+    # 5. Record.
+
+    def end_batch(
+        self, batch: Batch, pods: Sequence[Pod], seconds: float, decision: Decision
+    ) -> None:
+        """Record a batch all of whose pods are decided, the last of them by this decision."""
+        self.listener.batch_decided(pods, seconds)
+        if not decision.proven:
+            self.listener.unproven("batch", decision.certificates)
+        if decision.looked_at is not None:
+            self.listener.cloud_sampled(decision.looked_at.number)
+        gaps = unproven(decision.certificates)
+        batch.fields = {
+            "pods": len(pods),
+            "unplaced": len(decision.unplaced),
+            "late": len(decision.late),
+            "proven": decision.proven,
+            **({"unproven": gaps} if gaps else {}),
+            **({"cloud_nodes": decision.looked_at.as_json()} if decision.looked_at else {}),
+            "milliseconds": round(1000 * seconds, 2),
+        }
+        if self.dry_run:
+            log.info("batch", bound=0, would_bind=len(batch.in_flight), **batch.fields)
+        else:
+            batch.log_if_complete()
+
+    def end_bind(self, pod: Pod | None, step: Step) -> None:
+        """Record a verified or failed bind, and back off after a failure; None: pod deleted."""
+        bound = step.state is StepState.DONE
+        self._count_bind(Uid(step.pod), done=bound)
+        if pod is None:
+            return
+        if bound:
+            self.queue.end_failures(pod.uid)
+            self.listener.attempt_ended(pod, "scheduled")
+            self.recorder.scheduled(pod, NodeName(step.node))
+        elif pod.waits_for_node:
+            self.listener.attempt_ended(pod, "error")
+            self.queue.back_off(pod, cause_of(step.reason, pod.name, pod.uid, step.node))
+            why = f"binding rejected: {step.reason}"
+            self.listener.waits(pod, why, ())
+            self.recorder.failed_scheduling(pod, why, reason="SchedulerError")
+            self.preemptor.restore_nomination(pod)
+
+    def _count_bind(self, uid: Uid, *, done: bool) -> None:
+        self._bound += done
+        batch = self._batches.pop(uid, None)
+        if batch is not None and uid in batch.in_flight:
+            (batch.bound if done else batch.failed).append(batch.in_flight.pop(uid))
+            batch.log_if_complete()
+
+    def end_migration(self, ended: MoveOutcome) -> None:
+        """Record the outcome of a migration."""
+        self.record.move_ended(ended)
+        self.listener.move_ended(ended)
+        self._migrations[ended.outcome] += 1
+        if ended.outcome is Outcome.DROPPED:
+            return
+        pod, completed = ended.move.pod, ended.outcome is Outcome.COMPLETED
+        log.info("move ended", pod=str(pod), outcome=ended.outcome, reason=ended.reason)
+        self.workload_events.moved(ended)
+        self.recorder.moved(pod, note_migration(ended), completed=completed)
+        replacement = ended.replacement
+        if completed and replacement is not None and replacement.node_name is not None:
+            self.recorder.scheduled(replacement, replacement.node_name)
+
+    def summary(self) -> dict[str, int]:
+        """Count the verified binds and ended migrations, for the last log line."""
+        return {
+            "bound": self._bound,
+            "moves_done": self._migrations[Outcome.COMPLETED],
+            "moves_taken_back": self._migrations[Outcome.TAKEN_BACK],
+            "moves_failed": self._migrations[Outcome.FAILED],
+        }
+
+
+async def batch_window(
+    queue: SchedulingQueue,
+    clock: Clock,
+    batch: BatchSettings,
+    closed: asyncio.Event,
+    limit: Callable[[], int],
+) -> None:
+    """Wait until the batch is complete, or `closed` is set.
+
+    A batch is complete after `idle` seconds without a new pod, at the age of `max` seconds, or with
+    `limit()` pods. The limit is evaluated once the batch has `size` pods.
+    """
+    opened, full = clock.monotonic(), batch.size
+    while not closed.is_set():
+        if len(queue) >= full:
+            full = limit()
+            if len(queue) >= full:
+                return
+        closes = min(queue.last_arrival + batch.idle, opened + batch.max)
+        remaining = closes - clock.monotonic()
+        if remaining < RESOLUTION:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(remaining):
+                await closed.wait()
+
+
+def _list_preferred(pods: Iterable[Pod]) -> frozenset[Selection]:
+    """Return the selections of pods that preferences of these pods count."""
+    found: set[Selection] = set()
+    for preferences in {pod.pod_class.rules.preferences for pod in pods}:
+        terms = (*preferences.affinity, *preferences.anti_affinity)
+        found.update(Selection.of(term) for _, term in terms)
+        found.update(Selection(each.selector, (each.namespace,)) for each in preferences.spread)
+    return frozenset(found)

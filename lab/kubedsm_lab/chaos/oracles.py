@@ -1,0 +1,478 @@
+"""Oracles: the guarantees of docs/reliability.md, checked with every change and every request.
+
+`Invariants` checks I1 and I2, `Witness` I3 in front of the emulated cluster, `Ledger` I8. A write
+is judged when it is sent: a request on its way cannot be recalled, so its preconditions must make
+it harmless. Free capacity counts what the workloads here request: cores, memory, labels.
+"""
+
+import asyncio
+import math
+from collections import Counter, defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+
+import attrs
+import orjson
+
+from kubedsm.app.assembly import Runtime
+from kubedsm.kube.client.port import Cluster, OutcomeUnknown, Request, Response
+from kubedsm.kube.client.write_gate import READS
+from kubedsm.kube.wire import decoding
+from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
+from kubedsm.model.model import MIGRATING_LABEL, Resources
+from kubedsm_lab.emulator.actors.pod_state import (
+    is_active,
+    is_finished,
+    is_ready,
+    is_terminating,
+    labels_of,
+    node_of,
+    requests_of,
+)
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.resources import (
+    DEPLOYMENTS,
+    LEASES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    RESOURCE_QUOTAS,
+    STATEFUL_SETS,
+    Object,
+)
+from kubedsm_lab.emulator.api.store import ObjectChange
+
+#: name of the scheduler under test
+OURS = "kubedsm"
+
+
+def free(api: ApiServer, node: str) -> Resources:
+    """Return the free capacity of the node."""
+    there = api.list(PODS, fields=f"spec.nodeName={node}")
+    held = (requests_of(pod) for pod in there if not is_finished(pod))
+    return decoding.node(api.get(NODES, "", node)).allocatable - sum(held, Resources())
+
+
+def nodes_for(api: ApiServer, pod: Object) -> list[str]:
+    """Return the names of the nodes that the pod fits on now."""
+    wanted, selected = requests_of(pod), pod["spec"].get("nodeSelector", {}).items()
+    return [
+        node["metadata"]["name"]
+        for node in api.list(NODES)
+        if is_ready(node)
+        and not node["spec"].get("unschedulable")
+        and selected <= labels_of(node).items()
+        and _fits(wanted, free(api, node["metadata"]["name"]))
+    ]
+
+
+def out_of_place(api: ApiServer, pods: Sequence[Object], namespace: str) -> Iterator[str]:
+    """Yield waiting pods that fit on a node, and workloads with a wrong number of pods.
+
+    `pods`: all pods of this scheduler in the namespace, whose workloads are judged.
+    """
+    active = [pod for pod in pods if is_active(pod)]
+    for pod in active:
+        if not node_of(pod) and (roomy := nodes_for(api, pod)):
+            yield f"I4: {pod['metadata']['name']} waits, and {', '.join(roomy)} has room"
+    limited = api.list(RESOURCE_QUOTAS)
+    for owner in (*api.list(DEPLOYMENTS, namespace), *api.list(STATEFUL_SETS, namespace)):
+        name, wanted = owner["metadata"]["name"], owner["spec"]["replicas"]
+        mine = [pod for pod in active if labels_of(pod)["app"] == name]
+        running = sum(map(bool, map(node_of, mine)))
+        # a StatefulSet waits for its pods, one after the other, a rollout for room
+        may_lack = limited or owner["kind"] == "StatefulSet"
+        if running > wanted or (len(mine) < wanted and not may_lack):
+            yield f"I5: {name} has {len(mine)} pods, {running} on nodes, and wants {wanted}"
+
+
+def _fits(requests: Resources, capacity: Resources) -> bool:
+    return all(amount <= capacity.amount(name) for name, amount in requests.items())
+
+
+class Invariants:
+    """I1 and I2: one bind per pod, and no node above its allocatable after a bind of ours."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        #: time on the clock until which a loss of capacity may be unknown to schedulers
+        self.excused_until = 0.0
+        self._bound: dict[str, str] = {}
+        #: accepted binds of this scheduler's pods, by uid
+        self.binds: Counter[str] = Counter()
+        self.writes = 0
+        self.wrong: list[str] = []
+        #: by workload: most Ready pods that were missing at once since it was complete
+        self.missed: Counter[str] = Counter()
+        self._complete: set[str] = set()
+        api.store.subscribe(self._notice)
+
+    def _notice(self, change: ObjectChange) -> None:
+        self.writes += 1
+        if change.resource is not PODS:
+            return
+        pod = change.object
+        self._count_ready(pod)
+        uid, node = pod["metadata"]["uid"], node_of(pod)
+        before = self._bound.get(uid)
+        if change.type == "DELETED" or not node or node == before:
+            return
+        if before is not None:
+            self.wrong.append(f"I1: {pod['metadata']['name']} was on {before}, now on {node}")
+        self._bound[uid] = node
+        if pod["spec"]["schedulerName"] == OURS:
+            self.binds[uid] += 1
+            self._check_room(pod, node)
+
+    def _count_ready(self, pod: Object) -> None:
+        namespace, app = pod["metadata"]["namespace"], labels_of(pod).get("app", "")
+        owners = (
+            self._api.store.get(kind, namespace, app) for kind in (DEPLOYMENTS, STATEFUL_SETS)
+        )
+        wanted = next((owner["spec"]["replicas"] for owner in owners if owner), 0)
+        pods = self._api.list(PODS, namespace, labels=f"app={app}")
+        ready = [pod for pod in pods if is_ready(pod) and not is_terminating(pod)]
+        missing = wanted - len(ready)
+        # A detached pod next to its replacement does not make the workload complete.
+        if wanted <= sum(MIGRATING_LABEL not in labels_of(pod) for pod in ready):
+            self._complete.add(app)
+        elif missing > 0 and app in self._complete:
+            self.missed[app] = max(self.missed[app], missing)
+
+    def _check_room(self, bound: Object, node: str) -> None:
+        excused = self._api.clock.monotonic() <= self.excused_until
+        if excused or not self._api.exists(NODES, "", node):
+            return  # as a real API server, which binds to any name
+        for resource, amount in free(self._api, node).items():
+            if amount < 0:
+                name = bound["metadata"]["name"]
+                self.wrong.append(f"I2: {resource} on {node} lacks {-amount} with {name}")
+
+
+@attrs.frozen
+class Write:
+    """Write that was sent: time on the loop's clock, and the sender."""
+
+    at: float
+    who: str
+    method: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path} by {self.who} at {self.at:.2f} s"
+
+
+class Ledger:
+    """I8: all writes except those of Leases, and the terms of the Lease's holders.
+
+    `duration`: seconds from a renewal of the Lease until it expires.
+    """
+
+    def __init__(self, api: ApiServer, duration: float) -> None:
+        self._duration = duration
+        self.writes: list[Write] = []
+        #: start and holder of each term; "" for no holder
+        self.terms = [(0.0, "")]
+        #: times of renewals by holder
+        self.renewals: defaultdict[str, list[float]] = defaultdict(list)
+        self.wrong: list[str] = []
+        api.store.subscribe(self._notice)
+
+    def before(self, cluster: Cluster, who: str) -> Cluster:
+        """Return the cluster as `who` reaches it."""
+        return _Signed(cluster, self, who)
+
+    def note(self, request: Request, who: str) -> None:
+        """Judge a request that is sent."""
+        if request.method in READS or "/leases" in request.path:
+            return
+        write = Write(_loop_time(), who, request.method, request.path)
+        self.writes.append(write)
+        if who != self.holder:
+            self.wrong.append(f"I8: {write}, while {self.holder or 'nobody'} held the Lease")
+        elif write.at >= self.renewals[who][-1] + self._duration:
+            self.wrong.append(f"I8: {write}, renewed at {self.renewals[who][-1]:.2f} s")
+
+    def _notice(self, change: ObjectChange) -> None:
+        if change.resource is not LEASES or change.type == "DELETED":
+            return
+        holder = change.object["spec"]["holderIdentity"]
+        self.renewals[holder].append(_loop_time())
+        if holder != self.holder:
+            self.terms.append((_loop_time(), holder))
+
+    @property
+    def holder(self) -> str:
+        return self.terms[-1][1]
+
+    def since(self, who: str) -> float:
+        """Return the start of the holder's last term."""
+        return next(since for since, holder in reversed(self.terms) if holder == who)
+
+    def by(self, who: str) -> list[Write]:
+        return [write for write in self.writes if write.who == who]
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@attrs.frozen
+class _Wrapped:
+    """Cluster whose requests an oracle observes."""
+
+    cluster: Cluster
+
+    def stream(
+        self, request: Request, *, timeout: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self.cluster.stream(request, timeout=timeout)
+
+
+@attrs.frozen
+class _Signed(_Wrapped):
+    ledger: Ledger
+    who: str
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        self.ledger.note(request, self.who)
+        return await self.cluster.request(request, timeout=timeout)
+
+
+TEMPLATE_HASH = "pod-template-hash"
+#: lowest status of a write that may have been applied without success
+_SERVER_ERROR = 500
+#: seconds from a lost response until a scheduler has recorded it, but not yet read the pod
+_TAKEN_IN = 0.001
+
+
+@attrs.define
+class Asked:
+    """Request with the times of sending and response, in seconds on the loop's clock."""
+
+    request: Request
+    at: float
+    answered: float = math.inf
+
+    @property
+    def kind(self) -> str:
+        """Return the step of a move that the request carries out, or its HTTP method."""
+        method, path, body = self.request.method, self.request.path, self.request.body
+        if method == "POST" and path.endswith("/eviction"):
+            return "dry-run" if "dryRun" in body["deleteOptions"] else "evict"
+        if method == "POST" and path.endswith("/binding"):
+            return "bind"
+        if method == "POST" and path.endswith("/events"):
+            return "event"
+        labels = body.get("metadata", {}).get("labels", {}) if method == "PATCH" else {}
+        if MIGRATING_LABEL in labels:
+            return "reattach" if labels[MIGRATING_LABEL] is None else "detach"
+        return method
+
+    @property
+    def pod(self) -> str:
+        """Return the name of the one pod in the path, or ""."""
+        plural, name, *_ = [*self.request.path.split("/")[5:7], "", ""]
+        return name if plural == "pods" else ""
+
+
+class Witness:
+    """I3: requests of moves, and violations of what they must preserve."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self.asked: list[Asked] = []
+        self.wrong: list[str] = []
+        #: time on the clock until which a loss may be unknown to schedulers
+        self.excused_until = 0.0
+        #: by uid: Ready pods of the app, the pod included, at its last reads
+        self._ready_before: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=3))
+        api.store.subscribe(self._notice)
+
+    def of(self, *kinds: str) -> list[Asked]:
+        return [asked for asked in self.asked if asked.kind in kinds]
+
+    def kinds(self, pod: str = "") -> list[str]:
+        """Return the kinds of requests in order, without reads."""
+        return [a.kind for a in self.asked if a.kind != "GET" and pod in ("", a.pod)]
+
+    def before(self, cluster: Cluster, asks: Callable[[], Runtime]) -> "_WitnessedCluster":
+        """Return the cluster behind the witness; `asks` returns the requesting scheduler."""
+        return _WitnessedCluster(cluster, self, asks)
+
+    def note(self, request: Request, runtime: Runtime) -> Asked:
+        asked = Asked(request, asyncio.get_running_loop().time())
+        self.asked.append(asked)
+        judges: dict[str, Callable[[Asked], None]] = {
+            "bind": partial(self._judge_bind, runtime),
+            "evict": self._judge_eviction,
+            "dry-run": self._judge_uid_of_eviction,
+            "detach": self._judge_detaching,
+            "reattach": self._judge_reattaching,
+            "GET": self._look,
+        }
+        if asked.kind in judges:
+            judges[asked.kind](asked)
+        return asked
+
+    def note_lost(self, asked: Asked, runtime: Runtime) -> None:
+        """Judge the scheduler's mirror once it has recorded that a response is lost."""
+        if asked.kind == "bind":
+            asyncio.get_running_loop().call_later(_TAKEN_IN, self._judge_books, asked, runtime)
+
+    def _judge_books(self, asked: Asked, runtime: Runtime) -> None:
+        """Require that the mirror keeps a bind that may be applied, until it reads the pod."""
+        uid, node = asked.request.body["metadata"].get("uid"), asked.request.body["target"]["name"]
+        pod = runtime.mirror.pod(uid)
+        read = any(a.kind == "GET" and a.pod == asked.pod for a in self._answered_since(asked.at))
+        if read or pod is None or pod.terminating or pod.finished or pod.node_name is not None:
+            return
+        self._require(
+            runtime.mirror.snapshot().placed.get(uid) == node,
+            f"{asked.pod} may be bound to {node}, where nothing is reserved for it any more",
+        )
+
+    def _answered_since(self, moment: float) -> Iterator[Asked]:
+        for asked in reversed(self.asked):
+            if asked.at < moment:
+                return
+            if asked.answered < math.inf:
+                yield asked
+
+    def _require(self, truth: object, otherwise: str) -> None:
+        if not truth:
+            self.wrong.append(otherwise)
+
+    def _look(self, asked: Asked) -> None:
+        pod = self._pod(asked)
+        if pod is not None:
+            ready = self._ready_others(pod) + (is_ready(pod) and not is_terminating(pod))
+            self._ready_before[pod["metadata"]["uid"]].append(ready)
+
+    def _judge_bind(self, runtime: Runtime, asked: Asked) -> None:
+        """Require that the queue does not hold a replacement that a move has claimed."""
+        uid = asked.request.body["metadata"].get("uid")
+        self._require(uid, f"{asked.pod} bound without its uid")
+        if runtime.mirror.claimant(uid) is not None:
+            claimed_and_queued = uid in runtime.queue
+            self._require(not claimed_and_queued, f"{asked.pod} is claimed by a move, and queued")
+
+    def _judge_uid_of_eviction(self, asked: Asked) -> None:
+        uid = asked.request.body["deleteOptions"].get("preconditions", {}).get("uid")
+        self._require(uid, f"eviction of {asked.pod} without its uid")
+
+    def _judge_eviction(self, asked: Asked) -> None:
+        """Require as many other Ready pods as before or as wanted, to evict a detached pod."""
+        self._judge_uid_of_eviction(asked)
+        pod = self._pod(asked)
+        if pod is None or not _detached(pod):
+            return
+        if self._api.clock.monotonic() <= self.excused_until:
+            return  # the decision was made before the loss
+        wanted = self._wanted(pod)
+        ready, before = self._ready_others(pod), self._ready_before[pod["metadata"]["uid"]]
+        self._require(
+            ready >= min(wanted, *before),
+            f"{asked.pod} evicted with {ready} others Ready, {wanted} wanted, before: {before}",
+        )
+
+    def _judge_detaching(self, asked: Asked) -> None:
+        metadata = asked.request.body["metadata"]
+        self._require(metadata.get("uid"), f"{asked.pod} detached without its uid")
+        self._require(
+            metadata.get("resourceVersion"), f"{asked.pod} detached without its resourceVersion"
+        )
+        note, pod = _note(metadata), self._pod(asked)
+        owners = pod["metadata"].get("ownerReferences", ()) if pod else ()
+        for owner in owners:
+            self._require(
+                note is not None
+                and (note["replicaSet"], note["uid"]) == (owner["name"], owner["uid"]),
+                f"{asked.pod} of {owner['name']} {owner['uid']} detached as {note}",
+            )
+
+    def _judge_reattaching(self, asked: Asked) -> None:
+        self._require(
+            asked.request.body["metadata"].get("uid"), f"{asked.pod} reattached without its uid"
+        )
+
+    def _notice(self, change: ObjectChange) -> None:
+        """Require that a reattached pod has its template hash, and no annotation of the move."""
+        if change.resource is not PODS or change.type == "DELETED" or change.previous is None:
+            return
+        after, before = change.object["metadata"], change.previous["metadata"]
+        labels, labels_before = after.get("labels", {}), before.get("labels", {})
+        if (
+            MIGRATING_LABEL in labels
+            or MIGRATING_LABEL not in labels_before
+            or _note(before) is None
+        ):
+            return
+        self._require(
+            labels.get(TEMPLATE_HASH) == labels_before[MIGRATING_LABEL],
+            f"{after['name']} reattached with labels {labels}",
+        )
+        self._require(_note(after) is None, f"{after['name']} reattached, and its annotation left")
+
+    def _pod(self, asked: Asked) -> Object | None:
+        parts = asked.request.path.split("/")
+        return self._api.store.get(PODS, parts[4], asked.pod) if asked.pod else None
+
+    def _ready_others(self, pod: Object) -> int:
+        metadata = pod["metadata"]
+        app = metadata.get("labels", {}).get("app", "")
+        others = self._api.list(PODS, metadata["namespace"], labels=f"app={app}")
+        return sum(
+            is_ready(other)
+            and not is_terminating(other)
+            and MIGRATING_LABEL not in other["metadata"]["labels"]
+            for other in others
+            if other["metadata"]["uid"] != metadata["uid"]
+        )
+
+    def _wanted(self, pod: Object) -> int:
+        """Return the Deployment's wanted replicas; 0 once it or the ReplicaSet is gone."""
+        note, namespace = _note(pod["metadata"]) or {}, pod["metadata"]["namespace"]
+        replica_set = self._api.store.get(REPLICA_SETS, namespace, note.get("replicaSet", ""))
+        if replica_set is None or replica_set["metadata"]["uid"] != note["uid"]:
+            return 0
+        if is_terminating(replica_set):
+            return 0
+        [owner] = replica_set["metadata"]["ownerReferences"]
+        deployment = self._api.store.get(DEPLOYMENTS, namespace, owner["name"])
+        if deployment is None or is_terminating(deployment):
+            return 0
+        wanted: int = deployment["spec"]["replicas"]
+        return wanted
+
+
+def _note(metadata: Object) -> dict[str, str] | None:
+    """Return the annotation of a detached pod, if any."""
+    text = metadata.get("annotations", {}).get(MOVE_ANNOTATION)
+    return None if text is None else orjson.loads(text)
+
+
+def _detached(pod: Object) -> bool:
+    return MIGRATING_LABEL in pod["metadata"].get("labels", {})
+
+
+@attrs.frozen
+class _WitnessedCluster(_Wrapped):
+    witness: Witness
+    asks: Callable[[], Runtime]
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        runtime = self.asks()
+        asked = self.witness.note(request, runtime)
+        try:
+            response = await self.cluster.request(request, timeout=timeout)
+        except OutcomeUnknown:
+            self.witness.note_lost(asked, runtime)
+            raise
+        else:
+            if response.status >= _SERVER_ERROR:
+                self.witness.note_lost(asked, runtime)
+            return response
+        finally:
+            asked.answered = asyncio.get_running_loop().time()

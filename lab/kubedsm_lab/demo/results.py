@@ -1,0 +1,187 @@
+"""Results of the demo: in sentences, and as JSON."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kubedsm.dashboard.rows import MoveRow
+from kubedsm.planner.plurals import counted
+from kubedsm_lab.demo.disconnection import Disconnection
+from kubedsm_lab.demo.frame import Frame, Standing, rounded
+from kubedsm_lab.demo.observer import NodeView
+
+#: commands and their purpose
+TRY_NEXT = (
+    ("kubedsm replay 1.5-.4", "six schedulers on the paper's load, side by side"),
+    ("kubedsm suggest", "what would be moved on your own cluster; moves nothing"),
+)
+
+
+def ending(frame: Frame) -> Sequence[str]:
+    """Return the measured results in sentences."""
+    said = [_kept(frame), _moves(frame), _binds(frame)]
+    if frame.interrupted:
+        said.insert(0, f"Interrupted after {frame.seconds:.0f} of {frame.duration:.0f} s.")
+    if frame.cut is not None:
+        said.append(describe_cut(frame))
+    return [sentence for sentence in said if sentence]
+
+
+def describe_shares(frame: Frame) -> str:
+    """Return the edge shares of both schedulers until now."""
+    said = list(_of_both(frame))
+    return f"so far: {'; '.join(said)}" if said else ""
+
+
+def describe_binds(frame: Frame) -> str:
+    """Return the number of bound pods and their latency."""
+    said = f"{counted(frame.bound, 'pod')} bound, {frame.waiting} waiting"
+    if frame.latency is None:
+        return said
+    shown = frame.latency.milliseconds()
+    return f"{said}; created to bound: mean {shown['mean']:.0f} ms, p99 {shown['p99']:.0f} ms"
+
+
+def describe_moves(frame: Frame) -> str:
+    """Return the number of migrations and their cost."""
+    made = frame.migrations
+    return f"{counted(made.begun, 'move')}, {made.lost_pod_seconds:.3g} pod-seconds lost to them"
+
+
+def _of_both(frame: Frame) -> Iterator[str]:
+    yield f"KubeDSM {_standing(frame.ours)}"
+    if frame.theirs is not None:
+        yield f"kube-scheduler {_standing(frame.theirs)}"
+    elif frame.replay == "going on":
+        yield "kube-scheduler's replay of the same load goes on"
+    elif frame.replay == "failed":
+        yield "kube-scheduler's replay failed"
+
+
+def _standing(standing: Standing) -> str:
+    if standing.edge_share is None or standing.kept is None:
+        return "not every service is up yet"
+    return f"edge share {standing.edge_share:.2f}, promises kept {standing.kept:.0%} of the time"
+
+
+def _kept(frame: Frame) -> str:
+    ours, theirs = frame.ours, frame.theirs
+    if ours.edge_share is None or ours.kept is None:
+        return "No service was up long enough for anything to be said."
+    said = (
+        f"KubeDSM held an edge share of {ours.edge_share:.2f}"
+        f" and kept its promises {ours.kept:.0%} of the time"
+    )
+    if theirs is not None and theirs.edge_share is not None and theirs.kept is not None:
+        return (
+            f"{said}; kube-scheduler, replayed on the same load, came to"
+            f" {theirs.edge_share:.2f} and {theirs.kept:.0%}."
+        )
+    if frame.replay == "none":
+        return f"{said}."
+    why = "failed" if frame.replay == "failed" else "did not end in time"
+    return f"{said}; kube-scheduler's replay of the same load {why}, so nothing stands beside that."
+
+
+def _moves(frame: Frame) -> str:
+    made = frame.migrations
+    if not made.begun:
+        return "Nothing had to be moved."
+    said = f"It made {counted(made.begun, 'move')} to that end"
+    if made.taken_back:
+        said += f" and took {made.taken_back} of them back"
+    lost = round(made.lost_pod_seconds, 3)
+    if lost:
+        return f"{said}; {lost:g} pod-seconds of capacity were lost to that."
+    return f"{said}; no capacity was lost, as a pod goes only when its replacement is Ready."
+
+
+def _binds(frame: Frame) -> str:
+    if frame.latency is None:
+        return "No pod was bound."
+    shown = frame.latency.milliseconds()
+    said = (
+        f"Pods were bound {shown['mean']:.0f} ms after they were created on average, and 99% of the"
+        f" {frame.bound} within {shown['p99']:.0f} ms"
+    )
+    waiting = f"; {counted(frame.waiting, 'pod')} still waiting" if frame.waiting else ""
+    return f"{said}{waiting} (emulated cluster, this machine)."
+
+
+def describe_cut(frame: Frame) -> str:
+    """Describe the disconnected site; the empty string if there is none."""
+    cut = frame.cut
+    if cut is None:
+        return ""
+    when = f"cut off from {cut.begins:.0f} s to {cut.ends:.0f} s"
+    site = f"Site {cut.site} ({', '.join(cut.nodes)})"
+    if frame.seconds < cut.begins:
+        return f"{site} {'was to be' if frame.interrupted else 'will be'} {when}."
+    return (
+        f"{site} {'is' if cut.away else 'was'} {when}; since then {cut.serving:.1%} of the wanted"
+        f" pods served on average, {cut.lowest:.1%} at least, Kubernetes evicted"
+        f" {counted(cut.evicted, 'pod')}, and {counted(cut.moves, 'move')} began."
+    )
+
+
+def as_json(frame: Frame) -> dict[str, Any]:
+    """Return the frame: shares are time means but the last ones; latencies end with the bind."""
+    theirs = {} if frame.theirs is None else frame.theirs.as_json()
+    return {
+        "emulated": True,
+        "seconds": round(frame.seconds, 1),
+        "duration": frame.duration,
+        "interrupted": frame.interrupted,
+        "headline": frame.headline,
+        "soFar": ending(frame),
+        **frame.ours.as_json(),
+        "lastEdgeShare": {s.name: round(s.share.ratio, 4) for s in frame.services},
+        "promises": {s.name: s.promise for s in frame.services},
+        "missing": {s.name: s.missing for s in frame.services},
+        "replicas": {s.name: s.pods for s in frame.services},
+        "rates": {s.name: s.rate for s in frame.services},
+        "nodes": [_node(node, away=frame.is_away(node)) for node in frame.nodes],
+        "bound": frame.bound,
+        "pending": frame.waiting,
+        "moves": [_move(move, frame.epoch) for move in frame.moves.values()],
+        "migrations": frame.migrations.begun,
+        "takenBack": frame.migrations.taken_back,
+        "lostPodSeconds": round(frame.migrations.lost_pod_seconds, 3),
+        "bindLatencyMs": None if frame.latency is None else frame.latency.milliseconds(),
+        "kubeScheduler": {"replay": frame.replay, **theirs},
+        **({"disconnect": _cut(frame.cut)} if frame.cut else {}),
+    }
+
+
+def _node(node: NodeView, *, away: bool) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "tier": node.tier,
+        "away": away,
+        "cpu": {"used": node.used.cpu / 1000, "allocatable": node.allocatable.cpu / 1000},
+        "memory": {"used": node.used.memory, "allocatable": node.allocatable.memory},
+        "pods": dict(node.pods),
+    }
+
+
+def _move(move: MoveRow, epoch: float) -> dict[str, Any]:
+    return {
+        "pod": move.pod,
+        "from": move.source,
+        "to": move.target,
+        "why": move.purpose,
+        "at": round(move.began - epoch, 1),
+        "state": move.state,
+        "reason": move.reason or None,
+    }
+
+
+def _cut(cut: Disconnection) -> dict[str, Any]:
+    return {
+        "site": cut.site,
+        "from": cut.begins,
+        "to": cut.ends,
+        "servingShare": rounded(cut.serving),
+        "lowestServingShare": rounded(cut.lowest),
+        "evicted": cut.evicted,
+        "moves": cut.moves,
+    }

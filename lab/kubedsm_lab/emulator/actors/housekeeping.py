@@ -1,0 +1,149 @@
+"""Namespace, ServiceAccount, ResourceQuota and ClusterRole aggregation controllers.
+
+Source: k8s.io/kubernetes/pkg/controller, packages of these names.
+"""
+
+from kubedsm_lab.emulator.actors.cache import Key, key_of
+from kubedsm_lab.emulator.actors.controller import Controller
+from kubedsm_lab.emulator.actors.pod_state import is_finished, is_terminating
+from kubedsm_lab.emulator.api.admission import usage
+from kubedsm_lab.emulator.api.resources import (
+    CLUSTER_ROLES,
+    NAMESPACES,
+    PODS,
+    RESOURCE_QUOTAS,
+    SERVED,
+    SERVICE_ACCOUNTS,
+    Object,
+)
+from kubedsm_lab.emulator.api.selectors import label_selector_of
+from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.api.values import seconds, shown_quantity
+
+_FINALIZER = "kubernetes"
+#: seconds from the deletion of a namespace to that of its contents: other clients still find them
+_GRACE = 5.0
+_NAMESPACED = tuple(r for r in SERVED if r.namespaced and not r.alias_of)
+_DEFAULT_ACCOUNT = "default"
+
+
+class NamespaceController(Controller):
+    """Deletes the contents of a terminating namespace, then its finalizer."""
+
+    def subscribe(self) -> None:
+        self.cache.on_all(self._changed)
+
+    def _changed(self, change: ObjectChange) -> None:
+        namespace, name = key_of(change.object)
+        if change.resource is NAMESPACES:
+            self.enqueue(("", name))
+        elif namespace and change.type != "MODIFIED":
+            # An object is gone, or was created after the contents had been deleted.
+            holder = self.cache.get(NAMESPACES, ("", namespace))
+            if holder is not None and is_terminating(holder):
+                self.enqueue(("", namespace))
+
+    def reconcile(self, key: Key) -> None:
+        namespace = self.cache.get(NAMESPACES, key)
+        if namespace is None or not is_terminating(namespace):
+            return
+        if not self.has_passed(seconds(namespace["metadata"]["deletionTimestamp"]) + _GRACE, key):
+            return
+        for resource in _NAMESPACED:
+            for obj in self.cache.in_namespace(resource, key[1]):
+                if not is_terminating(obj):
+                    self.api.delete(resource, *key_of(obj), propagation="Background")
+        finalizers = namespace["spec"].get("finalizers") or []
+        empty = not any(self.cache.in_namespace(resource, key[1]) for resource in _NAMESPACED)
+        if empty and _FINALIZER in finalizers:
+            left = [name for name in finalizers if name != _FINALIZER]
+            finalized = {**namespace, "spec": {**namespace["spec"], "finalizers": left}}
+            self.api.update(NAMESPACES, finalized, subresource="finalize")
+
+
+class ServiceAccountsController(Controller):
+    """Creates the ServiceAccount `default` in every namespace."""
+
+    def subscribe(self) -> None:
+        self.follow(NAMESPACES)
+        self.cache.on(SERVICE_ACCOUNTS, self._account_changed)
+        for namespace in self.api.list(NAMESPACES):
+            self.enqueue(key_of(namespace))
+
+    def _account_changed(self, change: ObjectChange) -> None:
+        if change.type == "DELETED":
+            self.enqueue(("", key_of(change.object)[0]))
+
+    def reconcile(self, key: Key) -> None:
+        namespace = self.cache.get(NAMESPACES, key)
+        if namespace is None or is_terminating(namespace):
+            return
+        if self.cache.get(SERVICE_ACCOUNTS, (key[1], _DEFAULT_ACCOUNT)) is None:
+            account = {"metadata": {"name": _DEFAULT_ACCOUNT}}
+            self.api.create(SERVICE_ACCOUNTS, account, namespace=key[1])
+
+
+class ResourceQuotaController(Controller):
+    """Reports the usage of each quota; admission counts for itself, from the store."""
+
+    def subscribe(self) -> None:
+        self.cache.on_all(self._changed)
+
+    def _changed(self, change: ObjectChange) -> None:
+        if change.resource is RESOURCE_QUOTAS:
+            self.enqueue(key_of(change.object))
+        if change.type == "MODIFIED" and not _has_finished(change):
+            return
+        namespace = key_of(change.object)[0]
+        if namespace:
+            for quota in self.cache.in_namespace(RESOURCE_QUOTAS, namespace):
+                self.enqueue(key_of(quota))
+
+    def reconcile(self, key: Key) -> None:
+        quota = self.cache.get(RESOURCE_QUOTAS, key)
+        if quota is None:
+            return
+        hard = quota["spec"].get("hard") or {}
+        contents = {resource: self.cache.in_namespace(resource, key[0]) for resource in _NAMESPACED}
+        used = {
+            name: shown_quantity(
+                name, sum(usage(r, objects, name) for r, objects in contents.items())
+            )
+            for name in sorted(hard)
+        }
+        self.write_status(RESOURCE_QUOTAS, quota, {"hard": hard, "used": used})
+
+
+def _has_finished(change: ObjectChange) -> bool:
+    return (
+        change.resource is PODS
+        and change.previous is not None
+        and is_finished(change.object) != is_finished(change.previous)
+    )
+
+
+class ClusterRoleAggregationController(Controller):
+    """Gives an aggregated ClusterRole the rules of the roles that its selectors match."""
+
+    def subscribe(self) -> None:
+        self.cache.on(CLUSTER_ROLES, lambda _change: self._enqueue_all())
+        self._enqueue_all()
+
+    def _enqueue_all(self) -> None:
+        for role in self.api.list(CLUSTER_ROLES):
+            if role.get("aggregationRule"):
+                self.enqueue(key_of(role))
+
+    def reconcile(self, key: Key) -> None:
+        role = self.cache.get(CLUSTER_ROLES, key)
+        if role is None or not role.get("aggregationRule"):
+            return
+        rules: list[Object] = []
+        for given in role["aggregationRule"].get("clusterRoleSelectors") or ():
+            selector = label_selector_of(given)
+            for part in self.api.list(CLUSTER_ROLES):
+                matching = selector.matches(part["metadata"].get("labels") or {})
+                if matching and key_of(part) != key:
+                    rules += [rule for rule in part.get("rules") or () if rule not in rules]
+        if rules != (role.get("rules") or []):
+            self.api.update(CLUSTER_ROLES, {**role, "rules": rules})

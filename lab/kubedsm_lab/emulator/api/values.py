@@ -1,0 +1,90 @@
+"""Values of the API's JSON: timestamps, quantities, depth limit and nulls."""
+
+import datetime as dt
+import operator
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from kubedsm.model.quantities import millis
+from kubedsm_lab.emulator.api.errors import bad_request
+from kubedsm_lab.emulator.api.resources import Object
+
+
+def rfc3339(wall: float) -> str:
+    return _rendered(int(wall))
+
+
+@lru_cache(maxsize=1024)
+def _rendered(second: int) -> str:
+    moment = dt.datetime.fromtimestamp(second, dt.UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@lru_cache(maxsize=4096)
+def seconds(timestamp: str) -> float:
+    return dt.datetime.fromisoformat(timestamp.upper()).timestamp()
+
+
+_BINARY = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
+
+
+def thousandths(quantity: object) -> int:
+    """Parse a quantity whose syntax was checked by decoding."""
+    return _thousandths(str(quantity))
+
+
+@lru_cache(maxsize=4096)
+def _thousandths(quantity: str) -> int:
+    return -millis(quantity[1:]) if quantity.startswith("-") else millis(quantity)
+
+
+def shown_quantity(name: str, amount: int) -> str:
+    """Format thousandths of a resource as quotas do: 500m, 64Mi, 4."""
+    whole = Fraction(amount, 1000)
+    if whole.denominator != 1:
+        return f"{amount}m"
+    if name.endswith("memory") and whole:
+        for unit, suffix in _BINARY:
+            if whole % unit == 0:
+                return f"{whole // unit}{suffix}"
+    return str(whole)
+
+
+#: levels; the JSON encoder allows 254, and lists and Tables add some
+_DEEPEST = 200
+
+
+def check_depth(value: Any) -> None:
+    """Raises ApiError (400) for JSON that is too deep to be encoded again."""
+    layer, depth = [value], 0
+    while layer:
+        depth += 1
+        if depth > _DEEPEST:
+            raise bad_request(f"the body is nested deeper than {_DEEPEST} levels")
+        containers = (part for part in layer if isinstance(part, dict | list))
+        layer = [
+            child
+            for part in containers
+            for child in (part.values() if isinstance(part, dict) else part)
+        ]
+
+
+def without_null_fields(obj: Object) -> Object:
+    """Remove null fields of metadata and spec: Go has no null."""
+    return {
+        key: without_nulls(part) if key in ("metadata", "spec") else part
+        for key, part in obj.items()
+    }
+
+
+def without_nulls(value: Any) -> Any:
+    """Remove nulls; return the same value if it has none."""
+    if isinstance(value, dict):
+        kept = {key: without_nulls(part) for key, part in value.items() if part is not None}
+        same = len(kept) == len(value) and all(kept[key] is value[key] for key in kept)
+        return value if same else kept
+    if isinstance(value, list):
+        items = [without_nulls(item) for item in value]
+        return value if all(map(operator.is_, items, value)) else items
+    return value

@@ -1,0 +1,79 @@
+"""Recordings of runs in virtual time, and the page that plays two of them side by side.
+
+A picture is taken between two moments, when the first is over and the second has not begun. Hence
+a run goes the same way whether it is filmed or not.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from kubedsm.dashboard.state.scene import Scene
+
+from kubedsm.app.assembly import Runtime
+from kubedsm.dashboard.recording import Recording
+from kubedsm.dashboard.rows import Changes, Snapshot, encode_message
+from kubedsm.dashboard.single_file import Recorded, one_file
+from kubedsm.observability.reading import Leadership
+from kubedsm.process.clock import Clock, VirtualClock
+from kubedsm.terminal.whole_files import write_whole
+
+M = TypeVar("M", Snapshot, Changes)
+#: least seconds between two pictures, and greatest number of pictures
+PICTURE, MOST = 0.25, 3600
+
+
+class Camera:
+    """Recorder of one run."""
+
+    def __init__(self) -> None:
+        #: listener to the run
+        self.scene = Scene(VirtualClock())
+        self._film: Recording | None = None
+        self._runtime: Runtime | None = None
+        #: loop time of the next picture and of the last
+        self._due = self._ends = math.inf
+        self._every = PICTURE
+        #: origin of the loop time, in seconds since the epoch
+        self._epoch = 0.0
+
+    def film(self, runtime: Runtime, clock: Clock, begins: float, seconds: float) -> None:
+        """Take pictures from that moment on, for that time."""
+        self._runtime, self._epoch = runtime, clock.wall() - clock.monotonic()
+        self._due, self._ends = begins, begins + seconds
+        self._every = max(PICTURE, seconds / MOST)
+
+    def passing(self, then: float) -> None:
+        """Take a picture if one is due before `then`; nothing changes until that moment."""
+        if then <= self._due or self._runtime is None:
+            return
+        changes = self.scene.look(self._runtime, Leadership(), self._at(self._due))
+        if self._film is None:
+            self._film = Recording(_sort_rows(self.scene.snapshot()), span=math.inf)
+        elif changes is not None:
+            self._film.add(_sort_rows(changes))
+        self._due += self._every * math.ceil((then - self._due) / self._every)
+
+    def lines(self) -> bytes:
+        """Return the messages, one a line; the last one has the end of the recording."""
+        if self._film is None:
+            return b""
+        end = Changes(self._film.version + 1, self._at(self._ends), {})
+        return b"\n".join((*self._film.lines(), encode_message(end)))
+
+    def _at(self, moment: float) -> float:
+        return round(self._epoch + moment, 3)
+
+
+def _sort_rows(message: M) -> M:
+    """Make the message independent of the order of its rows: the same run is the same film."""
+    rows = {table: dict(sorted(some.items())) for table, some in message.rows.items()}
+    return msgspec.structs.replace(message, rows=rows)
+
+
+def write_films(films: Mapping[str, bytes], run: str, about: str, path: Path) -> None:
+    """Write the page of recordings by title. Raises OSError."""
+    recorded = [Recorded(title, film) for title, film in films.items()]
+    write_whole(path, one_file(f"kubedsm replay {run}", about, recorded))

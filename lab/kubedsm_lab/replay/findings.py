@@ -1,0 +1,90 @@
+"""Findings of an experiment, for `kubedsm replay` and `kubedsm compare`.
+
+An experiment has a plan, plays its trials in several processes, and turns outcomes into findings.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import attrs
+import msgspec
+
+from kubedsm.terminal.echo import echo
+from kubedsm_lab.replay.page import Pictures, write_report
+from kubedsm_lab.replay.provenance import Provenance, told
+from kubedsm_lab.replay.runner import progress, spread
+from kubedsm_lab.replay.standings import Standing
+from kubedsm_lab.replay.tables import Section, as_markdown
+
+MODELLED = "**Emulated, and modelled**: nothing here was measured on a real cluster."
+T = TypeVar("T")
+
+
+class _Tried(Protocol):
+    @property
+    def trial(self) -> Any:
+        """The trial that had this outcome."""
+
+
+Outcome = TypeVar("Outcome", bound=_Tried)
+P = TypeVar("P", bound=attrs.AttrsInstance)
+
+
+@attrs.frozen
+class Findings:
+    #: method and size of the experiment
+    method: str
+    sections: Sequence[Section]
+    #: ranking of the policies, figure by figure
+    standings: Sequence[Standing]
+    #: JSON
+    results: bytes
+    #: result in one sentence, and origin of the figures, for `kubedsm replay`
+    answer: str = ""
+    origin: str = ""
+    #: SVG files; matplotlib is imported for these
+    draw: Callable[[], Pictures] = dict
+    #: policies that have a colour
+    policies: Iterable[str] = ()
+    #: JSON of the results that are the same on every machine, if not all of them are
+    reproducible: bytes | None = None
+
+    def publish(self, name: str, out: Path | None, output: str) -> None:
+        """Print the findings, and write them into a folder if one is given. Raises OSError."""
+        tables = as_markdown(self.sections, self.method)
+        text = told(self.answer, Provenance(self.origin), tables)
+        echo(self.results.decode() if output == "json" else text, nl=False)
+        if out is not None:
+            title = f"kubedsm replay --preset {name}"
+            stored = self.reproducible or self.results
+            write_report(out, title, text, stored, self.draw(), self.policies)
+
+
+@attrs.frozen
+class Preset(Generic[P]):
+    """Experiment of `kubedsm replay --preset`; each plan has a number of `seeds`."""
+
+    short: P
+    full: P
+    #: carries the plan out in several processes
+    run: Callable[[P, int], Findings]
+
+
+def play_trials(
+    name: str, play: Callable[[T], Outcome], trials: Sequence[T], jobs: int
+) -> list[Outcome]:
+    return list(progress(name, spread(play, trials, jobs), len(trials)))
+
+
+def encode_trials(done: Sequence[_Tried]) -> bytes:
+    return msgspec.json.encode({"emulated": True, "modelled": True, "trials": done}) + b"\n"
+
+
+def select_trials(outcomes: Iterable[Outcome], **chosen: object) -> list[Outcome]:
+    """Return the outcomes of the trials with these properties."""
+    return [
+        each
+        for each in outcomes
+        if all(getattr(each.trial, name) == value for name, value in chosen.items())
+    ]

@@ -1,0 +1,249 @@
+"""`kubedsm replay --preset load-aware`: its trials, and the tables of docs/load-aware.md."""
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.replay.findings import (
+    MODELLED,
+    Findings,
+    Preset,
+    encode_trials,
+    play_trials,
+    select_trials,
+)
+from kubedsm_lab.replay.load_aware.application import GRAPHS, SCENARIOS
+from kubedsm_lab.replay.load_aware.trial import CONTENDERS, OURS, Outcome, Trial, play
+from kubedsm_lab.replay.plots import (
+    Line,
+    Panel,
+    assign_looks,
+    plot_key,
+    plot_lines,
+    render_picture,
+)
+from kubedsm_lab.replay.presets import REFERENCE
+from kubedsm_lab.replay.standings import Standing
+from kubedsm_lab.replay.tables import Section, Table, grid, mean, number
+
+METHOD = (
+    "A model, not a measurement: the scheduler ran on an emulated cluster in virtual time, and how"
+    " long requests take there is computed"
+)
+#: published, by scenario: percent by which the p95 is below kube-scheduler's, mean over the users
+LOWER: Mapping[int, int] = {1: 23, 2: 31, 3: 37}
+P95 = "p95 of response times"
+#: relative difference of two means over few trials
+_NOISE = 0.03
+
+
+@attrs.frozen
+class Plan:
+    graphs: Sequence[str]
+    users: Sequence[int]
+    #: trials of each kind
+    seeds: int
+    scenarios: Sequence[int] = tuple(SCENARIOS)
+    contenders: Sequence[str] = tuple(CONTENDERS)
+    minutes: float = 30
+
+    @property
+    def all(self) -> list[Trial]:
+        return [
+            Trial(graph, scenario, users, contender, seed, self.minutes)
+            for graph in self.graphs
+            for scenario in self.scenarios
+            for users in self.users
+            for contender in self.contenders
+            for seed in range(1, self.seeds + 1)
+        ]
+
+
+def run(plan: Plan, jobs: int) -> Findings:
+    done = play_trials("load-aware", play, plan.all, jobs)
+    return Findings(
+        answer=answer(done),
+        origin=MODELLED,
+        method=f"{METHOD}; trials of each kind: {plan.seeds}, of {plan.minutes:g} minutes",
+        sections=sections(done),
+        standings=standings(done),
+        results=encode_trials(done),
+        draw=lambda: draw_pictures(done),
+        policies=Tried(done).contenders,
+    )
+
+
+PRESET = Preset(
+    Plan(list(GRAPHS), (20, 50, 80), seeds=1),
+    Plan(list(GRAPHS), range(10, 101, 10), seeds=10),
+    run,
+)
+
+
+@attrs.frozen
+class Tried:
+    """Outcomes of some trials."""
+
+    outcomes: Sequence[Outcome]
+
+    def select(self, **chosen: object) -> "Tried":
+        return Tried(select_trials(self.outcomes, **chosen))
+
+    @property
+    def kinds(self) -> list[tuple[str, int]]:
+        """Return the graphs and scenarios."""
+        tried = {(each.trial.graph, each.trial.scenario) for each in self.outcomes}
+        return [each for each in ((g, s) for g in GRAPHS for s in SCENARIOS) if each in tried]
+
+    @property
+    def users(self) -> list[int]:
+        return sorted({each.trial.users for each in self.outcomes})
+
+    @property
+    def contenders(self) -> list[str]:
+        tried = {each.trial.contender for each in self.outcomes}
+        return [name for name in CONTENDERS if name in tried]
+
+    def mean(self, figure: str) -> float | None:
+        return mean(getattr(each, figure) for each in self.outcomes)
+
+    def lower(self, contender: str) -> float | None:
+        """Return by how many percent the p95 is below the reference's, as mean over the users."""
+        found = []
+        for users in self.users:
+            ours, theirs = (
+                self.select(users=users, contender=name).mean("p95")
+                for name in (contender, REFERENCE)
+            )
+            if ours is not None and theirs:
+                found.append(100 * (1 - ours / theirs))
+        return mean(found)
+
+
+def _at_a_glance(tried: Tried) -> Table:
+    others = [name for name in tried.contenders if name != REFERENCE]
+    lines = []
+    for graph, scenario in tried.kinds if others else ():
+        here = tried.select(graph=graph, scenario=scenario)
+        cells = (number(here.lower(name), 1) for name in others)
+        lines.append([f"{graph}, scenario {scenario}", str(LOWER[scenario]), *cells])
+    return ["p95 lower by, %", "published", *others], lines
+
+
+def _by_users(tried: Tried) -> Table:
+    lines = []
+    for graph, scenario in tried.kinds:
+        for users in tried.users:
+            here = tried.select(graph=graph, scenario=scenario, users=users)
+            cells = (number(here.select(contender=c).mean("p95"), 2) for c in tried.contenders)
+            lines.append([f"{graph}, scenario {scenario}, {users} users", *cells])
+    return ["p95, s", *tried.contenders], lines
+
+
+def _costs(tried: Tried) -> Table:
+    rows = {
+        f"{graph}, scenario {scenario}: {name}": tried.select(
+            graph=graph, scenario=scenario, contender=name
+        )
+        for graph, scenario in tried.kinds
+        for name in tried.contenders
+    }
+    return grid(
+        "",
+        rows,
+        {
+            "moves": lambda each: number(each.mean("moves"), 1),
+            "from the start": lambda each: number(each.mean("moves_in_all"), 1),
+            "lost pod-s": lambda each: number(each.mean("lost_pod_seconds"), 1),
+            "std within nodes": lambda each: number(each.mean("within_nodes"), 3),
+            "std between nodes": lambda each: number(each.mean("between_nodes"), 3),
+        },
+    )
+
+
+def sections(outcomes: Sequence[Outcome]) -> list[Section]:
+    tried = Tried(outcomes)
+    return [
+        Section(
+            "At a glance",
+            "By how much lower the p95 of the end-to-end response time is than under"
+            " kube-scheduler, in percent, as the mean over the users; and what was published of the"
+            " paper's score and descheduler.",
+            _at_a_glance(tried),
+        ),
+        Section("By users", "The p95 in seconds, as the mean over the trials.", _by_users(tried)),
+        Section(
+            "What it cost",
+            "Moves and evictions of a trial while it was measured, and from its start; the"
+            " pod-seconds lost to them from the start. Standard deviations of the used parts of the"
+            " resources: over the four of a node, which is what the paper's score is made of; and"
+            " of cpu and disks over the nodes. Means over trials, users and time.",
+            _costs(tried),
+        ),
+    ]
+
+
+def answer(outcomes: Sequence[Outcome]) -> str:
+    tried = Tried(outcomes)
+    said = []
+    for scenario in sorted({scenario for _, scenario in tried.kinds}):
+        percent = tried.select(scenario=scenario).lower(OURS)
+        if percent is not None:
+            side = "lower" if percent >= 0 else "higher"
+            said.append(f"{abs(percent):.0f} % {side} in scenario {scenario}")
+    if not said:
+        return f"KubeDSM that is told the load was not tried beside {REFERENCE}."
+    lost = tried.select(contender=OURS).mean("lost_pod_seconds") or 0.0
+    cost = f"at the cost of {lost:.1f} pod-seconds a trial" if lost else "no capacity was lost"
+    return (
+        f"Told the measured load, KubeDSM's p95 of response times was {', '.join(said)} than"
+        f" {REFERENCE}'s; {cost}."
+    )
+
+
+def standings(outcomes: Sequence[Outcome]) -> list[Standing]:
+    """Rank the means over graphs, users and trials; ours is KubeDSM with measured load."""
+    tried = Tried(outcomes)
+    # KubeDSM without measured load is in the tables only.
+    names = [name for name in tried.contenders if name != KUBEDSM]
+
+    def standing(what: str, unit: str, of: Tried, figure: str) -> Standing:
+        means = {name: of.select(contender=name).mean(figure) for name in names}
+        values = {name: value for name, value in means.items() if value is not None}
+        return Standing(what, unit, less_is_better=True, values=values, noise=_NOISE, ours=OURS)
+
+    return [
+        *(
+            standing(f"{P95}, scenario {scenario}", "s", tried.select(scenario=scenario), "p95")
+            for scenario in sorted({scenario for _, scenario in tried.kinds})
+        ),
+        standing("pod-seconds lost to moves, a trial", "", tried, "lost_pod_seconds"),
+    ]
+
+
+def draw_pictures(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
+    """Return SVG files by name: one per graph, with a panel per scenario."""
+    graphs = dict.fromkeys(graph for graph, _ in Tried(outcomes).kinds)
+    about = f"The 95th percentile of response times against the number of users. {METHOD}."
+    return {
+        f"p95-by-users-{graph}.svg": render_picture(
+            f"Response time by users: graph {graph}", about, _plot_graph(outcomes, graph)
+        )
+        for graph in graphs
+    }
+
+
+def _plot_graph(outcomes: Sequence[Outcome], graph: str) -> list[Panel]:
+    tried = Tried(outcomes).select(graph=graph)
+    looks = assign_looks(tried.contenders)
+    panels = [plot_key("schedulers", looks)]
+    for _, scenario in tried.kinds:
+        lines = []
+        for name, look in looks.items():
+            of_one = tried.select(scenario=scenario, contender=name)
+            means = ((users, of_one.select(users=users).mean("p95")) for users in of_one.users)
+            known = [(float(users), p95) for users, p95 in means if p95 is not None]
+            lines.append(Line(name, look, known))
+        panels.append(plot_lines(f"scenario {scenario}", lines, "users", "p95, s"))
+    return panels

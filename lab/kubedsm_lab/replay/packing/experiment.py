@@ -1,0 +1,127 @@
+"""`kubedsm replay --preset packing`: instances packed in several processes.
+
+A file keeps every attempt: attempts in the file are not made again.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import attrs
+import click
+import msgspec
+
+from kubedsm.solvers.available import SolverKind, installed, lacking, solver_of
+from kubedsm.terminal.whole_files import append_whole
+from kubedsm_lab.replay.findings import Findings, Preset
+from kubedsm_lab.replay.packing.attempts import Attempt, attempt
+from kubedsm_lab.replay.packing.instances import PRIORITIES, Shape, seeds, shapes
+from kubedsm_lab.replay.packing.tables import answer, sections, standings
+from kubedsm_lab.replay.runner import processors, progress, spread
+
+_ORIGIN = "**Computed** on snapshots: nothing here was measured on a real cluster."
+_METHOD = "Computed on snapshots: nothing is emulated, or measured on a cluster"
+#: seconds for a programme that is solved to the end; calls have their own limits
+_PATIENCE = 600.0
+
+Case = tuple[Shape, int]
+
+
+@attrs.frozen
+class Plan:
+    #: seeds of each shape
+    seeds: int
+    priorities: Sequence[int]
+    #: time limits of calls, in seconds
+    limits: Sequence[float]
+    #: None: HiGHS if it is installed
+    solver: SolverKind | None = None
+    #: folder of the file of attempts
+    out: Path | None = None
+
+    def cases(self, jobs: int) -> list[Case]:
+        """Return all shapes with one seed, then with the next: a stopped plan is a smaller plan."""
+        planned = list(shapes([1]))
+        drawing = spread(partial(seeds, number=self.seeds), planned, jobs)
+        chosen = list(progress("drawing instances", drawing, len(planned)))
+        return [
+            (msgspec.structs.replace(shape, priorities=priorities), seed)
+            for at_once in zip(*chosen, strict=True)
+            for shape, seed in zip(planned, at_once, strict=True)
+            for priorities in self.priorities
+        ]
+
+
+def run(plan: Plan, jobs: int) -> Findings:
+    """Raises OSError, and UsageError if the solver is not installed."""
+    solver = plan.solver or ("highs" if installed("highs") else "off")
+    if missing := lacking(solver):
+        raise click.UsageError(missing)
+    kept = None if plan.out is None else plan.out / f"calls-{solver}.jsonl"
+    cases = plan.cases(jobs)
+    packing = attempts(cases, plan.limits, solver, jobs, kept)
+    try:
+        done = list(progress("packing", packing, len(cases)))
+    except msgspec.DecodeError as error:
+        raise click.ClickException(f"{kept}: {error}") from None
+    done.sort(key=lambda each: (each.shape, each.seed))
+    solved_by = "the heuristic alone" if solver == "off" else f"the heuristic and {solver}"
+    results = {"emulated": False, "solver": solver, "jobs": jobs, "instances": done}
+    return Findings(
+        answer=answer(done),
+        origin=_ORIGIN,
+        method=f"{_METHOD}; {solved_by}, on {processors()} processors, {jobs} calls at a time",
+        sections=sections(done),
+        standings=standings(done, min(plan.limits)),
+        results=msgspec.json.encode(results) + b"\n",
+        reproducible=_encode_reproducible(done),
+    )
+
+
+PRESET = Preset(
+    Plan(seeds=2, priorities=(4,), limits=(1.0,)),
+    Plan(seeds=100, priorities=PRIORITIES, limits=(1.0, 10.0, 20.0)),
+    run,
+)
+
+
+def _encode_reproducible(done: Sequence[Attempt]) -> bytes:
+    """Leave out the calls, which depend on the speed of the machine."""
+    instances = [
+        {name: value for name, value in msgspec.to_builtins(each).items() if name != "calls"}
+        for each in done
+    ]
+    return msgspec.json.encode({"emulated": False, "instances": instances}) + b"\n"
+
+
+def attempts(
+    cases: Sequence[Case], limits: Sequence[float], solver: SolverKind, jobs: int, kept: Path | None
+) -> Iterator[Attempt]:
+    """Yield the attempts in the file, then the others, which are appended to it.
+
+    Raises OSError, and msgspec.DecodeError for a file of anything else.
+    """
+    done = dict[Case, Attempt]()
+    if kept is not None and kept.exists():
+        lines = kept.read_bytes().splitlines()
+        read = (msgspec.json.decode(line, type=Attempt) for line in lines)
+        done = {(each.shape, each.seed): each for each in read}
+    wanted = {(seconds, True) for seconds in limits} | {(min(limits), False)}
+    found = {case: _select_calls(wanted, done[case]) for case in cases if case in done}
+    yield from (each for each in found.values() if each is not None)
+    left = [case for case in cases if found.get(case) is None]
+    for each in spread(partial(_attempt, limits=limits, solver=solver), left, jobs):
+        if kept is not None:
+            append_whole(kept, msgspec.json.encode(each) + b"\n")
+        yield each
+
+
+def _attempt(case: Case, limits: Sequence[float], solver: SolverKind) -> Attempt:
+    return attempt(*case, limits, solver_of(solver, _PATIENCE))
+
+
+def _select_calls(wanted: Collection[tuple[float, bool]], one: Attempt) -> Attempt | None:
+    """Return the attempt with these calls alone (seconds, gaps); None if some are missing."""
+    calls = tuple(call for call in one.calls if (call.seconds, call.gaps) in wanted)
+    whole = not one.calls or len(calls) == len(wanted)
+    return msgspec.structs.replace(one, calls=calls) if whole else None

@@ -1,0 +1,203 @@
+"""Pictures of a report: edge ratios, edge shares, placements, response times and migrations."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.replay.page import write_report
+from kubedsm_lab.replay.plots import (
+    Bar,
+    Look,
+    Panel,
+    assign_looks,
+    plot_areas,
+    plot_bars,
+    plot_curve,
+    render_picture,
+)
+from kubedsm_lab.replay.presets import PRICES, VARIANT_SCENARIO, priced
+from kubedsm_lab.replay.report import (
+    Report,
+    encode_report,
+    in_a_sentence,
+    policies_of,
+    scenarios_of,
+)
+from kubedsm_lab.replay.tables import Row, mean
+
+_ALL = "mean of all scenarios"
+_TEN = 10
+#: figures of migrations that are drawn
+_MOVES = {"moves a run": "migrations", "pod-seconds lost to moves, a run": "lostPodSeconds"}
+#: title, description, panels; no panels if there is nothing to draw
+Drawn = tuple[str, str, Sequence[Panel]]
+
+
+def write_with_pictures(found: Report, out: Path, title: str, text: str) -> None:
+    """Write report, pictures and page into an existing folder. text: Markdown. Raises OSError."""
+    policies = policies_of(found["means"])
+    write_report(out, title, text, encode_report(found), draw_report(found), policies)
+
+
+def draw_report(found: Report) -> dict[str, bytes]:
+    """Return SVG files by name, each with all policies."""
+    looks = assign_looks(policies_of(found["means"]))
+    drawn: Mapping[str, Callable[[Report, Mapping[str, Look]], Drawn]] = {
+        "edge-ratio-by-scenario": _edge_ratios,
+        "edge-share-by-service": _edge_shares,
+        "placements": _placements,
+        "response-times": _response_times,
+        "moves": _migrations,
+    }
+    pictures = {}
+    for name, draw in drawn.items():
+        title, about, panels = draw(found, looks)
+        if panels:
+            described = f"{about} {in_a_sentence(found)}"
+            pictures[f"{name}.svg"] = render_picture(title, described, panels)
+    return pictures
+
+
+def _edge_ratios(found: Report, looks: Mapping[str, Look]) -> Drawn:
+    """One panel per scenario; for several scenarios also one of their means."""
+    scenarios = scenarios_of(found["means"])
+    seeds: dict[tuple[str, str], list[float]] = {}
+    for run in found["runs"]:
+        if run["edgeRatio"] is not None:
+            seeds.setdefault((run["scenario"], run["policy"]), []).append(run["edgeRatio"])
+
+    def bar(row: Row) -> Bar:
+        name, ratio = row["policy"], row["edgeRatio"] or 0.0
+        ratios = seeds.get((row["scenario"], name), [])
+        ends = (min(ratios), max(ratios)) if len(ratios) > 1 else None
+        optimum = ratio / row["optimumShare"] if row["optimumShare"] else None
+        return Bar(name, looks[name], ratio, ends, optimum)
+
+    panels = []
+    if len(scenarios) > 1:
+        overall = []
+        for name, look in looks.items():
+            ratios = [row["edgeRatio"] for row in found["means"] if row["policy"] == name]
+            if len(ratios) == len(scenarios):
+                overall.append(Bar(name, look, mean(ratios) or 0.0))
+        panels.append(plot_bars(_ALL, overall, 1, _percent))
+    for scenario in scenarios:
+        bars = [bar(row) for row in found["means"] if row["scenario"] == scenario]
+        panels.append(plot_bars(f"scenario {scenario}", bars, 1, _percent))
+    about = (
+        "Edge ratio: the mean over services of the part of their pods that is on the edge."
+        " The upright line is the most that any placement of the same pods could have;"
+        " the thin one goes from the least to the greatest seed."
+    )
+    return "Edge ratio by policy", about, panels
+
+
+def _select_shared(found: Report) -> tuple[list[Row], str]:
+    """Return the means of the scenarios that every policy played, and these scenarios in words."""
+    policies, scenarios = policies_of(found["means"]), scenarios_of(found["means"])
+    played = Counter(row["scenario"] for row in found["means"])
+    shared = [name for name in scenarios if played[name] == len(policies)] or scenarios
+    rows = [row for row in found["means"] if row["scenario"] in shared]
+    if len(shared) == 1:
+        return rows, f"scenario {shared[0]}"
+    which = "" if len(shared) == len(scenarios) else " that all policies played"
+    return rows, f"means over the {len(shared)} scenarios{which}"
+
+
+def _edge_shares(found: Report, looks: Mapping[str, Look]) -> Drawn:
+    """One panel per service."""
+    rows, which = _select_shared(found)
+
+    def bar(service: str, name: str) -> Bar:
+        shares = [row["shares"].get(service) for row in rows if row["policy"] == name]
+        return Bar(name, looks[name], mean(shares) or 0.0)
+
+    panels = [
+        plot_bars(f"service {service}", [bar(service, name) for name in looks], 1, _percent)
+        for service in dict.fromkeys(name for row in rows for name in row["shares"])
+    ]
+    about = f"The part of a service's pods that is on the edge; {which}."
+    return "Edge share by service", about, panels
+
+
+def _placements(found: Report, looks: Mapping[str, Look]) -> Drawn:
+    """One panel per policy: one seed of one scenario."""
+    scenarios = scenarios_of(found["timelines"])
+    scenario = VARIANT_SCENARIO if VARIANT_SCENARIO in scenarios else scenarios[0]
+    lines = [line for line in found["timelines"] if line["scenario"] == scenario]
+    pods = (step[2] for line in lines for steps in line["services"].values() for step in steps)
+    most = max(1, *pods)
+    panels = [
+        plot_areas(line["policy"], line["services"], line["end"], most, looks[line["policy"]])
+        for line in lines
+    ]
+    about = (
+        f"Ready pods in scenario {scenario}, its first seed: those on the edge in full colour,"
+        " those in the cloud pale above them."
+    )
+    return "Pods on the edge and in the cloud over time", about, panels
+
+
+def _response_times(found: Report, looks: Mapping[str, Look]) -> Drawn:
+    """One panel per service."""
+    rows, which = _select_shared(found)
+
+    def value(service: str, policy: str, key: str) -> float | None:
+        latencies = (row["latencyMs"] for row in rows if row["policy"] == policy)
+        times = [each[service][key] for each in latencies if service in each]
+        return None if None in times else mean(times)
+
+    panels = []
+    for service in dict.fromkeys(name for row in rows for name in row["latencyMs"]):
+        bars = []
+        for name, look in looks.items():
+            took = value(service, name, "mean")
+            if took is not None:
+                p95 = value(service, name, "p95")
+                ends = None if p95 is None else (took, p95)
+                bars.append(Bar(name, look, took, ends, part=value(service, name, "network")))
+        if bars:
+            top = 1.05 * max(max(bar.value, *(bar.ends or ())) for bar in bars)
+            panels.append(plot_bars(f"service {service}", bars, top, "{:,.0f}".format, "ms"))
+    about = (
+        f"Mean response time in milliseconds; {which}. In full colour: the part"
+        " that the network takes, where it is known; the thin line ends at the 95th percentile."
+    )
+    return "Response time by service", about, panels
+
+
+def _migrations(found: Report, looks: Mapping[str, Look]) -> Drawn:
+    """Migrations and their cost; their benefit, if several prices of a migration were played."""
+    rows, which = _select_shared(found)
+
+    def value(name: str, key: str) -> float:
+        return mean([row[key] for row in rows if row["policy"] == name]) or 0.0
+
+    panels = []
+    for title, key in _MOVES.items():
+        bars = [Bar(name, look, value(name, key)) for name, look in looks.items()]
+        most = max(bar.value for bar in bars)
+        if most:
+            panels.append(plot_bars(title, bars, most, _tenths))
+    prices = {
+        price: (value(priced(price), "migrations"), value(priced(price), "edgeRatio"))
+        for price in PRICES
+        if priced(price) in looks
+    }
+    if panels and len(prices) > 1:
+        points = dict(sorted(prices.items(), key=lambda each: each[1]))
+        look = assign_looks([KUBEDSM])[KUBEDSM]
+        title = "edge ratio by price of a move"
+        panels.append(plot_curve(title, points, look, "moves a run", "edge ratio"))
+    lost = any(row["lostPodSeconds"] for row in rows)
+    cost = "and what that cost" if lost else "of which none took a Ready pod away"
+    return "Migrations", f"Moves of pods, {cost}; {which}.", panels
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
+def _tenths(value: float) -> str:
+    return f"{value:.3g}" if value < _TEN else f"{value:,.0f}"

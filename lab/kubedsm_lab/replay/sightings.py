@@ -1,0 +1,88 @@
+"""Objects as a recording reads them: with evictions, emulated nodes and Deployments.
+
+The values of `kubedsm.model` omit these, since no decision depends on them.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from kubedsm.kube.wire import decoding, schema
+from kubedsm.kube.wire.decoding import Reader
+from kubedsm.kube.wire.pods import made
+from kubedsm.kube.wire.schema import Wire
+from kubedsm.model.model import Node, Pod, Uid
+from kubedsm_lab.emulator.emulated_cluster import EMULATED_RUNTIME
+
+_EVICTED = ("DisruptionTarget", "EvictionByEvictionAPI")
+
+
+@attrs.frozen(slots=True)
+class PodSeen:
+    pod: Pod
+    #: by the Eviction API, which says so on the pod before the pod goes
+    evicted: bool
+
+
+@attrs.frozen(slots=True)
+class PodGone:
+    uid: Uid
+
+
+@attrs.frozen(slots=True)
+class NodeSeen:
+    node: Node
+    emulated: bool
+
+
+@attrs.frozen(slots=True)
+class DeploymentSeen:
+    namespace: str
+    name: str
+    replicas: int
+    #: of its pods
+    labels: Mapping[str, str]
+
+
+@attrs.frozen(slots=True)
+class DeploymentGone:
+    namespace: str
+    name: str
+
+
+Sighting = PodSeen | PodGone | NodeSeen | DeploymentSeen | DeploymentGone
+
+
+class _NodeInfo(Wire, frozen=True):
+    container_runtime_version: str | None = None
+
+
+class _NodeStatus(schema.NodeStatus, frozen=True):
+    node_info: _NodeInfo = _NodeInfo()
+
+
+class _Node(schema.Node, frozen=True):
+    status: _NodeStatus | None = None
+
+
+def _pod(shape: schema.Pod) -> PodSeen:
+    conditions = (shape.status and shape.status.conditions) or ()
+    return PodSeen(made(shape), any((c.type, c.reason) == _EVICTED for c in conditions))
+
+
+def _node(shape: _Node) -> NodeSeen:
+    info = shape.status.node_info if shape.status else _NodeInfo()
+    return NodeSeen(decoding.node_of(shape), info.container_runtime_version == EMULATED_RUNTIME)
+
+
+def _deployment(shape: schema.Workload) -> DeploymentSeen:
+    labels = shape.spec.template.metadata.labels or {}
+    metadata = shape.metadata
+    return DeploymentSeen(metadata.namespace or "", metadata.name, shape.wanted, labels)
+
+
+PODS: Reader[schema.Pod, PodSeen] = Reader("Pod", schema.Pod, _pod)
+NODES: Reader[_Node, NodeSeen] = Reader("Node", _Node, _node)
+DEPLOYMENTS: Reader[schema.Workload, DeploymentSeen] = Reader(
+    "Deployment", schema.Workload, _deployment
+)

@@ -1,0 +1,98 @@
+"""What the configuration speaks of and the cluster has not is told once, and when it is over."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from structlog.testing import capture_logs
+
+from kubedsm.app.cluster_warnings import (
+    GRACE,
+    PERIOD,
+)
+from kubedsm.config.settings import load
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+NAME = ConfigMapName("kubedsm", "kubedsm")
+TEXT = "services: {default/web: {qos: 1}, default/vido: {qos: 0.5}, 'bathc/*': {qos: 0}}"
+OURS = ("service matches nothing", "service matches", "service matches nothing any more")
+TIERS = ("tier without nodes", "tier has nodes")
+
+
+@asynccontextmanager
+async def configured(*nodes, text=TEXT, source=NAME):
+    async with emulated(*nodes, configuration=load(text, "test"), source=source) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": NAME.namespace}})
+        made = {"metadata": {"name": NAME.name}, "data": {"config.yaml": text}}
+        world.api.create(CONFIGMAPS, made, namespace=NAME.namespace)
+        with capture_logs() as logs:
+            async with world.scheduler():
+                yield world, logs
+
+
+def told(logs, *events):
+    return [log for log in logs if log["event"] in events]
+
+
+def on_the_map(world):
+    return [e for e in world.api.list(EVENTS, NAME.namespace) if e["reason"] == "ServicesUnmatched"]
+
+
+async def test_a_key_that_matches_nothing_is_told_once_after_a_while_and_when_it_matches():
+    async with configured(EDGE, CLOUD) as (world, logs):
+        world.deploy("web", 1)
+        await asyncio.sleep(GRACE / 2)
+        world.deploy("video", 1)
+        assert told(logs, *OURS) == []
+        await asyncio.sleep(1000)
+        warnings = told(logs, *OURS)
+        assert [log["log_level"] for log in warnings] == ["warning", "warning"]
+        assert "did you mean default/video?" in warnings[0]["error"]
+        [event] = on_the_map(world)
+        assert (event["type"], event.get("series")) == ("Warning", None)
+        assert event["message"] == "; ".join(log["error"] for log in warnings)
+        world.deploy("vido", 1)
+        await asyncio.sleep(1000)
+        assert [log["key"] for log in told(logs, *OURS)[2:]] == ["default/vido"]
+        # A workload that only rests is no mistake.
+        world.scale("web", 0)
+        await asyncio.sleep(1000)
+        [ceased] = told(logs, *OURS)[3:]
+        assert (ceased["log_level"], ceased["key"]) == ("info", "default/web")
+        for replicas in (1, 0, 1, 0):
+            world.scale("web", replicas)
+            await asyncio.sleep(200)
+        assert [log["event"] for log in told(logs, *OURS)[4:]] == ["service matches"]
+        assert len(on_the_map(world)) == 1
+
+
+async def test_the_grace_of_a_new_key_begins_with_it_and_no_event_is_for_a_file(tmp_path):
+    async with configured(EDGE, CLOUD, text="", source=tmp_path / "none") as (world, logs):
+        await asyncio.sleep(500)
+        world.runtime.configuration.replace(TEXT, "test", 0.0)
+        await asyncio.sleep(GRACE - 1)
+        assert told(logs, *OURS) == []
+        await asyncio.sleep(2 * PERIOD)
+        assert len(told(logs, *OURS)) == 3
+        await asyncio.sleep(10)
+        assert on_the_map(world) == []
+
+
+async def test_a_tier_without_nodes_is_told_at_the_start_and_whenever_that_changes():
+    async with configured(CLOUD, text="") as (world, logs):
+        await asyncio.sleep(1)
+        [warning] = told(logs, *TIERS)
+        assert warning["log_level"] == "warning"
+        assert warning["error"].startswith("no node is edge, so every pod goes to the cloud")
+        world.api.create(NODES, EDGE)
+        await asyncio.sleep(100)
+        world.api.delete(NODES, "", "c1")
+        await asyncio.sleep(100)
+        assert [log.get("tier") or log["error"][:16] for log in told(logs, *TIERS)[1:]] == [
+            "edge",
+            "no node is cloud",
+        ]

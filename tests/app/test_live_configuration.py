@@ -1,0 +1,285 @@
+"""A configuration edited while pods come and go: it holds at once, or is refused with an Event."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+
+from kubedsm.app.live_configuration import (
+    KEY,
+    ConfigurationFile,
+    ConfigurationNews,
+)
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.settings import Configuration, load
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
+from kubedsm_lab.emulator.paper import node
+from support.move_scenes import MERGE, open_edge
+from support.preemptions import urgent
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+NAME = ConfigMapName("kubedsm", "kubedsm")
+#: seconds within which a change must show
+AT_ONCE = 2.0
+GOOD = "services: {default/web: {weight: 2}}"
+
+
+@attrs.frozen
+class Edited:
+    """A world whose scheduler follows a ConfigMap."""
+
+    world: object
+
+    @property
+    def holds(self):
+        return self.world.runtime.configuration
+
+    def edit(self, text):
+        self.patch(**{KEY: text})
+
+    def patch(self, **data):
+        self.world.api.patch(CONFIGMAPS, NAME.namespace, NAME.name, {"data": data}, MERGE)
+
+    def write(self, text=GOOD):
+        made = {"metadata": {"name": NAME.name}, "data": {KEY: text}}
+        return self.world.api.create(CONFIGMAPS, made, namespace=NAME.namespace)
+
+    def delete(self):
+        self.world.api.delete(CONFIGMAPS, NAME.namespace, NAME.name)
+
+    def refusals(self):
+        listed = self.world.api.list(EVENTS, NAME.namespace)
+        return [e for e in listed if e["reason"] == "ConfigurationRefused"]
+
+    async def holds_soon(self, text):
+        await self.world.until(lambda: self.holds.current == load(text, "x"), AT_ONCE)
+        assert self.holds.valid
+
+
+async def churn(world):
+    """Pods that come and go, a burst every second."""
+    world.deploy("burst", 1, cpu="100m", memory="1Mi")
+    for number in range(1000):
+        world.scale("burst", 5 if number % 2 else 12)
+        await asyncio.sleep(1)
+
+
+@asynccontextmanager
+async def edited(*nodes, text=GOOD, churning=True):
+    configuration = load(text, "test")
+    async with emulated(*nodes, configuration=configuration, source=NAME) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": NAME.namespace}})
+        scene = Edited(world)
+        scene.write(text)
+        async with world.scheduler() as runtime:
+            coming_and_going = asyncio.ensure_future(churn(world)) if churning else None
+            await asyncio.sleep(3)
+            yield scene
+            if coming_and_going is not None:
+                coming_and_going.cancel()
+            assert not runtime.supervisor.caught
+
+
+REFUSED = {
+    "services: {default/web: {qos: [": "not YAML",
+    "suggester: {perod: 1s}": "suggester.perod: unknown key; did you mean period?",
+    "batch: {size: many}": "batch.size: 'many' is not a whole number between 1 and 10000",
+    "services: {'*': {qos: 1.5}}": "services.*.qos: 1.5 is not between 0 and 1",
+    "schedulerName: other": "schedulerName: 'other' needs a restart; until then it is 'kubedsm'",
+    "x" * 1_000_000: "longer than 65536 bytes",
+    "a: 1\n" * 200_000: "longer than 65536 bytes",
+}
+
+
+@pytest.mark.parametrize(("text", "why"), REFUSED.items(), ids=lambda text: text[:30])
+async def test_a_bad_one_is_refused_with_an_event_and_the_last_good_one_stays(text, why):
+    async with edited(EDGE, CLOUD) as scene:
+        world, good = scene.world, scene.holds.current
+        scene.edit(text)
+        await world.until(scene.refusals, AT_ONCE)
+        [event] = scene.refusals()
+        assert event["type"] == "Warning"
+        assert event["involvedObject"]["kind"] == "ConfigMap"
+        assert event["involvedObject"]["name"] == NAME.name
+        assert event["message"].startswith("ConfigMap kubedsm/kubedsm, config.yaml: ")
+        assert why in event["message"]
+        assert len(event["message"]) < 400
+        assert scene.holds.refusal == event["message"]
+        assert scene.holds.current is good
+        assert scene.holds.generation == 1
+        # Nothing stalls, and nothing is said again.
+        scene.patch(paused="false")
+        world.deploy("web", 2, cpu="100m", memory="1Mi")
+        await world.until_bound_of("web", 2, AT_ONCE)
+        await asyncio.sleep(60)
+        assert len(scene.refusals()) == 1
+        better = "services: {default/web: {weight: 3}}"
+        scene.edit(better)
+        await scene.holds_soon(better)
+        assert scene.holds.generation == 2
+
+
+@pytest.mark.parametrize(("gone", "why"), [("map", "not there"), ("key", "has no key config.yaml")])
+async def test_when_it_is_gone_the_last_one_stays_and_that_is_told_once(gone, why):
+    async with edited(EDGE, CLOUD) as scene:
+        good = scene.holds.current
+        if gone == "map":
+            scene.delete()
+        else:
+            scene.patch(**{KEY: None, "paused": "false"})
+        await scene.world.until(scene.refusals, AT_ONCE)
+        await asyncio.sleep(30)
+        [event] = scene.refusals()
+        assert event["message"] == f"ConfigMap kubedsm/kubedsm: {why}" == scene.holds.refusal
+        assert scene.holds.current is good
+        if gone == "map":
+            scene.write()
+        else:
+            scene.edit(GOOD)
+        await scene.world.until(lambda: scene.holds.valid, AT_ONCE)
+        assert scene.holds.generation == 1
+
+
+async def test_what_is_meant_by_the_tiers_changes_for_nodes_that_are_there():
+    near = node("near1", "near", "4", "8Gi")
+    async with edited(CLOUD, near) as scene:
+        world = scene.world
+        scene.edit("tiers: {edge: [near]}")
+        await asyncio.sleep(AT_ONCE)
+        world.deploy("web", 2)
+        await world.until(lambda: world.placed("web") == {"near1": 2}, 5)
+        labels = {pod["metadata"]["labels"]["kubedsm.io/tier"] for pod in world.pods("web")}
+        assert labels == {"edge"}
+
+
+async def test_a_pod_that_no_node_takes_gets_room_once_preemption_is_enabled():
+    async with edited(node("c1", "cloud", "4", "8Gi"), churning=False) as scene:
+        world = scene.world
+        world.deploy("low", 2, cpu="1800m")
+        await world.until_bound_of("low", 2, 5)
+        urgent(world, "high", cpu="1800m")
+        await asyncio.sleep(10)
+        assert world.placed("high") == {None: 1}
+        scene.edit("preemption: enabled")
+        await world.until(lambda: world.placed("high") == {"c1": 1}, 10)
+
+
+async def test_a_batch_that_is_being_gathered_waits_no_longer_than_is_told_now():
+    async with edited(EDGE, CLOUD, churning=False) as scene:
+        world = scene.world
+        scene.edit("batch: {idle: 60s, max: 60s}")
+        await asyncio.sleep(AT_ONCE)
+        for name in ("web", "api"):
+            world.deploy(name, 3)
+        await asyncio.sleep(10)
+        assert world.placed() == {None: 6}
+        scene.edit(GOOD)
+        await world.until_bound(6, AT_ONCE)
+
+
+async def test_a_qos_factor_shifts_the_edge_share_within_three_periods():
+    """Two services, and an edge for half of their pods."""
+    async with edited(EDGE, CLOUD, churning=False) as scene:
+        world, period = scene.world, scene.holds.current.suggester.period
+        for name in ("web", "api"):
+            world.deploy(name, 4, cpu="900m")
+        await world.until(lambda: world.placed()["e1"] == 4, 60)
+        for favoured, other in (("api", "web"), ("web", "api"), ("api", "web")):
+            await asyncio.sleep(60)
+            before = world.placed(favoured)["e1"]
+            assert before < 4
+            scene.edit(f"services: {{default/{other}: {{qos: 0}}}}")
+            await world.until(
+                lambda app=favoured, n=before: world.placed(app)["e1"] > n, 3 * period
+            )
+
+
+async def test_the_suggester_is_turned_off_and_on_and_waits_as_told():
+    async with edited(CLOUD, text="suggester: {mode: off}") as scene:
+        world = scene.world
+        world.deploy("web", 1)
+        await world.until_bound_of("web", 1, 5)
+        open_edge(world, EDGE)
+        await asyncio.sleep(20)
+        assert world.placed("web") == {"c1": 1}
+        scene.edit("suggester: {period: 24h}")
+        await asyncio.sleep(20)
+        assert world.placed("web") == {"c1": 1}
+        scene.edit("suggester: {period: 1s}")
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 10)
+
+
+class Read:
+    """What a file follower takes, in virtual time."""
+
+    def __init__(self, path):
+        self.path = path
+        self.holds = CurrentConfiguration(Configuration())
+        news = ConfigurationNews(self.holds, VirtualClock())
+        self.follower = ConfigurationFile(path, news)
+
+
+@asynccontextmanager
+async def following(path):
+    read = Read(path)
+    running = asyncio.ensure_future(read.follower.run())
+    yield read.holds
+    running.cancel()
+
+
+async def test_a_file_is_read_again_when_it_has_changed(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("batch: {size: 1}")
+    async with following(path) as holds:
+        await asyncio.sleep(AT_ONCE)
+        assert holds.current.batch.size == 1
+        path.write_text("batch: {size: 22}")
+        await asyncio.sleep(AT_ONCE)
+        assert holds.current.batch.size == 22
+        path.write_text("batch: {size: 0}")
+        await asyncio.sleep(AT_ONCE)
+        assert holds.refusal == f"{path}: batch.size: 0 is not between 1 and 10000"
+        path.unlink()
+        await asyncio.sleep(AT_ONCE)
+        assert holds.refusal == f"{path}: No such file or directory"
+        path.write_text("batch: {size: 22}")
+        await asyncio.sleep(AT_ONCE)
+        assert (holds.valid, holds.generation, holds.current.batch.size) == (True, 3, 22)
+
+
+async def test_a_mounted_config_map_is_read_again_when_its_link_is_exchanged(tmp_path):
+    for number in (1, 2):
+        (tmp_path / f"..{number}").mkdir()
+        (tmp_path / f"..{number}" / "config.yaml").write_text(f"batch: {{size: {number}}}")
+    link, path = tmp_path / "..data", tmp_path / "config.yaml"
+    link.symlink_to("..1")
+    path.symlink_to("..data/config.yaml")
+    async with following(path) as holds:
+        await asyncio.sleep(AT_ONCE)
+        assert holds.current.batch.size == 1
+        (tmp_path / "..new").symlink_to("..2")
+        (tmp_path / "..new").rename(link)
+        await asyncio.sleep(AT_ONCE)
+        assert holds.current.batch.size == 2
+
+
+async def test_a_file_that_is_being_written_is_read_when_it_stands_still(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("batch: {size: 7}")
+    async with following(path) as holds:
+        await asyncio.sleep(AT_ONCE)
+        written = ""
+        for part in ("batch:\n", "  size: 9\n", "  idle: 1ms\n", "# the end\n"):
+            path.write_text(written)  # an empty document means the defaults
+            await asyncio.sleep(0.3)
+            assert holds.current.batch.size == 7
+            written += part
+        path.write_text(written)
+        await asyncio.sleep(AT_ONCE)
+        assert (holds.current.batch.size, holds.current.batch.idle) == (9, 0.001)
+        assert holds.generation == 3

@@ -1,0 +1,50 @@
+"""How the demo ended, in words."""
+
+import attrs
+import pytest
+
+from kubedsm_lab.demo.observer import Migrations
+from kubedsm_lab.demo.results import as_json, describe_shares, ending
+from support.demo_frames import FRAME
+
+
+def test_the_ending_is_three_sentences_of_what_was_measured():
+    assert ending(FRAME) == [
+        (
+            "KubeDSM held an edge share of 0.79 and kept its promises 93% of the time;"
+            " kube-scheduler, replayed on the same load, came to 0.60 and 50%."
+        ),
+        (
+            "It made 12 moves to that end; no capacity was lost, as a pod goes only when its"
+            " replacement is Ready."
+        ),
+        (
+            "Pods were bound 12 ms after they were created on average, and 99% of the 118 within"
+            " 60 ms (emulated cluster, this machine)."
+        ),
+    ]
+
+
+def test_capacity_that_was_lost_is_told():
+    lost = attrs.evolve(FRAME, migrations=Migrations(12, 1, 0.25))
+    assert ending(lost)[1] == (
+        "It made 12 moves to that end and took 1 of them back; 0.25 pod-seconds of capacity were"
+        " lost to that."
+    )
+    assert as_json(lost)["lostPodSeconds"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("replay", "why"),
+    [("failed", "replay of the same load failed"), ("going on", "did not end in time")],
+)
+def test_a_replay_that_is_not_there_is_told_of(replay, why):
+    alone = attrs.evolve(FRAME, theirs=None, replay=replay)
+    assert why in ending(alone)[0]
+    assert "kube-scheduler's replay" in describe_shares(alone)
+    assert as_json(alone)["kubeScheduler"] == {"replay": replay}
+
+
+def test_an_end_before_its_time_is_told_first():
+    first, *_ = ending(attrs.evolve(FRAME, interrupted=True))
+    assert first == "Interrupted after 42 of 60 s."

@@ -1,0 +1,205 @@
+"""The calls of a move's steps, each alone: how often they are made, and when no more."""
+
+import asyncio
+
+import attrs
+import pytest
+
+from kubedsm.kube.calls import writes
+from kubedsm.kube.client.port import Conflict, Invalid, Unreachable
+from kubedsm.kube.wire.annotations import MoveMark
+from kubedsm.model.model import Uid
+from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
+from kubedsm_lab.emulator.front import EmulatedFront, RequestFault
+from kubedsm_lab.emulator.http.routes import Routes
+from plans.events import CallRefused, OutcomeLost
+from plans.migration import MoveMode
+from plans.steps import Step, StepKind, StepState
+from support.faults import OUTCOMES
+from support.still import Still
+
+MARK = MoveMark("p", "web-h1", "u", "e1", "1")
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+class Noted:
+    """Notes each request, and may refuse some."""
+
+    def __init__(self, fault=lambda _: None):
+        self.requests, self.fault = [], fault
+
+    def on_request(self, request):
+        self.requests.append(request)
+        return self.fault(request)
+
+    def on_line(self, request, line):
+        return None
+
+    def writes(self):
+        return [request for request in self.requests if request.method != "GET"]
+
+
+def asked(kind, pod, deadline=1000.0):
+    step = Step(1, kind, pod.uid, "", deadline, move="m", state=StepState.ASKED)
+    return attrs.evolve(step, deadline=deadline)
+
+
+class Called:
+    """One call of a workload that stays as it is, until its step is over."""
+
+    def __init__(self, fault=lambda _: None):
+        self.still, self.noted, self.told = Still(), Noted(fault), []
+        self.still.front = EmulatedFront(
+            Routes(self.still.api), self.still.clock, faults=self.noted
+        )
+        # Budgets say nothing of a pod that is Pending.
+        self.still.status((PODS, self.still.pod), phase="Running")
+        self.pod = self.still.known()
+        self.wanted = True
+
+    async def during(self, call, seconds):
+        calling = asyncio.create_task(call(lambda: self.wanted, self.told.append))
+        await asyncio.wait([calling], timeout=seconds)
+        self.wanted = False
+        await calling
+
+    def evicts(self, ready_to_keep=2):
+        step = asked(StepKind.EVICT, self.pod)
+        return lambda *asks: self.still.step_calls.evict(ready_to_keep, step, self.pod, *asks)
+
+    def restores(self):
+        step = asked(StepKind.RESTORE, self.pod)
+        return lambda *asks: self.still.step_calls.restore(step, self.pod, *asks)
+
+
+async def test_an_eviction_waits_longer_and_longer_for_a_budget_that_refuses_it():
+    called = Called()
+    called.still.budget(0)
+    await called.during(called.evicts(), 31)
+    assert called.told == []
+    # at 0, 1, 3, 7, 15 and 31 seconds
+    assert len(called.noted.writes()) in (5, 6)
+
+
+async def test_an_eviction_is_sent_once_the_budget_allows_it():
+    called = Called()
+    called.still.budget(0)
+    evicting = asyncio.create_task(called.during(called.evicts(), 8))
+    await asyncio.sleep(5)
+    assert not called.still.known().terminating
+    allows = {"disruptionsAllowed": 1, "observedGeneration": 1}
+    called.still.status((POD_DISRUPTION_BUDGETS, "web"), **allows)
+    await evicting
+    assert called.told == []
+    gone = not called.still.api.exists(PODS, "default", called.still.pod)
+    assert gone or called.still.known().terminating
+
+
+async def test_nothing_is_evicted_while_too_few_others_are_ready():
+    called = Called()
+    called.still.ready("False", called.still.others[0])
+    await called.during(called.evicts(), 60)
+    assert called.noted.writes() == []
+
+
+async def test_an_eviction_that_is_over_when_its_objects_were_read_is_not_sent():
+    called = Called()
+    called.noted.fault = lambda request: setattr(called, "wanted", False)
+    await called.during(called.evicts(), 5)
+    assert called.noted.writes() == []
+
+
+async def test_a_detaching_that_is_over_when_its_pod_was_read_is_not_sent():
+    called = Called()
+    called.noted.fault = lambda request: setattr(called, "wanted", False)
+    step = asked(StepKind.DETACH, called.pod)
+    detach = called.still.step_calls.detach
+    await called.during(lambda *asks: detach(step, called.pod, *asks), 5)
+    assert called.noted.writes() == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        ("lost", OutcomeLost),
+        ("lost-applied", OutcomeLost),
+        ("503", OutcomeLost),
+        ("unreachable", CallRefused),
+        ("403", CallRefused),
+        ("409", CallRefused),
+    ],
+)
+async def test_only_what_was_not_applied_for_sure_refuses_a_detaching(outcome, told):
+    called = Called(lambda request: OUTCOMES[outcome] if request.method == "PATCH" else None)
+    step = asked(StepKind.DETACH, called.pod)
+    detach = called.still.step_calls.detach
+    await called.during(lambda *asks: detach(step, called.pod, *asks), 5)
+    assert [type(event) for event in called.told] == [told]
+
+
+async def test_a_pod_that_cannot_be_read_is_looked_for_ever_more_rarely():
+    called = Called(lambda _: RequestFault(Unreachable("refused")))
+    await called.during(called.restores(), 63)
+    assert called.told == []
+    # at 0, 1, 3, 7, 15, 31, 47 and 63 seconds
+    assert len(called.noted.requests) in (7, 8)
+
+
+async def test_a_restoring_that_is_over_does_nothing_more():
+    called = Called()
+    called.still.detach(called.still.pod)
+    called.wanted = False
+    await called.during(called.restores(), 5)
+    assert called.noted.requests == []
+
+
+async def test_a_detached_pod_whose_eviction_a_budget_refuses_is_given_back():
+    called = Called()
+    called.still.detach(called.still.pod)
+    called.still.budget(0)
+    called.still.new_pod("web-3")  # enough without it
+    await called.during(called.restores(), 10)
+    assert [request.method for request in called.noted.writes()] == ["POST", "PATCH"]
+    assert not called.still.known().detached
+
+
+async def test_a_replacement_is_not_awaited_when_pod_and_owner_are_gone():
+    """As after the deletion of their namespace: no live read of the pod can tell whose it was."""
+    called = Called()
+    found = (await called.still.check(MoveMode.RECREATE)).found
+    called.still.api.delete(PODS, "default", called.still.pod, grace_seconds=0)
+    called.still.remove(called.still.top)
+    called.noted.requests.clear()
+    step = asked(StepKind.AWAIT_REPLACEMENT, called.pod)
+    awaits = called.still.step_calls.await_replacement
+    await called.during(lambda *asks: awaits(found, step, called.pod, *asks), 10)
+    assert called.told == [CallRefused(step.id, "the owner is gone")]
+    assert len(called.noted.requests) <= 2
+
+
+async def test_an_eviction_that_is_forbidden_is_refused_at_once():
+    called = Called(
+        lambda r: RequestFault(answer(403, "Forbidden")) if r.method == "POST" else None
+    )
+    await called.during(called.evicts(), 0.5)
+    assert [type(event) for event in called.told] == [CallRefused]
+
+
+WRITES = {
+    "detach": lambda *at: writes.detach(*at, "h1", MARK, timeout=1),
+    "reattach": lambda *at: writes.reattach(*at, "h1", timeout=1),
+    "annotate": lambda *at: writes.annotate(*at, {"a": "b"}, {}, timeout=1),
+    "evict": lambda *at: writes.evict(*at, timeout=1),
+    "bind": lambda *at: writes.bind(*at, "n1", annotations={}, labels={}, timeout=1),
+    "condition": lambda *at: writes.set_pod_condition(*at, "r", "m", since=0.0, timeout=1),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_no_write_reaches_another_pod_of_the_name(write):
+    still = Still()
+    known = still.known()
+    with pytest.raises((Conflict, Invalid)):
+        await write(still.front, attrs.evolve(known, uid=Uid("earlier")))
+    assert still.known().resource_version == known.resource_version

@@ -1,0 +1,382 @@
+"""Moves, while they are under way: what is asked when, and what a change on the way makes of it.
+
+That each request carries what it must is asserted by the witness, in every test (`witness`).
+"""
+
+import asyncio
+
+import orjson
+import pytest
+
+from kubedsm.config.settings import load
+from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.emulator.api.resources import (
+    DEPLOYMENTS,
+    NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICA_SETS,
+)
+from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.paper import node
+from plans.migration import restore_plan
+from support.move_scenes import (
+    LARGE_CLOUD,
+    MERGE,
+    ONE_PLACE,
+    AtRequest,
+    ReadyPods,
+    When,
+    becomes_unready,
+    by_hand,
+    cleaned_up,
+    hand_over,
+    is_detached,
+    is_ready,
+    migrating,
+    name,
+    open_edge,
+    quiet,
+    replacement,
+    settle_on_cloud,
+)
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+ONE_AT_A_TIME = load("suggester: {mode: 'off'}\nmigration: {maxConcurrent: 1}", "test")
+RECREATE = load("suggester: {mode: 'off'}\nmigration: {mode: recreate, drainDelay: 1s}", "test")
+
+
+def refuse_evictions(world):
+    spec = {"minAvailable": 100, "selector": {"matchLabels": {"app": "web"}}}
+    never = {"metadata": {"name": "never", "namespace": "default"}, "spec": spec}
+    world.api.create(POD_DISRUPTION_BUDGETS, never, namespace="default")
+
+
+async def test_a_move_asks_for_one_thing_after_the_other():
+    async with by_hand() as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world, ONE_PLACE)
+        await asyncio.sleep(1)
+        [old] = world.pods("web")
+        before = len(world.witness.asked)
+        moments = {}
+
+        def notice(change):
+            if change.resource is PODS and change.type != "DELETED":
+                pod = change.object
+                if is_detached(pod):
+                    moments.setdefault("detached", world.clock.monotonic())
+                elif name(pod) != name(old) and is_ready(pod):
+                    moments.setdefault("ready", world.clock.monotonic())
+
+        world.api.store.subscribe(notice)
+        await hand_over(world, [(old, "e1", ())])
+        await quiet(world)
+        writes = [a for a in world.witness.asked[before:] if a.kind in ("detach", "bind", "evict")]
+        assert [a.kind for a in writes] == ["detach", "bind", "evict"]
+        detach, bind, evict = writes
+        assert (detach.pod, evict.pod) == (name(old), name(old))
+        assert bind.pod != name(old)
+        assert bind.request.body["target"]["name"] == "e1"
+        assert detach.at < moments["detached"] < bind.at < moments["ready"]
+        assert evict.at >= moments["ready"] + 1  # the drain delay
+        assert not world.witness.of("reattach")
+
+
+async def test_an_eviction_that_was_held_up_is_not_sent_when_another_pod_is_ready_no_more():
+    async with by_hand() as world, world.scheduler():
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world, ONE_PLACE)
+        await asyncio.sleep(0.1)
+        refuse_evictions(world)
+        old, other = world.pods("web")
+        ready = ReadyPods(world, "web").watch()
+        await hand_over(world, [(old, "e1", ())], deadline=20)
+        await world.until(lambda: world.witness.of("evict"), 15)
+        becomes_unready(world, other)
+        world.api.delete(POD_DISRUPTION_BUDGETS, "default", "never")
+        await asyncio.sleep(0.5)
+        sent = len(world.witness.of("evict"))
+        await world.until(lambda: world.witness.of("reattach"), 60)
+        assert len(world.witness.of("evict")) == sent
+        assert ready.lowest == 2
+
+
+async def test_the_pod_that_became_the_last_ready_one_is_not_recreated():
+    def loses_the_other():
+        becomes_unready(world, other)
+
+    faults = AtRequest(
+        lambda request: request.path.endswith("/eviction"),
+        loses_the_other,
+        fault=RequestFault(answer(503, "ServiceUnavailable")),
+    )
+    async with by_hand(RECREATE) as world, world.scheduler(faults=faults):
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world, ONE_PLACE)
+        await asyncio.sleep(0.1)
+        old, other = world.pods("web")
+        await hand_over(world, [(old, "e1", ())])
+        await world.until(lambda: faults.done, 10)
+        await quiet(world)
+        assert len(world.witness.of("evict")) == 1
+        assert name(old) in map(name, world.pods("web"))
+
+
+async def test_a_pod_that_goes_while_its_eviction_is_prepared_is_not_evicted():
+    def goes():
+        world.api.delete(PODS, "default", name(old))
+
+    # The first to ask for the owner are the check at the start, then the looks for a replacement.
+    def asks_for_owner(request):
+        return settled.is_set() and "/replicasets/" in request.path
+
+    settled = asyncio.Event()
+    faults = AtRequest(asks_for_owner, goes)
+    async with by_hand() as world, world.scheduler(faults=faults):
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world, ONE_PLACE)
+        await asyncio.sleep(0.1)
+        [old] = world.pods("web")
+        fresh = replacement(world)
+        When(world, lambda pod: fresh(pod) and is_ready(pod), lambda _: settled.set())
+        await hand_over(world, [(old, "e1", ())])
+        await world.until(lambda: faults.done, 10)
+        await quiet(world)
+        assert not world.witness.of("evict")
+        assert world.placed("web") == {"e1": 1}
+
+
+async def test_restoring_a_pod_that_is_gone_is_over_at_once():
+    async with by_hand() as world, world.scheduler() as runtime:
+        await runtime.synced.wait()
+        runtime.manager.begin(restore_plan("nobody"))
+        await asyncio.sleep(0)
+        assert runtime.manager.quiet.is_set()
+
+
+async def test_a_pod_that_goes_while_its_move_is_checked_leaves_nothing_behind():
+    faults = AtRequest(
+        lambda request: request.path.endswith("/services") and "watch" not in request.query,
+        lambda: world.api.delete(PODS, "default", name(old)),
+    )
+    async with by_hand() as world, world.scheduler(faults=faults):
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world)
+        await asyncio.sleep(0.1)
+        [old] = world.pods("web")
+        await hand_over(world, [(old, "e1", ())])
+        await world.until(lambda: faults.done, 5)
+        await quiet(world, 10)
+        await asyncio.sleep(5)
+        assert cleaned_up(world)
+        assert not world.witness.of("detach")
+        assert sum(world.placed("web").values()) == 1
+
+
+async def test_a_scale_down_that_leaves_no_replacement_to_wait_for_ends_the_move_at_once():
+    async with by_hand() as world, world.scheduler():
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world, ONE_PLACE)
+        await asyncio.sleep(0.1)
+        old, other = world.pods("web")
+        [owner] = old["metadata"]["ownerReferences"]
+
+        def scale_down(_):
+            world.scale("web", 1)
+            # Before the ReplicaSet misses the pod, so that no replacement is ever made.
+            fewer = {"spec": {"replicas": 1}}
+            world.api.patch(REPLICA_SETS, "default", owner["name"], fewer, MERGE)
+
+        made = When(world, replacement(world), lambda pod: None)
+        When(world, is_detached, scale_down)
+        await hand_over(world, [(old, "e1", ())], deadline=300)
+        await quiet(world, 30)
+        assert [a.pod for a in world.witness.of("evict")] == [name(old)]
+        assert not world.witness.of("reattach")
+        assert list(map(name, world.pods("web"))) == [name(other)]
+        assert not made.done
+
+
+async def test_a_rollout_is_waited_for_and_its_old_pod_not_given_back_to_be_deleted():
+    async with by_hand() as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world, ONE_PLACE)
+        await asyncio.sleep(0.1)
+        [old] = world.pods("web")
+        ready = ReadyPods(world, "web").watch()
+        rollout = {"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}}
+        at_once = {"spec": {"strategy": {"type": "Recreate", "rollingUpdate": None}}}
+        world.api.patch(DEPLOYMENTS, "default", "web", at_once, MERGE)
+        await asyncio.sleep(1)
+        When(
+            world,
+            is_detached,
+            lambda _: world.api.patch(DEPLOYMENTS, "default", "web", rollout, MERGE),
+        )
+        await hand_over(world, [(old, "e1", ())])
+        await quiet(world, 60)
+        await asyncio.sleep(5)
+        assert not world.witness.of("reattach")
+        assert [a.pod for a in world.witness.of("evict")] == [name(old)]
+        assert ready.lowest == 1
+
+
+async def test_a_replacement_that_its_move_cannot_place_is_placed_by_the_scheduler():
+    def binds_to_the_edge(request):
+        return request.path.endswith("/binding") and request.body["target"]["name"] == "e1"
+
+    forbidden = RequestFault(answer(403, "Forbidden"))
+    faults = AtRequest(binds_to_the_edge, lambda: None, fault=forbidden)
+    async with by_hand(RECREATE) as world, world.scheduler(faults=faults):
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world, ONE_PLACE)
+        await asyncio.sleep(0.1)
+        await hand_over(world, [(world.pods("web")[0], "e1", ())])
+        await world.until(lambda: faults.done, 5)
+        await quiet(world)
+        assert sum(world.placed("web").values()) == 2
+        await world.until(lambda: None not in world.placed("web"), 20)
+
+
+async def test_the_replacement_is_bound_once_and_to_the_target_of_its_move():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 3)
+        before = len(world.witness.of("bind"))
+        open_edge(world, node("e1", "edge", "3", "8Gi"))
+        await world.until(lambda: world.placed("web") == {"e1": 3}, 60)
+        await quiet(world)
+        targets = [a.request.body["target"]["name"] for a in world.witness.of("bind")[before:]]
+        assert targets == ["e1"] * 3
+
+
+async def test_a_group_that_is_not_worth_it_any_more_is_not_begun():
+    async with by_hand() as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world, ONE_PLACE)
+        await asyncio.sleep(0.1)
+        await hand_over(world, [(world.pods("web")[0], "e1", ())], worth=lambda: False)
+        await quiet(world)
+        assert not world.witness.of("detach")
+        assert world.placed("web") == {"c1": 1}
+
+
+async def test_new_pods_drop_the_groups_that_have_not_begun_and_no_other():
+    async with by_hand(ONE_AT_A_TIME) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        await settle_on_cloud(world, "api", 1, seconds=9)
+        open_edge(world, node("e1", "edge", "4", "8Gi"))
+        await asyncio.sleep(0.1)
+        [web], [api] = world.pods("web"), world.pods("api")
+        await hand_over(world, [(web, "e1", ())], plan="first")
+        await hand_over(world, [(api, "e1", ())], plan="second")
+        await world.until(lambda: world.witness.of("detach"), 5)
+        world.deploy("burst", 1)
+        await quiet(world)
+        assert [a.pod for a in world.witness.of("detach")] == [name(web)]
+        assert [a.pod for a in world.witness.of("evict")] == [name(web)]
+
+
+async def test_new_pods_leave_a_group_alone_of_which_a_move_has_started():
+    async with by_hand(ONE_AT_A_TIME) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        await settle_on_cloud(world, "api", 1, seconds=9)
+        open_edge(world, node("e1", "edge", "4", "8Gi"))
+        await asyncio.sleep(0.1)
+        both, worth = [*world.pods("web"), *world.pods("api")], iter([True])
+        # What is left of a group need not be worth it alone.
+        moves = [(pod, "e1", ()) for pod in both]
+        await hand_over(world, moves, worth=lambda: next(worth, False))
+        await world.until(lambda: world.witness.of("detach"), 5)
+        world.deploy("burst", 1)
+        await quiet(world)
+        assert {a.pod for a in world.witness.of("evict")} == {name(pod) for pod in both}
+        # It is the other one's turn as soon as one is over.
+        assert world.witness.of("detach")[1].at - world.witness.of("evict")[0].at < 5
+
+
+async def test_the_room_of_a_replacement_that_is_bound_counts_once():
+    async with by_hand() as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world, ONE_PLACE)
+        await asyncio.sleep(0.1)
+        await hand_over(world, [(world.pods("web")[0], "e1", ())])
+        await world.until(lambda: world.witness.of("evict"), 20)
+        assert world.runtime.mirror.free("e1").cpu == 0
+        await quiet(world)
+
+
+async def test_a_move_that_has_become_slow_keeps_no_other_namespace_waiting():
+    async with by_hand(ONE_AT_A_TIME) as world, world.scheduler():
+        world.api.create(NAMESPACES, {"metadata": {"name": "bank"}})
+        world.deploy("web", 1)
+        world.deploy("api", 1, namespace="bank")
+        await world.until(lambda: len(world.runtime.mirror.snapshot().placed) == 2, 9)
+        await asyncio.sleep(2)
+        slow = {"spec": {"minReadySeconds": 900}}
+        world.api.patch(DEPLOYMENTS, "default", "web", slow, MERGE)
+        open_edge(world, node("e1", "edge", "4", "8Gi"))
+        await asyncio.sleep(0.1)
+        await hand_over(world, [(world.pods("web")[0], "e1", ())], plan="first")
+        await asyncio.sleep(1)
+        [api] = world.api.list(PODS, "bank")
+        await hand_over(world, [(api, "e1", ())], plan="second", deadline=60)
+        await world.until(lambda: len(world.witness.of("detach")) == 2, 120)
+        assert world.runtime.manager.under_way == 2
+
+
+async def test_a_workload_is_left_alone_for_its_cooldown():
+    calm = load("suggester: {period: 1s}\nmigration: {cooldown: 60s, drainDelay: 1s}", "test")
+    async with emulated(LARGE_CLOUD, configuration=calm) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world, ONE_PLACE)
+        await world.until(lambda: world.placed("web") == {"c1": 1, "e1": 1}, 20)
+        await quiet(world)
+        ended = world.clock.monotonic()
+        open_edge(world, node("e2", "edge", "1", "8Gi"))
+        await world.until(lambda: len(world.witness.of("detach")) == 2, 100)
+        assert 59 < world.witness.of("detach")[1].at - ended < 65
+
+
+async def test_a_pod_found_detached_after_its_plan_has_ended_is_restored_all_the_same():
+    async with by_hand(ONE_AT_A_TIME) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world)
+        await asyncio.sleep(0.1)
+        one, other = world.pods("web")
+        never = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
+        fresh = replacement(world)
+        When(world, fresh, lambda p: world.api.patch(PODS, "default", name(p), never, MERGE))
+        await hand_over(world, [(one, "e1", ())], plan="first", deadline=10)
+        await hand_over(world, [(other, "e1", ())], plan="second")
+        await world.until(lambda: world.witness.of("detach"), 5)
+        # What a scheduler that was killed had asked for is done only now, and while a plan that
+        # waits its turn follows the pod.
+        by_somebody_else(world, other)
+        await asyncio.sleep(1)
+        world.runtime.manager.cancel_unstarted("new pods came")
+        await world.until(lambda: not any(map(is_detached, world.pods("web"))), 60)
+        await quiet(world)
+
+
+def by_somebody_else(world, pod):
+    """Detach the pod, as another scheduler process does."""
+    [owner] = pod["metadata"]["ownerReferences"]
+    labels = pod["metadata"]["labels"]
+    note = {
+        "plan": f"plan-7/default/{name(pod)}",
+        "replicaSet": owner["name"],
+        "uid": owner["uid"],
+        "target": "e1",
+        "since": f"{world.clock.wall():.3f}",
+    }
+    metadata = {
+        "labels": {
+            "pod-template-hash": None,
+            "kubedsm.io/migrating": labels["pod-template-hash"],
+        },
+        "annotations": {"kubedsm.io/move": orjson.dumps(note).decode()},
+    }
+    world.api.patch(PODS, "default", name(pod), {"metadata": metadata}, MERGE)

@@ -1,0 +1,413 @@
+"""How binds end, each outcome alone, against a server whose every answer is scripted."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import attrs
+import orjson
+import pytest
+
+from kubedsm.execution.limits import Limits
+from kubedsm.execution.placement_manager import PlacementManager
+from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.model.change import Change
+from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.mirror import ClusterMirror, ReservationError
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Tier,
+    Uid,
+    Workload,
+)
+from kubedsm.optimizer.placing.decision import Binding
+from kubedsm.process.clock import SystemClock
+from plans.events import CallRefused
+from plans.steps import StepKind
+from support.plan_runner import plan_runner
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+POD = Pod(
+    Uid("u1"),
+    "shop",
+    "web-1",
+    Workload("shop", "Deployment", "web"),
+    PodClass(Resources(cpu=1000, pods=1), SchedulingRules()),
+    "kubedsm",
+    resource_version="5",
+)
+EDGE = Node(NodeName("n2"), {"kubedsm.io/tier": "edge"}, Resources(4000, 2**30, 10))
+LIMITS = Limits(binds_in_flight=2, request_timeout=3.0, bind_deadline=10.0)
+
+
+def status(code, reason):
+    body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "no"}
+    return Response(code, orjson.dumps(body))
+
+
+def live_pod(node=None, uid="u1", version="9"):
+    body = {
+        "metadata": {"namespace": "shop", "name": "web-1", "uid": uid, "resourceVersion": version},
+        "spec": {"containers": [{"resources": {"requests": {"cpu": "1"}}}], "nodeName": node},
+    }
+    return Response(200, orjson.dumps(body))
+
+
+class ScriptedCluster:
+    """Answers binds and reads in turn; the last answer goes on for ever."""
+
+    def __init__(self, binds, reads=()):
+        self.binds, self.reads = list(binds), list(reads)
+        self.requests = []
+
+    async def request(self, request, *, timeout):
+        assert timeout == LIMITS.request_timeout
+        self.requests.append(request)
+        script = self.binds if request.method == "POST" else self.reads
+        answer = script.pop(0) if len(script) > 1 else script[0]
+        await asyncio.sleep(0.5)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def stream(self, request, *, timeout):
+        raise AssertionError("nobody watches here")
+
+
+@attrs.define
+class Scene:
+    mirror: ClusterMirror
+    manager: PlacementManager
+    settled: list
+
+    def see(self, event):
+        self.manager.observe(self.mirror.apply(event))
+        self.mirror.check_invariants()
+
+    @property
+    def held(self):
+        return self.mirror.snapshot().free["n2"].cpu == 3000
+
+
+@asynccontextmanager
+async def binding(cluster):
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    mirror.apply(PodApplied(POD))
+    settled = []
+    manager = plan_runner(
+        cluster,
+        mirror,
+        SystemClock(),
+        lambda pod, step: settled.append((pod and pod.name, step.state.value, step.reason)),
+        LIMITS,
+    ).manager
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(manager.run())
+        await asyncio.sleep(0)
+        manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
+        yield Scene(mirror, manager, settled)
+        running.cancel()
+
+
+CREATED = Response(201, b"{}")
+
+
+async def test_the_binding_carries_uid_tier_and_deletion_cost():
+    cluster = ScriptedCluster([CREATED])
+    async with binding(cluster):
+        await asyncio.sleep(1)
+    body = cluster.requests[0].body
+    assert cluster.requests[0].path == "/api/v1/namespaces/shop/pods/web-1/binding"
+    assert body["metadata"]["uid"] == "u1"
+    assert body["metadata"]["labels"] == {"kubedsm.io/tier": "edge"}
+    assert body["metadata"]["annotations"] == {"controller.kubernetes.io/pod-deletion-cost": "100"}
+    assert body["target"]["name"] == "n2"
+
+
+async def test_a_success_is_no_success_before_the_watch_shows_it():
+    async with binding(ScriptedCluster([CREATED])) as scene:
+        await asyncio.sleep(5)
+        assert scene.held
+        assert scene.settled == []
+        assert not scene.manager.quiet.is_set()
+        scene.see(PodApplied(attrs.evolve(POD, node_name=NodeName("n2"), resource_version="6")))
+        assert scene.settled == [("web-1", "done", "")]
+        assert scene.held
+        assert scene.manager.quiet.is_set()
+
+
+@pytest.mark.parametrize(
+    "answer", [status(403, "Forbidden"), status(429, "TooManyRequests"), Unreachable("refused")]
+)
+async def test_a_refused_bind_gives_its_room_back_at_once(answer):
+    async with binding(ScriptedCluster([answer])) as scene:
+        await asyncio.sleep(1)
+        assert [state for _, state, _ in scene.settled] == ["failed"]
+        assert not scene.held
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [OutcomeUnknown("timed out"), status(500, "InternalError"), status(409, "Conflict")],
+)
+async def test_a_bind_that_may_have_been_applied_is_read_live(answer):
+    cluster = ScriptedCluster([answer], [live_pod(node="n2")])
+    async with binding(cluster) as scene:
+        await asyncio.sleep(0.9)
+        assert scene.held
+        assert scene.settled == []
+        await asyncio.sleep(1)
+        assert scene.settled == [("web-1", "done", "")]
+        assert scene.held
+        assert scene.mirror.pod(Uid("u1")).node_name == "n2"
+
+
+async def test_after_an_error_of_our_own_the_pod_is_read_live(caught):
+    cluster = ScriptedCluster([ZeroDivisionError()], [live_pod(node="n2")])
+    async with binding(cluster) as scene:
+        await asyncio.sleep(2)
+        assert scene.settled == [("web-1", "done", "")]
+    assert [type(error) for error in caught] == [ZeroDivisionError]
+    caught.clear()
+
+
+async def test_a_bind_that_was_not_applied_after_all_gives_its_room_back():
+    async with binding(ScriptedCluster([OutcomeUnknown("reset")], [live_pod()])) as scene:
+        await asyncio.sleep(2)
+        assert scene.settled == [("web-1", "failed", "reset")]
+        assert not scene.held
+
+
+async def test_the_room_stays_held_while_it_is_unknown():
+    reads = [Unreachable("refused"), Unreachable("refused"), live_pod(node="n2")]
+    async with binding(ScriptedCluster([OutcomeUnknown("reset")], reads)) as scene:
+        await asyncio.sleep(15)
+        assert scene.held
+        assert scene.settled == []
+        await asyncio.sleep(10)
+        assert scene.settled == [("web-1", "done", "")]
+
+
+async def test_a_bind_the_watch_never_shows_is_read_at_its_deadline():
+    cluster = ScriptedCluster([CREATED], [live_pod(node="n2")])
+    async with binding(cluster) as scene:
+        await asyncio.sleep(9.9)
+        assert len(cluster.requests) == 1
+        await asyncio.sleep(1)
+        assert scene.settled == [("web-1", "done", "")]
+
+
+async def test_a_pod_that_is_another_one_by_now_is_gone():
+    async with binding(ScriptedCluster([OutcomeUnknown("reset")], [live_pod(uid="u2")])) as scene:
+        await asyncio.sleep(2)
+        assert [state for _, state, _ in scene.settled] == ["failed"]
+        assert not scene.held
+
+
+async def test_a_pod_that_a_server_does_not_find_is_gone_when_the_watch_says_so():
+    cluster = ScriptedCluster([OutcomeUnknown("reset")], [status(404, "NotFound")])
+    async with binding(cluster) as scene:
+        await asyncio.sleep(20)
+        assert scene.held
+        scene.see(PodDeleted(Uid("u1"), "shop", "web-1"))
+        assert scene.manager.quiet.is_set()
+        # Whoever counts the binds of its batch hears of it, too.
+        assert [(pod, state) for pod, state, _ in scene.settled] == [(None, "failed")]
+
+
+async def test_a_read_from_before_the_deletion_does_not_bring_the_pod_back():
+    cluster = ScriptedCluster([OutcomeUnknown("reset")], [live_pod(node="n2")])
+    async with binding(cluster) as scene:
+        await asyncio.sleep(0.75)
+        scene.see(PodDeleted(Uid("u1"), "shop", "web-1"))
+        await asyncio.sleep(2)
+        assert scene.mirror.pod(Uid("u1")) is None
+        assert scene.manager.quiet.is_set()
+
+
+async def test_a_pod_bound_elsewhere_by_somebody_else_frees_the_node():
+    async with binding(ScriptedCluster([CREATED])) as scene:
+        scene.see(PodApplied(attrs.evolve(POD, node_name=NodeName("n7"), resource_version="6")))
+        assert scene.settled == [("web-1", "failed", "the pod is on node n7")]
+        assert not scene.held
+
+
+async def test_no_more_binds_are_in_flight_than_allowed():
+    in_flight = most = 0
+
+    class Counting(ScriptedCluster):
+        async def request(self, request, *, timeout):
+            nonlocal in_flight, most
+            in_flight += 1
+            most = max(most, in_flight)
+            try:
+                return await super().request(request, timeout=timeout)
+            finally:
+                in_flight -= 1
+
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(attrs.evolve(EDGE, allocatable=Resources(10000, 2**30, 20))))
+    pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(7)]
+    for pod in pods:
+        mirror.apply(PodApplied(pod))
+    manager = plan_runner(Counting([CREATED]), mirror, SystemClock(), limits=LIMITS).manager
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(manager.run())
+        await asyncio.sleep(0)
+        node = mirror.snapshot().nodes[NodeName("n2")]
+        manager.place([Binding(pod, node.name, Tier.EDGE) for pod in pods])
+        await asyncio.sleep(3)
+        running.cancel()
+    assert most == LIMITS.binds_in_flight
+
+
+async def test_a_bind_that_is_settled_before_its_turn_is_not_sent():
+    cluster = ScriptedCluster([CREATED])
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(4)]
+    for pod in pods:
+        mirror.apply(PodApplied(pod))
+    manager = plan_runner(cluster, mirror, SystemClock(), limits=LIMITS).manager
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(manager.run())
+        await asyncio.sleep(0)
+        manager.place([Binding(pod, NodeName("n2"), Tier.EDGE) for pod in pods])
+        await asyncio.sleep(0.2)
+        # Two are in flight, and two wait for their turn: one is bound by somebody else, one goes.
+        elsewhere = attrs.evolve(pods[2], node_name=NodeName("n7"), resource_version="6")
+        for event in (PodApplied(elsewhere), PodDeleted(Uid("u3"), "shop", "web-3")):
+            manager.observe(mirror.apply(event))
+        await asyncio.sleep(3)
+        running.cancel()
+    assert [r.path.split("/")[-2] for r in cluster.requests] == ["web-0", "web-1"]
+
+
+async def test_a_plan_that_cannot_be_carried_out_ends_and_gives_back_what_it_held(caught):
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    mirror.apply(PodApplied(POD))
+    settled = []
+    manager = plan_runner(
+        ScriptedCluster([CREATED]),
+        mirror,
+        SystemClock(),
+        lambda pod, step: settled.append(step.reason),
+        LIMITS,
+    ).manager
+    manager._handlers[StepKind.BIND] = lambda *_: 1 / 0
+    manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
+    assert settled == ["internal error of the scheduler"]
+    assert mirror.snapshot().free["n2"] == EDGE.allocatable
+    assert manager.quiet.is_set()
+    assert [type(error) for error in caught] == [ZeroDivisionError]
+    caught.clear()
+
+
+async def test_a_bind_that_cannot_be_carried_out_leaves_the_others_of_its_batch_alone(caught):
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(3)]
+    for pod in pods:
+        mirror.apply(PodApplied(pod))
+    settled = []
+    manager = plan_runner(
+        ScriptedCluster([CREATED]),
+        mirror,
+        SystemClock(),
+        lambda pod, step: settled.append((pod.name, step.reason)),
+        LIMITS,
+    ).manager
+    manager._handlers[StepKind.BIND] = lambda _, step: 1 / (step.id - 1)
+    manager.place([Binding(pod, NodeName("n2"), Tier.EDGE) for pod in pods])
+    assert settled == [("web-1", "internal error of the scheduler")]
+    # It is nobody's any more, while the others are still waited for.
+    assert [manager.follows(pod.uid) for pod in pods] == [True, False, True]
+    assert manager.under_way == 1
+    for number in (0, 2):
+        bound = attrs.evolve(pods[number], node_name=NodeName("n2"), resource_version="6")
+        manager.observe(mirror.apply(PodApplied(bound)))
+    assert [name for name, _ in settled] == ["web-1", "web-0", "web-2"]
+    assert manager.quiet.is_set()
+    assert [type(error) for error in caught] == [ZeroDivisionError]
+    caught.clear()
+
+
+@pytest.mark.parametrize("detached", [False, True])
+async def test_only_a_pod_that_its_owner_lets_go_is_lost_by_our_label(detached):
+    cluster = ScriptedCluster([CREATED])
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    mirror.apply(PodApplied(POD))
+    parts = plan_runner(cluster, mirror, SystemClock(), limits=LIMITS)
+    before = attrs.evolve(POD, uid=Uid("u0"), detached=detached)
+    bare = Workload("shop", "Pod", "web-0")  # given back, it has no owner until it is adopted
+    after = attrs.evolve(before, detached=False, workload=bare, labels={"kubedsm.io/tier": "edge"})
+    parts.binds.observe(Change(pod_before=before, pod_after=after))
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(parts.manager.run())
+        await asyncio.sleep(0)
+        parts.manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
+        await asyncio.sleep(1)
+        running.cancel()
+    assert ("labels" in cluster.requests[0].body["metadata"]) is detached
+
+
+async def test_a_bind_is_asked_for_as_soon_as_another_is_answered():
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(4)]
+    for pod in pods:
+        mirror.apply(PodApplied(pod))
+    cluster = ScriptedCluster([CREATED])
+    parts = plan_runner(cluster, mirror, SystemClock(), limits=LIMITS)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(parts.manager.run())
+        await asyncio.sleep(0)
+        parts.manager.place([Binding(pod, NodeName("n2"), Tier.EDGE) for pod in pods[:3]])
+        await asyncio.sleep(0.6)  # each is answered after half a second; two go at once
+        assert len(cluster.requests) == 3
+        assert not parts.binds.none_under_way.is_set()
+        parts.manager.place([Binding(pods[3], NodeName("n2"), Tier.EDGE)])
+        await asyncio.sleep(0.2)
+        assert len(cluster.requests) == 4
+        await asyncio.sleep(1)
+        assert parts.binds.none_under_way.is_set()
+        running.cancel()
+
+
+async def test_placements_for_which_there_is_no_room_hold_none():
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(5)]
+    for pod in pods:
+        mirror.apply(PodApplied(pod))
+    manager = plan_runner(ScriptedCluster([CREATED]), mirror, SystemClock(), limits=LIMITS).manager
+    node = mirror.snapshot().nodes[NodeName("n2")]
+    with pytest.raises(ReservationError):
+        manager.place([Binding(pod, node.name, Tier.EDGE) for pod in pods])
+    assert mirror.snapshot().free["n2"] == EDGE.allocatable
+    assert manager.quiet.is_set()
+
+
+async def test_what_follows_from_an_event_is_told_after_it():
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    mirror.apply(PodApplied(POD))
+    manager = plan_runner(ScriptedCluster([CREATED]), mirror, SystemClock(), limits=LIMITS).manager
+    order = []
+
+    def ask(plan_id, step):
+        manager.report(plan_id, CallRefused(step.id, "no"))
+        order.append("asked")
+
+    manager._handlers[StepKind.BIND] = ask
+    manager._on_bound = lambda pod, step: order.append(step.reason)
+    manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
+    assert order == ["asked", "no"]

@@ -1,0 +1,56 @@
+"""Each line of the log about a plan names the plan, and no other line does."""
+
+import asyncio
+
+import pytest
+from structlog import contextvars
+from structlog.testing import capture_logs
+
+from kubedsm.config.settings import load
+from kubedsm.execution.placement_manager import plan_logged
+from support.faults import OUTCOMES
+from support.move_scenes import AtRequest, open_edge, quiet, settle_on_cloud
+from support.worlds import CLOUD, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+#: the second move begins because the first one ended
+ONE = load("suggester: {period: 1s}\nmigration: {maxConcurrent: 1, drainDelay: 1s}", "test")
+
+
+async def test_the_lines_of_a_move_name_its_plan():
+    faults = AtRequest(
+        lambda request: request.path.endswith("/binding"), lambda: None, fault=OUTCOMES["403"]
+    )
+    with capture_logs(processors=[contextvars.merge_contextvars]) as lines:
+        async with emulated(CLOUD, configuration=ONE) as world, world.scheduler(faults):
+            await settle_on_cloud(world, "web", 2)
+            open_edge(world)
+            await world.until(lambda: world.placed("web") == {"e1": 2}, 90)
+            await quiet(world)
+    begun = [line["plan"] for line in lines if line["event"] == "move"]
+    ended = [line["plan"] for line in lines if line["event"] == "move ended"]
+    assert len(set(begun)) == 2
+    assert sorted(begun) == sorted(ended)
+    assert all(plan.startswith("plan-") for plan in begun)
+    [refused] = [line["plan"] for line in lines if line["event"] == "bind refused"]
+    assert refused.startswith("bind-")
+    others = [line for line in lines if line["event"] in ("synced", "batch", "suggestion")]
+    assert others
+    assert not any("plan" in line for line in others)
+
+
+async def test_what_belongs_to_no_plan_names_none():
+    async def name():
+        return contextvars.get_contextvars().get("plan")
+
+    with plan_logged("a"):
+        one = asyncio.create_task(name())
+        with plan_logged("b"):
+            other = asyncio.create_task(name())
+        with plan_logged(None):
+            none = asyncio.create_task(name())
+        assert await name() == "a"
+    assert [await task for task in (one, other, none)] == ["a", "b", None]
+    assert await name() is None

@@ -1,0 +1,193 @@
+"""The rights of each feature are those that it uses: all of them, and no others."""
+
+import asyncio
+
+import pytest
+
+from kubedsm.app.leader_election import Elector, LeaseTimes
+from kubedsm.app.live_configuration import (
+    KEY,
+    said_in,
+)
+from kubedsm.config.settings import load
+from kubedsm.explain import client
+from kubedsm.explain.explainer import Explainer
+from kubedsm.kube.calls.leases import LeaseName
+from kubedsm.kube.calls.permissions import FEATURES
+from kubedsm.kube.calls.reads import cluster_uid
+from kubedsm.kube.client.write_gate import WriteGate
+from kubedsm.kube.watching.config_map import ConfigMapName
+from kubedsm.kube.wire import decoding
+from kubedsm.kube.wire.annotations import (
+    REQUEST_ANNOTATION,
+    MoveRequest,
+)
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES, STATEFUL_SETS
+from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.paper import node
+from support.accesses import OWN, Accesses
+from support.faults import OUTCOMES
+from support.move_scenes import LARGE_CLOUD, MERGE, ONE_PLACE, migrating, open_edge, quiet
+from support.preemptions import filled, preempting, urgent
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+QUIET = load("suggester: {mode: 'off'}", "test")
+#: what goes on all the time, whatever else is done
+ALWAYS = ("placing", "surroundings", "events", "pause")
+BY_NAME = {feature.name: feature for feature in FEATURES}
+
+
+def rights_of(names):
+    return {right for name in names for right in BY_NAME[name].rights}
+
+
+def stateful(world, name, replicas):
+    labels = {"app": name}
+    container = {
+        "name": "c",
+        "image": "pause",
+        "resources": {"requests": {"cpu": "1", "memory": "64Mi"}},
+    }
+    spec = {
+        "schedulerName": "kubedsm",
+        "terminationGracePeriodSeconds": 1,
+        "containers": [container],
+    }
+    given = {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": name,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+    world.api.create(STATEFUL_SETS, given, namespace="default")
+
+
+async def placing():
+    """A burst, in which the answer to a bind is lost, and a pod that long fits nowhere."""
+    seen = Accesses("/binding", OUTCOMES["lost"])
+    async with emulated(EDGE, CLOUD, configuration=QUIET, faults=seen) as world, world.scheduler():
+        world.deploy("web", 3)
+        world.deploy("huge", 1, cpu="100")
+        await world.until_bound(3, 60)
+        await world.until(lambda: world.events("FailedScheduling"), 10)
+        await world.until(lambda: world.events("FailedScheduling")[0].get("series"), 400)
+    return seen
+
+
+async def correcting_tiers():
+    seen = Accesses()
+    async with emulated(CLOUD, configuration=QUIET, faults=seen) as world, world.scheduler():
+        world.deploy("web", 1)
+        stateful(world, "db", 1)
+        await world.until_bound(2, 10)
+        moved = {"metadata": {"labels": {"kubedsm.io/tier": "edge"}}}
+        world.api.patch(NODES, "", "c1", moved, MERGE)
+        await world.until(
+            lambda: all(p["metadata"]["labels"]["kubedsm.io/tier"] == "edge" for p in world.pods()),
+            10,
+        )
+    return seen
+
+
+async def moving():
+    """One pod before the other is gone, and one after."""
+    seen = Accesses()
+    async with migrating(LARGE_CLOUD, faults=seen) as world, world.scheduler():
+        world.deploy("web", 1)
+        stateful(world, "db", 2)
+        await world.until_bound(3, 10)
+        await asyncio.sleep(2)
+        open_edge(world, node("e1", "edge", "4", "8Gi"))
+        await world.until(lambda: world.placed() == {"e1": 3}, 60)
+        await quiet(world)
+    return seen
+
+
+async def preempting_pods():
+    seen = Accesses()
+    async with preempting(faults=seen) as world, world.scheduler():
+        await filled(world)
+        urgent(world)
+        await world.until(lambda: world.events("Preempted"), 10)
+    return seen
+
+
+async def electing():
+    """A term that is begun, renewed and ended."""
+    seen = Accesses()
+    async with emulated(CLOUD) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
+        front = EmulatedFront(world.cluster.routes, world.clock, faults=seen)
+        gate = WriteGate(front, world.clock)
+        elector = Elector(front, gate, world.clock, LeaseName(), LeaseTimes(), "one")
+        async with elector.held(print):
+            await asyncio.sleep(20)
+    return seen
+
+
+async def following():
+    """A configuration that is there from the start, and a wrong one in its place."""
+    seen = Accesses()
+    name = ConfigMapName(OWN, OWN)
+    async with emulated(CLOUD, configuration=QUIET, faults=seen, source=name) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
+        given = {"metadata": {"name": OWN}, "data": {KEY: "suggester: {mode: 'off'}"}}
+        world.api.create(CONFIGMAPS, given, namespace=OWN)
+        async with world.scheduler():
+            await said_in(world.front, name)
+            wrong = {"data": {KEY: "batch: {idle: 5}"}}
+            world.api.patch(CONFIGMAPS, OWN, OWN, wrong, MERGE)
+            await world.until(lambda: world.api.list(EVENTS, OWN), 10)
+    return seen
+
+
+async def explaining():
+    seen = Accesses()
+    async with emulated(ONE_PLACE, configuration=QUIET, faults=seen) as world, world.scheduler():
+        world.deploy("web", 1)
+        await world.until_bound(1, 10)
+        [pod] = map(decoding.pod, world.pods())
+        explainer = Explainer(world.runtime.mirror.snapshot(), QUIET.policy)
+        await client.facts_from_cluster(world.front, explainer, pod)
+        assert await cluster_uid(world.front, timeout=10)
+    return seen
+
+
+async def asked_to_move():
+    """By an id that nothing is proposed under."""
+    seen = Accesses()
+    async with emulated(CLOUD, configuration=QUIET, faults=seen) as world, world.scheduler():
+        world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
+        request = str(MoveRequest("r1", world.clock.wall(), "0badf00d"))
+        metadata = {"name": OWN, "annotations": {REQUEST_ANNOTATION: request}}
+        world.api.create(CONFIGMAPS, {"metadata": metadata}, namespace=OWN)
+        await world.until(lambda: world.api.list(EVENTS, OWN), 10)
+    return seen
+
+
+SCENES = (
+    (placing, ALWAYS),
+    (correcting_tiers, ("tiers",)),
+    (moving, ("migrations",)),
+    (preempting_pods, ("preemption",)),
+    (electing, ("leader-election",)),
+    (following, ("configuration",)),
+    (asked_to_move, ("requests",)),
+    (explaining, ("explain",)),
+)
+
+
+@pytest.mark.parametrize(("scene", "features"), SCENES, ids=[s.__name__ for s, _ in SCENES])
+async def test_a_feature_uses_all_its_rights_and_no_others(scene, features):
+    used = (await scene()).rights
+    assert used - rights_of({*ALWAYS, *features}) == set(), "not in the table"
+    assert rights_of(features) - used == set(), "never used"
+
+
+async def test_every_feature_is_looked_at():
+    assert {name for _, features in SCENES for name in features} == set(BY_NAME)

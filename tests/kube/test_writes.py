@@ -1,0 +1,238 @@
+"""The requests we send, held against those a real API server answered."""
+
+import json
+
+import pytest
+
+from kubedsm.kube.calls import reads, writes
+from kubedsm.kube.client.api_errors import api_error
+from kubedsm.kube.client.port import (
+    ApiStatusError,
+    Conflict,
+    DisruptionBudgetExceeded,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from kubedsm.kube.wire import decoding
+from kubedsm.kube.wire.errors import WireError
+from support.answering_cluster import POD, AnsweringCluster
+from support.recorded import API_SERVER, recorded
+
+EXCHANGES = recorded(API_SERVER)
+
+
+def exchange_of(scene, method, path_end, status=None):
+    return next(
+        exchange
+        for exchange in EXCHANGES
+        if exchange["scene"] == scene
+        and exchange["method"] == method
+        and exchange["path"].endswith(path_end)
+        and status in (None, exchange["status"])
+    )
+
+
+def shape(value):
+    """The keys of an object and of what is in it."""
+    return {key: shape(inner) for key, inner in value.items()} if isinstance(value, dict) else None
+
+
+async def test_binds_as_recorded():
+    exchange = exchange_of("binding-annotations-and-deletion-cost", "POST", "/binding")
+    metadata = exchange["body"]["metadata"]
+    pod = decoding.pod({"metadata": metadata, "spec": {}})
+    cluster = AnsweringCluster(exchange["response"], exchange["status"])
+    await writes.bind(
+        cluster,
+        pod,
+        exchange["body"]["target"]["name"],
+        annotations=metadata["annotations"],
+        labels=metadata["labels"],
+        timeout=5.0,
+    )
+    (request,) = cluster.asked
+    assert (request.method, request.path) == ("POST", exchange["path"])
+    assert request.body == exchange["body"]
+    assert cluster.timeouts == [5.0]
+
+
+async def test_a_binding_names_the_pods_uid_and_nothing_it_does_not_need():
+    cluster = AnsweringCluster({}, 201)
+    await writes.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=5.0)
+    assert cluster.asked[0].body["metadata"] == {
+        "name": "cart-1",
+        "namespace": "shop",
+        "uid": "u1",
+    }
+
+
+async def test_a_refused_binding_says_why():
+    exchange = exchange_of("pod-lifecycle", "POST", "/binding", 409)
+    cluster = AnsweringCluster(exchange["response"], 409)
+    with pytest.raises(Conflict, match=r"^409 Conflict: Operation cannot be fulfilled on pods"):
+        await writes.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=5.0)
+
+
+async def test_what_the_way_there_did_goes_through():
+    cluster = AnsweringCluster(Unreachable("refused"))
+    with pytest.raises(Unreachable):
+        await writes.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=5.0)
+
+
+async def test_sets_the_condition_as_recorded():
+    exchange = exchange_of("pod-status", "PATCH", "/status")
+    cluster = AnsweringCluster(exchange["response"])
+    message = exchange["body"]["status"]["conditions"][0]["message"]
+    await writes.set_pod_condition(
+        cluster, POD, "Unschedulable", message, since=1_767_225_600.9, timeout=5.0
+    )
+    (request,) = cluster.asked
+    assert request.method == "PATCH"
+    assert request.path == "/api/v1/namespaces/shop/pods/cart-1/status"
+    assert request.content_type == exchange["contentType"]
+    (condition,) = request.body["status"]["conditions"]
+    assert condition.pop("lastTransitionTime") == "2026-01-01T00:00:00Z"
+    assert condition == exchange["body"]["status"]["conditions"][0]
+    assert request.body["metadata"] == {"uid": "u1"}
+
+
+async def test_creates_an_event_as_recorded():
+    exchange = exchange_of("events", "POST", "/events")
+    assert exchange["path"].startswith("/apis/events.k8s.io/v1")
+    cluster = AnsweringCluster(exchange["response"], 201)
+    await writes.create_event(
+        cluster,
+        writes.Regarding.of(POD),
+        reason="Scheduled",
+        action="Binding",
+        note="assigned to n2",
+        instance="kubedsm-1",
+        at=1_767_225_600.25,
+        timeout=5.0,
+    )
+    (request,) = cluster.asked
+    assert request.path == "/apis/events.k8s.io/v1/namespaces/shop/events"
+    assert (
+        shape(exchange["body"]).items()
+        <= {
+            **shape(request.body),
+            "metadata": {"generateName": None},
+            "regarding": shape(exchange["body"]["regarding"]),
+        }.items()
+    )
+    assert request.body["metadata"] == {"generateName": "cart-1-", "namespace": "shop"}
+    assert request.body["regarding"]["uid"] == "u1"
+    assert request.body["eventTime"] == "2026-01-01T00:00:00.250000Z"
+    assert request.body["type"] == "Normal"
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "🦊"])
+async def test_long_notes_are_cut_to_what_the_api_takes(letter):
+    cluster = AnsweringCluster({"metadata": {"name": "cart-1-x"}}, 201)
+    await writes.create_event(
+        cluster, writes.Regarding.of(POD), reason="FailedScheduling", action="Scheduling",
+        note="x" + letter * 1024, instance="i", at=0.0, warning=True, timeout=5.0,
+    )  # fmt: skip
+    event = cluster.asked[0].body
+    assert 1018 <= len(event["note"].encode()) <= 1024
+    assert event["note"].endswith(f"{letter}…")
+    assert event["type"] == "Warning"
+
+
+async def test_reads_a_pod():
+    exchange = exchange_of("pod-lifecycle", "GET", "/a")
+    cluster = AnsweringCluster(exchange["response"])
+    pod = await reads.get_pod(cluster, "shop", "a", timeout=5.0)
+    assert pod.uid == exchange["response"]["metadata"]["uid"]
+    assert cluster.asked[0].path == "/api/v1/namespaces/shop/pods/a"
+
+
+async def test_a_name_never_leaves_its_place_in_the_path():
+    cluster = AnsweringCluster(exchange_of("pod-lifecycle", "GET", "/a")["response"])
+    for name in ("../../nodes?x=1", "..", "", "a/b", "a%2Fb", "A", "-a", "a..b", "a" * 254, "a\n"):
+        for namespace, pod in (("shop", name), (name, "a")):
+            with pytest.raises(Invalid, match="is not the name of an object"):
+                await reads.get_pod(cluster, namespace, pod, timeout=5.0)
+    assert not cluster.asked
+    await reads.get_pod(cluster, "shop", "web.v2-0", timeout=5.0)
+    assert cluster.asked[0].path == "/api/v1/namespaces/shop/pods/web.v2-0"
+
+
+async def test_a_missing_config_map_is_not_found_and_another_is_read():
+    missing = AnsweringCluster({"reason": "NotFound", "message": "no", "code": 404}, 404)
+    with pytest.raises(NotFound):
+        await reads.get_config_map(missing, "kube-system", "kubedsm", timeout=5.0)
+    there = AnsweringCluster(exchange_of("configmap", "POST", "/configmaps")["response"])
+    read = await reads.get_config_map(there, "kube-system", "kubedsm", timeout=5.0)
+    assert read.data
+    assert there.asked[0].path == "/api/v1/namespaces/kube-system/configmaps/kubedsm"
+
+
+async def test_the_version_shows_whether_an_api_server_answers():
+    cluster = AnsweringCluster(exchange_of("discovery", "GET", "/version")["response"])
+    assert await reads.version(cluster, timeout=5.0) == "v1.36.2"
+    with pytest.raises(OutcomeUnknown, match="200 with no JSON object: is it an API server"):
+        await reads.version(AnsweringCluster(b"<html>Welcome</html>"), timeout=5.0)
+    with pytest.raises(WireError):
+        await reads.version(AnsweringCluster(b"{}"), timeout=5.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "told"),
+    [
+        (400, b'{"reason":"BadRequest","message":"m"}', Invalid, "400 BadRequest: m"),
+        (401, b'{"reason":"Unauthorized","message":"m"}', Unauthorized, "401 Unauthorized: m"),
+        (403, b'{"reason":"Forbidden","message":"m"}', Forbidden, "403 Forbidden: m"),
+        (404, b"404 page not found\n", NotFound, "404 NotFound: 404 page not found"),
+        (409, b'{"reason":"AlreadyExists","message":"m"}', Conflict, "409 AlreadyExists: m"),
+        (410, b'{"reason":"Expired","message":"m","code":410}', Expired, "410 Expired: m"),
+        (422, b'{"message":"a\\nb"}', Invalid, "422 UnprocessableEntity: a b"),
+        (429, b"Too many requests, please try again later.\n", TooManyRequests,
+         "429 TooManyRequests: Too many requests, please try again later."),
+        (500, b"", ServerError, "500 InternalServerError: no message"),
+        (502, b"<html><head><title>502 Bad Gateway</title><style>a{}</style></head></html>",
+         ServerError, "502 BadGateway: 502 Bad Gateway"),
+        (503, b"\xff\xfe", ServerError, "503 ServiceUnavailable: \ufffd\ufffd"),
+        (503, b'["a"]', ServerError, '503 ServiceUnavailable: ["a"]'),
+        (301, b"", ApiStatusError, "301 MovedPermanently: no message"),
+        (599, b"x" * 9999, ServerError, f"599 Unknown: {'x' * 199}…"),
+        # HTTP's status counts, whatever the body claims
+        (403, b'{"reason":"Forbidden","message":"m","code":200}', Forbidden, "403 Forbidden: m"),
+    ],
+)  # fmt: skip
+def test_errors_say_what_they_mean(status, body, kind, told):
+    error = api_error(status, body)
+    assert type(error) is kind
+    assert str(error) == told
+    assert error.status == status
+
+
+def test_a_budget_is_told_from_overload():
+    exchange = exchange_of("eviction-and-pdb", "POST", "/eviction", 429)
+    error = api_error(429, json.dumps(exchange["response"]).encode())
+    assert type(error) is DisruptionBudgetExceeded
+    assert error.causes[0][0] == "DisruptionBudget"
+    assert "needs 1 healthy pods" in error.causes[0][1]
+
+
+def test_every_refusal_of_a_real_api_server_has_its_class():
+    kinds = {400: Invalid, 401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict,
+             422: Invalid, 500: ServerError}  # fmt: skip
+    refusals = [e for e in EXCHANGES if e["status"] >= 400 and e.get("response")]
+    assert len(refusals) > 15
+    for exchange in refusals:
+        answer = exchange["response"]
+        text = answer if isinstance(answer, str) else json.dumps(answer)
+        error = api_error(exchange["status"], text.encode())
+        if exchange["status"] != 429:
+            assert type(error) is kinds[exchange["status"]]
+        if isinstance(answer, dict):
+            assert error.reason == answer["reason"]
+            assert len(error.causes) == len(answer.get("details", {}).get("causes", []))

@@ -1,0 +1,58 @@
+"""What a move is made for, in words."""
+
+import attrs
+import pytest
+
+from kubedsm.model.model import Pod, PodClass, Resources, SchedulingRules, Share, Uid, Workload
+from kubedsm.objective.objective import Promise
+from kubedsm.optimizer.moving.suggestion import Move, MoveKind
+from kubedsm.planner.what_if import describe_purpose
+
+A, B = (Workload("default", "Deployment", name) for name in "ab")
+SHARES = {A: Share(3, 4), B: Share(2, 3)}
+
+
+def promises(workload):
+    return Promise(qos={A: 1.0, B: 0.5}[workload])
+
+
+def move(service, kind, **changes):
+    owner = Workload("default", "Deployment", service)
+    pod_class = PodClass(Resources(cpu=1, pods=1), SchedulingRules())
+    pod = Pod(Uid(service), "default", f"{service}-1", owner, pod_class, "kubedsm")
+    return Move(pod, "n1", "n2", kind, **changes)
+
+
+def why(of, *beside):
+    return describe_purpose(of, [of, *beside], SHARES, promises)
+
+
+UP_A, UP_B = move("a", MoveKind.CLOUD_TO_EDGE), move("b", MoveKind.CLOUD_TO_EDGE)
+DOWN_B = move("b", MoveKind.EDGE_TO_CLOUD)
+INSIDE = move("b", MoveKind.EDGE_TO_EDGE)
+CASES = {
+    "to the edge": (why(UP_A), "its promise lacks 1 pod of 4"),
+    "beyond its promise": (why(UP_B), "the edge has room for more than its promise"),
+    "to the cloud for one that goes to the edge": (
+        why(DOWN_B, UP_A),
+        "to make room at the edge for a, whose promise lacks 1 pod of 4",
+    ),
+    "to the cloud for several": (
+        why(DOWN_B, UP_A, UP_B),
+        "to make room at the edge for a and b",
+    ),
+    "beside another group": (
+        why(DOWN_B, attrs.evolve(UP_A, group=1)),
+        "+0.000 points of QoS a move",
+    ),
+    "inside the edge": (why(INSIDE), "to join what is left of the edge's room"),
+    "spread": (
+        why(attrs.evolve(INSIDE, rebalances=True)),
+        "so that no single node holds all of default/b",
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "expected"), CASES.values(), ids=CASES)
+def test_why_it_is_made(said, expected):
+    assert said == expected

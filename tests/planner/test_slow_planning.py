@@ -1,0 +1,182 @@
+"""Answers that take their time, as a worker process's do: the world goes on, and is asked again."""
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from kubedsm_lab.emulator.api.resources import NODES, PODS
+from kubedsm_lab.emulator.paper import node
+from support.move_scenes import (
+    LARGE_CLOUD,
+    MERGE,
+    SMALL_EDGE,
+    migrating,
+    open_edge,
+    settle_on_cloud,
+)
+from support.preemptions import SMALL, Evictions, filled, preempting, settled, urgent
+from support.slow_planning import SlowPlanner
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+def slow(runtime, seconds, **more):
+    made = SlowPlanner(runtime.planner, seconds, **more)
+    runtime.migrator.planner = runtime.preemptor.planner = made
+    return made
+
+
+def moving():
+    return migrating(LARGE_CLOUD)
+
+
+async def test_moves_are_made_when_nothing_has_changed_meanwhile():
+    async with moving() as world, world.scheduler() as runtime:
+        slow(runtime, 0.7)
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world, SMALL_EDGE)
+        await world.until(lambda: world.placed() == {"e1": 2}, 60)
+
+
+async def test_new_pods_do_not_wait_for_moves_that_are_thought_about():
+    async with moving() as world, world.scheduler() as runtime:
+        await settle_on_cloud(world, "web", 2)
+        planner = slow(runtime, 30.0)
+        open_edge(world, SMALL_EDGE)
+        await world.until(lambda: planner.asked, 30)
+        world.deploy("api", 1)
+        await world.until_bound_of("api", 1, 2)
+
+
+async def overtaken(world, runtime, happens):
+    """What is told when that happens while moves are thought about."""
+    await settle_on_cloud(world, "web", 1)
+    found = []
+
+    def meanwhile(answer):
+        if not answer.suggestion.moves:
+            planner.meanwhile = meanwhile
+            return
+        found.extend(answer.suggestion.moves)
+        happens(answer.suggestion.moves[0])
+
+    planner = slow(runtime, 0.3, meanwhile=meanwhile)
+    with capture_logs() as logs:
+        open_edge(world, SMALL_EDGE)
+        await world.until(lambda: [x for x in logs if x["event"] == "suggestion overtaken"], 60)
+    assert found
+    return [line["event"] for line in logs]
+
+
+async def test_a_move_to_a_node_that_is_another_one_now_is_not_begun():
+    async with moving() as world, world.scheduler() as runtime:
+        cordoned = {"spec": {"unschedulable": True}}
+        said = await overtaken(
+            world, runtime, lambda move: world.api.patch(NODES, "", move.target, cordoned, MERGE)
+        )
+        assert "suggestion" not in said
+        await asyncio.sleep(30)
+        assert world.placed() == {"c1": 1}
+
+
+async def test_a_move_of_a_pod_that_is_another_one_now_is_not_begun():
+    async with moving() as world, world.scheduler() as runtime:
+        said = await overtaken(
+            world, runtime, lambda move: world.api.delete(PODS, "default", move.pod.name)
+        )
+        assert "move" not in said
+
+
+async def test_moves_that_are_paused_meanwhile_are_not_begun():
+    async with moving() as world, world.scheduler() as runtime:
+
+        def pause(_):
+            runtime.migrator.paused = lambda: True
+
+        said = await overtaken(world, runtime, pause)
+        assert "suggestion" not in said
+
+
+async def test_moves_found_by_a_configuration_that_holds_no_more_are_not_begun():
+    async with moving() as world, world.scheduler() as runtime:
+
+        def switch_off(_):
+            runtime.configuration.replace("{suggester: {mode: 'off'}}", "test", 0.0)
+
+        said = await overtaken(world, runtime, switch_off)
+        assert "suggestion" not in said
+
+
+async def test_without_an_answer_moves_are_looked_for_again():
+    async with moving() as world, world.scheduler() as runtime:
+        planner = slow(runtime, 0.1, silent=3)
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world, SMALL_EDGE)
+        await world.until(lambda: world.placed() == {"e1": 2}, 60)
+        assert not planner.silent
+
+
+async def test_room_is_made_by_answers_that_take_their_time():
+    calls = Evictions()
+    async with preempting(faults=calls) as world, world.scheduler() as runtime:
+        planner = slow(runtime, 0.5)
+        await filled(world)
+        urgent(world)
+        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 30)
+        assert len(calls.done) == 1
+        assert len(planner.asked) > 2
+        await asyncio.sleep(30)
+        assert settled(world)
+
+
+async def test_nobody_is_evicted_for_a_pod_that_has_room_by_now():
+    calls = Evictions()
+    async with preempting(faults=calls) as world, world.scheduler() as runtime:
+        await filled(world)
+
+        def meanwhile(answer):
+            world.api.create(NODES, node("e2", "edge", "4", "8Gi"))
+
+        planner = slow(runtime, 1.0, meanwhile=meanwhile)
+        urgent(world)
+        await world.until(lambda: world.placed("urgent") == {"e2": 1}, 30)
+        await asyncio.sleep(30)
+        assert planner.asked
+        assert calls.done == []
+        assert settled(world)
+
+
+async def test_victims_that_left_while_they_were_found_are_found_anew():
+    calls = Evictions()
+    async with preempting(faults=calls) as world, world.scheduler() as runtime:
+        names = await filled(world)
+        gone = []
+
+        def meanwhile(answer):
+            if answer.found is None or not answer.found.victims:
+                planner.meanwhile = meanwhile
+                return
+            gone.extend(victim.name for victim in answer.found.victims)
+            for name in gone:
+                world.api.delete(PODS, "default", name)
+
+        planner = slow(runtime, 3.0, meanwhile=meanwhile)
+        urgent(world)
+        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 60)
+        await asyncio.sleep(30)
+        assert set(gone) < names
+        assert not set(gone) & set(calls.asked)
+        assert world.placed("low")["e1"] == 1
+
+
+async def test_without_an_answer_room_is_looked_for_again():
+    calls = Evictions()
+    async with preempting(SMALL, faults=calls) as world, world.scheduler() as runtime:
+        planner = slow(runtime, 0.2, silent=2)
+        await filled(world)
+        urgent(world)
+        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 60)
+        assert (planner.silent, len(calls.done)) == (0, 1)
+        await asyncio.sleep(30)
+        assert settled(world)

@@ -1,0 +1,233 @@
+"""What fails costs what it concerns, and nothing else: the pod, the plan, the decision."""
+
+import asyncio
+import random
+from itertools import pairwise
+
+import pytest
+from kubedsm.events.event_recorder import EventRecorder
+
+from kubedsm.app.cluster_reflectors import EventHandler
+from kubedsm.config.settings import Configuration, load
+from kubedsm.execution.migration_calls import MigrationCalls
+from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.process.clock import VirtualClock
+from kubedsm.process.supervisor import WORKED_AFTER, Supervisor
+from kubedsm.scheduling.scheduling_queue import SchedulingQueue
+from kubedsm_lab.emulator.api.resources import NODES
+from support.rule_instances import pod, zoned
+from support.tenants import moved, served
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+BUSY = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 1s}", "test")
+
+
+class BrokenError(Exception):
+    pass
+
+
+class Policy:
+    """The configured policy, but for the pods of one app and for suggestions about them."""
+
+    def __init__(self, odd, configuration):
+        self._odd, self._policy = odd, configuration.policy
+
+    def place(self, snapshot, pods, *rest):
+        if any(self._odd in pod.name for pod in pods):
+            raise BrokenError("place")
+        return self._policy.place(snapshot, pods, *rest)
+
+    def suggest(self, snapshot, *rest):
+        if any(self._odd in pod.name for pod in snapshot.pods.values()):
+            raise BrokenError("suggest")
+        return self._policy.suggest(snapshot, *rest)
+
+
+def expected(caught):
+    """Take what was caught, all of it on purpose, so that the test does not fail by it."""
+    assert caught
+    assert all(isinstance(error, BrokenError) for error in caught)
+    errors = list(caught)
+    caught.clear()
+    return errors
+
+
+async def test_a_decision_that_fails_puts_off_only_the_pods_it_fails_for(caught):
+    async with (
+        emulated(EDGE, CLOUD) as world,
+        world.scheduler(policy=Policy("odd", Configuration())),
+    ):
+        for app in ("a", "odd", "b"):
+            world.deploy(app, 2)
+        await world.until_bound(4, 1)
+        await served(world)
+        await asyncio.sleep(30)
+        assert world.placed("odd") == {None: 2}
+        [message] = {event["message"] for event in world.events("FailedScheduling")}
+        assert "internal error of the scheduler" in message
+        # 1, 2, 4, 8, 10, 10 seconds of back-off, up to a fifth less by chance.
+        assert len(expected(caught)) <= 2 * 9
+
+
+async def test_suggestions_that_fail_keep_no_batch_waiting_and_are_tried_again(caught):
+    policy = Policy("nobody", BUSY)
+    async with emulated(CLOUD, configuration=BUSY) as world, world.scheduler(policy=policy):
+        world.deploy("web", 1)
+        await world.until_bound(1, 2)
+        policy._odd = "web"
+        await served(world)
+        await asyncio.sleep(60)
+        assert len(expected(caught)) < 10
+        policy._odd = "nobody"
+        caught.clear()
+        await moved(world, seconds=60)
+
+
+@pytest.mark.parametrize("step", ["check", "detach", "evict", "restore"])
+async def test_a_step_that_fails_takes_its_own_move_back_and_no_other(step, caught, monkeypatch):
+    odd = ["web"]
+
+    def failing(works):
+        def fails(self, *args):
+            if any(name in str(arg) for arg in args for name in odd):
+                raise BrokenError(step)
+            return works(self, *args)
+
+        return fails
+
+    # To restore is asked for when something else is lost.
+    for name in {"restore": ("restore", "evict")}.get(step, (step,)):
+        monkeypatch.setattr(MigrationCalls, name, failing(getattr(MigrationCalls, name)))
+    async with emulated(CLOUD, configuration=BUSY) as world, world.scheduler() as runtime:
+        world.deploy("web", 1)
+        await world.until_bound(1, 2)
+        await asyncio.sleep(2)
+        world.api.create(NODES, EDGE)
+        if step != "check":
+            # Long before the deadline of 60 s: nobody waits for a call that has failed.
+            await world.until(lambda: world.events("MigrationFailed"), 20)
+        await moved(world, seconds=150)
+        await served(world)
+        await asyncio.sleep(90)
+        expected(caught)
+        assert runtime.supervisor.caught.total() < 100
+        odd.clear()
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 900)
+        await world.until(lambda: not runtime.mirror._reservations, 60)
+        caught.clear()
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "part"),
+    [(ClusterMirror, "apply", "event"), (EventRecorder, "_write", "recorder")],
+    ids=["event", "note"],
+)
+async def test_an_object_that_cannot_be_taken_in_is_the_only_one(
+    owner, method, part, caught, monkeypatch
+):
+    works = getattr(owner, method)
+
+    def fails(self, it):
+        if "odd" in str(it):
+            raise BrokenError(method)
+        return works(self, it)
+
+    monkeypatch.setattr(owner, method, fails)
+    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
+        world.deploy("odd", 1)
+        world.deploy("web", 3)
+        await world.until(lambda: sum(n for at, n in world.placed("web").items() if at) == 3, 2)
+        await served(world, seconds=60)
+        expected(caught)
+        assert set(runtime.supervisor.caught) == {part}
+
+
+async def test_what_fails_for_some_is_halved_until_only_they_are_left(caught):
+    done = []
+
+    def action(numbers):
+        if {3, 6} & set(numbers):
+            raise BrokenError(str(numbers))
+        done.extend(numbers)
+
+    supervisor = Supervisor(VirtualClock(epoch=0.0), random.Random(0))
+    caught_of = supervisor.caught
+    supervisor._throttle.more = lambda *_: 0
+    assert supervisor.isolate("part", action, list(range(1, 9))) == [3, 6]
+    assert sorted(done) == [1, 2, 4, 5, 7, 8]
+    assert caught_of == {"part": 2}
+    expected(caught)
+
+
+async def test_what_hears_of_an_event_and_fails_keeps_no_other_from_hearing(caught):
+    of_pods, of_gone, of_others = [], [], []
+
+    def fails(change):
+        raise BrokenError("hears")
+
+    clock, rng = VirtualClock(), random.Random(0)
+    queue = SchedulingQueue(clock, rng)
+    handler = EventHandler(
+        ClusterMirror(),
+        queue,
+        Supervisor(clock, rng),
+        on_pod=(fails, of_pods.append),
+        on_gone=(fails, of_gone.append),
+        on_other=(fails, of_others.append),
+    )
+    one = pod("a")
+    handler.handle(PodApplied(one))
+    assert [change.pod_after for change in of_pods] == [one]
+    assert one.uid in queue
+    handler.handle(NodeApplied(zoned("n1")))
+    assert [change.node_after.name for change in of_others] == ["n1"]
+    handler.handle(PodDeleted(one.uid, one.namespace, one.name))
+    assert [change.pod_before for change in of_gone] == [one]
+    assert one.uid not in queue
+    assert len(of_pods) == 1
+    assert len(of_others) == 1
+    assert len(expected(caught)) == 3
+
+
+async def test_a_loop_that_fails_again_and_again_is_named_until_it_works(caught):
+    supervisor, breaks = Supervisor(VirtualClock(), random.Random(0)), True
+
+    async def loop():
+        while True:
+            await asyncio.sleep(0.5)
+            if breaks:
+                raise BrokenError
+
+    kept = asyncio.create_task(supervisor.keep("loop", loop))
+    await asyncio.sleep(0.4)
+    assert (supervisor.parts(), supervisor.failing()) == ({"loop"}, {})
+    await asyncio.sleep(200)
+    assert supervisor.failing()["loop"] == pytest.approx(200.1 - 0.2)
+    breaks = False
+    await asyncio.sleep(100)
+    assert supervisor.failing() == {}
+    kept.cancel()
+    await asyncio.wait([kept])
+    assert supervisor.parts() == set()
+    expected(caught)
+
+
+async def test_a_loop_that_has_worked_for_a_while_is_begun_anew_soon(caught):
+    clock, began = VirtualClock(), []
+    supervisor = Supervisor(clock, random.Random(0))
+
+    async def loop():
+        began.append(clock.monotonic())
+        await asyncio.sleep(WORKED_AFTER)
+        raise BrokenError
+
+    keeping = asyncio.create_task(supervisor.keep("part", loop))
+    await asyncio.sleep(9 * WORKED_AFTER)
+    assert max(b - a - WORKED_AFTER for a, b in pairwise(began)) < 2
+    assert max(supervisor.failing().values()) < 2 * WORKED_AFTER
+    keeping.cancel()
+    await asyncio.wait([keeping])
+    expected(caught)

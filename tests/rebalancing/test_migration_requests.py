@@ -1,0 +1,268 @@
+"""Requests to migrate pods, on a ConfigMap of the scheduler: once, by its leave, and answered."""
+
+import asyncio
+
+import msgspec
+import pytest
+import structlog
+
+from kubedsm.config.settings import load
+from kubedsm.kube.wire.annotations import (
+    ANSWER_ANNOTATION,
+    MoveRequest,
+    RequestedMove,
+)
+from kubedsm.rebalancing.migration_requests import requested_moves
+from kubedsm_lab.emulator.api.resources import NODES, PODS
+from support.faults import OUTCOMES
+from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, open_edge, quiet, settle_on_cloud
+from support.proposals import APPROVED, PROPOSING, Scene, config_map, proposing
+from support.sites import GRACE, NORTH, SOUTH, cordon, two_sites, where
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+async def test_an_approved_proposal_is_carried_out_in_mode_suggest_and_nothing_else_is():
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        await asyncio.sleep(20)
+        assert scene.world.placed("web") == {"c1": 2}
+        ready = ReadyPods(scene.world, "web").watch()
+        scene.ask(proposal=suggestion.id)
+        answer = await scene.answer()
+        assert answer.state == "ended"
+        assert [move.outcome for move in answer.moves] == ["completed", "completed"]
+        assert [each.state for each in scene.answers()] == ["taken", "ended"]
+        await quiet(scene.world)
+        assert scene.world.placed("web") == {"e1": 2}
+        assert ready.lowest == 2
+        assert scene.proposed is None
+
+
+async def test_a_proposal_is_told_once_with_the_id_that_approves_it():
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        await asyncio.sleep(120)
+        [line] = scene.lines("suggestion")
+        assert line["proposal"] == suggestion.id
+        events = scene.world.events("MigrationProposed")
+        assert len(events) == 2
+        assert all(e["message"].endswith(f"kubedsm approve {suggestion.id}") for e in events)
+        assert not any(e.get("series") for e in events)
+
+
+async def test_moves_that_are_said_are_made_in_mode_off_as_far_as_they_hold():
+    off = load("{suggester: {mode: 'off'}, migration: {price: 0s, drainDelay: 1s}}", "test")
+    async with proposing(off) as scene:
+        world = scene.world
+        await asyncio.sleep(1)
+        suggestion = PROPOSING.policy.suggest(world.runtime.mirror.snapshot(), lambda _: None)
+        first, second = requested_moves(suggestion)
+        world.api.delete(PODS, "default", second.pod.partition("/")[2], grace_seconds=0)
+        await asyncio.sleep(1)
+        scene.ask(moves=(first, second))
+        answer = await scene.answer()
+        assert answer.state == "ended"
+        assert [(m.outcome, m.reason) for m in answer.moves] == [
+            ("completed", ""),
+            ("dropped", "the pod is gone"),
+        ]
+
+
+STALE = {
+    "another uid": ({"uid": "11111111-2222-3333-4444-555555555555"}, "the pod is gone"),
+    "another name": ({"pod": "default/other"}, "the pod is gone"),
+    "not there": ({"source": "e1"}, "it is on c1 now, not on e1"),
+    "no node": ({"target": "e9"}, "node e9 is gone"),
+    "circle": ({"needs": ("default/x",)}, "these wait for each other"),
+}
+
+
+@pytest.mark.parametrize(("changes", "why"), STALE.values(), ids=STALE)
+async def test_what_does_not_hold_any_more_is_refused_and_said(changes, why):
+    async with proposing(pods=1) as scene:
+        [move] = requested_moves(await scene.until_proposed())
+        scene.ask(moves=[msgspec.structs.replace(move, **changes)])
+        answer = await scene.answer()
+        assert (answer.state, answer.cause) == ("refused", "stale")
+        assert answer.moves[0].reason.startswith(why)
+        assert not scene.world.witness.of("detach")
+
+
+async def test_a_request_gives_no_right_to_disrupt_a_pod_that_forbids_it():
+    async with proposing(pods=1) as scene:
+        [move] = requested_moves(await scene.until_proposed())
+        patch = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
+        scene.world.api.patch(PODS, "default", move.pod.partition("/")[2], patch, MERGE)
+        await asyncio.sleep(1)
+        scene.ask(moves=[move])
+        answer = await scene.answer()
+        assert (answer.state, answer.cause) == ("refused", "stale")
+        assert "do-not-disrupt" in answer.moves[0].reason
+
+
+async def test_where_there_is_no_room_any_more_the_move_is_not_begun():
+    async with proposing(pods=1) as scene:
+        [move] = requested_moves(await scene.until_proposed())
+        full = {"status": {"allocatable": {"cpu": "100m", "memory": "8Gi", "pods": "110"}}}
+        scene.world.api.patch(NODES, "", "e1", full, MERGE, subresource="status")
+        await asyncio.sleep(1)
+        scene.ask(moves=[move])
+        answer = await scene.answer()
+        assert (answer.state, answer.cause) == ("refused", "stale")
+        assert answer.moves[0].reason == "e1: Insufficient cpu"
+
+
+async def test_while_paused_nothing_that_is_asked_for_is_moved():
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        scene.paused("true")
+        await asyncio.sleep(1)
+        scene.ask(proposal=suggestion.id)
+        answer = await scene.answer()
+        assert (answer.state, answer.cause) == ("refused", "paused")
+        assert len(scene.answers()) == 1
+        scene.paused("false")
+        await asyncio.sleep(20)
+        assert scene.world.placed("web") == {"c1": 2}
+
+
+async def test_an_id_that_nothing_is_proposed_under_is_refused_with_the_one_that_is():
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        scene.ask(proposal="0badf00d")
+        answer = await scene.answer()
+        assert (answer.state, answer.cause) == ("refused", "stale")
+        assert answer.text.endswith(f"what is proposed now is {suggestion.id}")
+
+
+async def test_a_second_request_waits_for_nobody():
+    async with proposing() as scene:
+        moves = requested_moves(await scene.until_proposed())
+        scene.ask("r1", moves=moves[:1])
+        await scene.world.until(lambda: scene.answers("r1"), 5)
+        scene.ask("r2", moves=moves[1:])
+        answer = await scene.answer("r2")
+        assert (answer.state, answer.cause) == ("refused", "busy")
+        assert (await scene.answer("r1")).state == "ended"
+
+
+async def test_what_is_no_request_is_said_once_and_what_is_old_is_left_alone():
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        scene.put('{"id": 5}')
+        await asyncio.sleep(5)
+        scene.paused("false")  # the ConfigMap changes, the request does not
+        scene.put("x" * 200_000)
+        await asyncio.sleep(5)
+        scene.ask("old", age=600.0, proposal=suggestion.id)
+        await asyncio.sleep(20)
+        assert len(scene.lines("request to move pods unreadable")) == 2
+        assert not scene.answers("old")
+        assert scene.world.placed("web") == {"c1": 2}
+
+
+async def test_after_one_request_the_next_one_is_carried_out():
+    async with proposing() as scene:
+        moves = requested_moves(await scene.until_proposed())
+        for id_, move in zip(("r1", "r2"), moves, strict=True):
+            scene.ask(id_, moves=[move])
+            answer = await scene.answer(id_)
+            assert (answer.state, answer.moves[0].outcome) == ("ended", "completed")
+
+
+async def test_an_approval_names_a_proposal_and_no_moves():
+    async with proposing(pods=1) as scene:
+        moves = requested_moves(await scene.until_proposed())
+        scene.put(str(MoveRequest("r1", scene.world.clock.wall(), "", tuple(moves))), APPROVED)
+        answer = await scene.answer()
+        assert (answer.state, answer.cause) == ("refused", "unreadable")
+        assert answer.text.endswith("moves are named on ConfigMap kubedsm/kubedsm")
+        await asyncio.sleep(20)
+        assert not scene.world.witness.of("detach")
+
+
+class AnswersRefused:
+    """Every Event with an answer to a request fails."""
+
+    def __init__(self, outcome):
+        self.fault, self.count = OUTCOMES[outcome], 0
+
+    def on_request(self, request):
+        metadata = request.body.get("metadata", {}) if isinstance(request.body, dict) else {}
+        if ANSWER_ANNOTATION not in (metadata.get("annotations") or {}):
+            return None
+        self.count += 1
+        return self.fault
+
+    def on_line(self, request, line):
+        return None
+
+
+@pytest.mark.parametrize(("outcome", "tries"), [("403", 1), ("503", 5)])
+async def test_if_it_cannot_be_written_that_a_request_is_taken_nothing_is_moved(outcome, tries):
+    faults = AnswersRefused(outcome)
+    async with proposing(faults=faults) as scene:
+        scene.ask(moves=requested_moves(await scene.until_proposed()))
+        await asyncio.sleep(60)
+        assert faults.count == tries
+        assert not scene.world.witness.of("detach")
+
+
+@pytest.mark.parametrize(("ahead", "taken"), [(110.0, True), (130.0, False)])
+async def test_a_request_of_a_clock_that_is_more_than_two_minutes_ahead_is_left_alone(ahead, taken):
+    async with proposing() as scene:
+        scene.ask(age=-ahead, moves=requested_moves(await scene.until_proposed()))
+        await asyncio.sleep(9)
+        assert bool(scene.answers()) is taken
+
+
+@pytest.mark.parametrize(("characters", "taken"), [(100_000, True), (100_001, False)])
+async def test_a_request_of_more_than_100000_characters_is_not_read(characters, taken):
+    async with proposing() as scene:
+        moves = tuple(requested_moves(await scene.until_proposed()))
+        request = str(MoveRequest("r1", scene.world.clock.wall(), "", moves))
+        scene.put(request.ljust(characters))
+        await asyncio.sleep(9)
+        assert bool(scene.answers()) is taken
+
+
+async def test_a_requested_move_to_a_site_that_is_partitioned_is_refused():
+    async with two_sites(configuration=PROPOSING) as world:
+        config_map(world)
+        with structlog.testing.capture_logs() as said:
+            async with world.scheduler():
+                scene = Scene(world, said)
+                cordon(world, *NORTH, *SOUTH)
+                world.deploy("web", 1)
+                await world.until(lambda: where(world) == {"c": 1}, 90)
+                cordon(world, *NORTH, *SOUTH, cordoned=False)
+                world.cluster.disconnect(*NORTH)
+                await asyncio.sleep(GRACE + 3)
+                [pod] = world.pods("web")
+                metadata, source = pod["metadata"], pod["spec"]["nodeName"]
+                name = f"default/{metadata['name']}"
+                scene.ask(moves=[RequestedMove(name, metadata["uid"], source, "n1")])
+                answer = await scene.answer()
+                assert (answer.state, answer.cause) == ("refused", "stale")
+                assert "site" in answer.moves[0].reason
+                assert not world.witness.of("detach")
+
+
+async def test_who_leads_next_neither_repeats_a_request_nor_forgets_it():
+    async with emulated(LARGE_CLOUD, configuration=PROPOSING) as world:
+        config_map(world)
+        with structlog.testing.capture_logs() as said:
+            scene = Scene(world, said)
+            async with world.scheduler():
+                await settle_on_cloud(world, "web", 2)
+                open_edge(world)
+                scene.ask(moves=requested_moves(await scene.until_proposed()))
+                await world.until(scene.answers, 5)
+            async with world.scheduler():
+                answer = await scene.answer()
+                assert answer.state == "lost"
+                await asyncio.sleep(60)
+                assert [each.state for each in scene.answers()] == ["taken", "lost"]
+                assert not scene.lines("moves requested")[1:]

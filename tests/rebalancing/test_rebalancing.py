@@ -1,0 +1,104 @@
+"""One of those that are all on one node goes to another, end to end, and then all stay."""
+
+import asyncio
+
+import pytest
+
+from kubedsm.config.settings import load
+from kubedsm_lab.emulator.api.resources import NODES
+from kubedsm_lab.emulator.paper import node
+from support.move_scenes import MERGE, ReadyPods, migrating, open_edge, quiet
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+E1, E2 = (node(name, "edge", "4", "8Gi") for name in ("e1", "e2"))
+C1, C2 = (node(name, "cloud", "20", "40Gi") for name in ("c1", "c2"))
+
+
+async def settle(world, app, replicas, seconds=3):
+    world.deploy(app, replicas)
+    await world.until_bound_of(app, replicas, seconds)
+    await asyncio.sleep(2)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "other", "kind"), [((E1, C1), E2, "edge-to-edge"), ((C1,), C2, "cloud-to-cloud")]
+)
+async def test_one_of_three_goes_to_a_node_that_is_new_and_none_is_ever_missing(nodes, other, kind):
+    async with migrating(*nodes) as world, world.scheduler():
+        await settle(world, "web", 3)
+        home, new = nodes[0]["metadata"]["name"], other["metadata"]["name"]
+        assert world.placed("web") == {home: 3}
+        ready = ReadyPods(world, "web").watch()
+        world.api.create(NODES, other)
+        await world.until(lambda: world.placed("web") == {home: 2, new: 1}, 30)
+        await quiet(world)
+        assert ready.lowest == 3
+        [moved] = world.events("Migrated")
+        assert moved["message"] == (
+            f"Migrated to {new}, so that no single node holds all of default/web"
+        )
+        await asyncio.sleep(5)
+        [told] = world.events("Migrated", about="Deployment")
+        assert f"({kind}), so that no single node holds all of default/web" in told["message"]
+        # That was all there was to do.
+        before = world.invariants.writes
+        await asyncio.sleep(300)
+        assert world.invariants.writes == before
+
+
+async def test_in_suggest_mode_it_is_proposed_with_what_it_is_for():
+    only = load("suggester: {mode: suggest, period: 1s}", "test")
+    async with emulated(C1, configuration=only) as world, world.scheduler():
+        await settle(world, "web", 2)
+        world.api.create(NODES, C2)
+        await asyncio.sleep(30)
+        assert world.placed("web") == {"c1": 2}
+        [proposal] = world.events("MigrationProposed")
+        would, _, how = proposal["message"].partition(". To have it done")
+        assert would == (
+            "Would move from c1 to c2 (cloud-to-cloud):"
+            " so that no single node holds all of default/web"
+        )
+        assert "kubedsm approve" in how
+
+
+async def test_a_moves_replacement_says_what_it_was_for():
+    async with migrating(C1) as world, world.scheduler() as runtime:
+        await settle(world, "web", 2)
+        world.api.create(NODES, C2)
+        await world.until(lambda: world.placed("web") == {"c1": 1, "c2": 1}, 30)
+        [there] = [pod for pod in runtime.mirror.snapshot().pods.values() if pod.node_name == "c2"]
+        said = runtime.decisions.summary(there)
+        assert "cloud-to-cloud, so that no single node holds all of default/web" in said
+
+
+async def test_it_is_worth_nothing_any_more_once_a_pod_is_elsewhere():
+    off = load("suggester: {mode: 'off'}", "test")
+    async with emulated(C1, configuration=off) as world, world.scheduler() as runtime:
+        await settle(world, "web", 2)
+        world.api.create(NODES, C2)
+        await asyncio.sleep(0.1)
+        [move] = off.policy.suggest(runtime.mirror.snapshot(), lambda _: None).moves
+        moves, has_benefit = [move], runtime.migrator.has_benefit
+        assert has_benefit(moves)
+        world.api.patch(NODES, "", "c1", {"spec": {"unschedulable": True}}, MERGE)
+        world.scale("web", 3)
+        await world.until(lambda: world.placed("web") == {"c1": 2, "c2": 1}, 5)
+        assert not has_benefit(moves)
+
+
+async def test_the_workload_rests_before_it_as_before_every_move():
+    resting = load(
+        "suggester: {period: 1s}\nmigration: {cooldown: 60s, drainDelay: 1s, deadline: 10s}", "test"
+    )
+    async with emulated(C1, configuration=resting) as world, world.scheduler():
+        await settle(world, "web", 2)
+        open_edge(world, E1)
+        await world.until(lambda: world.placed("web") == {"e1": 2}, 30)
+        await quiet(world)
+        open_edge(world, E2)
+        await asyncio.sleep(50)
+        assert world.placed("web") == {"e1": 2}
+        await world.until(lambda: world.placed("web") == {"e1": 1, "e2": 1}, 30)

@@ -1,0 +1,399 @@
+"""Room made by moving others, end to end: nothing is missing meanwhile, nothing made in vain."""
+
+import asyncio
+import math
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+from structlog.testing import capture_logs
+
+from kubedsm.rebalancing.packer import Execution
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm_lab.emulator.emulated_cluster import Timing
+from support.move_scenes import (
+    MERGE,
+    ReadyPods,
+    When,
+    becomes_unready,
+    is_bound,
+    is_detached,
+    is_ready,
+)
+from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
+from support.preemptions import HIGH, Evictions, budget
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+#: so that there is time for something else to happen
+SLOW = Timing(start_delay=5.0, stop_delay=5.0)
+
+
+def of(logs, event):
+    return [line for line in logs if line["event"] == event]
+
+
+@pytest.mark.parametrize("tier", ["edge", "cloud"])
+async def test_two_pods_are_moved_together_for_a_third(tier):
+    async with in_pieces(tier=tier) as world, world.scheduler() as runtime:
+        await half_full(world)
+        ready = ReadyPods(world, "web").watch()
+        with capture_logs() as logs:
+            large(world)
+            await world.until(lambda: placed(world) == 1, 30)
+            await asyncio.sleep(5)
+        assert sorted(world.placed("web").values()) == [2]
+        assert ready.lowest == 2
+        assert settled(world)
+        [line] = of(logs, "packing")
+        assert (line["stuck"], line["placed"], len(line["moves"])) == (1, 1, 1)
+        assert line["certificate"][0] == "placed: 3 of at most 3 (gap 0.0 %)"
+        [ended] = of(logs, "packing ended")
+        assert (ended["moved"], ended["placed"], ended["left"]) == (1, 1, 0)
+        [event] = world.events("Packed")
+        name = world.pods("large")[0]["metadata"]["name"]
+        assert event["message"] == f"Packing: moved 1 pod to make room for default/{name}"
+        assert event["involvedObject"]["name"] == name
+        [moved] = world.events("Migrated")
+        assert f"so that there is room for default/{name}" in moved["message"]
+        assert runtime.packer._in_vain == 0
+        before = world.invariants.writes
+        await asyncio.sleep(200)
+        assert world.invariants.writes == before
+
+
+async def test_several_wait_for_several_moves():
+    async with in_pieces(nodes=6) as world, world.scheduler():
+        await half_full(world, 6)
+        ready = ReadyPods(world, "web").watch()
+        for name in ("one", "two", "three"):
+            large(world, name)
+        await world.until(lambda: all(placed(world, n) for n in ("one", "two", "three")), 90)
+        assert ready.lowest == 6
+        await asyncio.sleep(20)
+        assert settled(world)
+
+
+async def overtaken(world, runtime, happens):
+    """What is logged when that happens while it is thought about room."""
+    await half_full(world)
+    Counting(runtime, 0.3, meanwhile=lambda answer: happens(answer.suggestion))
+    with capture_logs() as logs:
+        large(world)
+        await world.until(lambda: of(logs, "packing overtaken"), 20)
+    assert not of(logs, "move")
+    return logs
+
+
+async def test_nothing_is_moved_for_a_pod_that_is_gone_by_then():
+    async with in_pieces() as world, world.scheduler() as runtime:
+        await overtaken(world, runtime, lambda _: world.api.delete(DEPLOYMENTS, "default", "large"))
+        await asyncio.sleep(60)
+        assert not world.events("Migrated")
+        assert settled(world)
+
+
+async def test_nothing_is_moved_where_the_pod_to_move_is_gone_by_then():
+    async with in_pieces() as world, world.scheduler() as runtime:
+        await overtaken(
+            world,
+            runtime,
+            lambda found: world.api.delete(PODS, "default", found.moves[0].pod.name),
+        )
+
+
+async def test_nothing_is_moved_to_a_node_that_is_another_one_by_then():
+    async with in_pieces(nodes=2) as world, world.scheduler() as runtime:
+        cordoned = {"spec": {"unschedulable": True}}
+        await overtaken(
+            world,
+            runtime,
+            lambda found: world.api.patch(NODES, "", found.moves[0].target, cordoned, MERGE),
+        )
+
+
+async def test_nothing_is_moved_where_new_pods_took_the_room_by_then():
+    async with in_pieces() as world, world.scheduler() as runtime:
+
+        def more(found):
+            where = {"kubernetes.io/hostname": found.moves[0].target}
+            world.deploy("quick", 1, nodeSelector=where)
+
+        await overtaken(world, runtime, more)
+        assert placed(world, "quick") == 1
+
+
+async def test_new_pods_are_placed_while_it_is_thought_about():
+    async with in_pieces() as world, world.scheduler() as runtime:
+        await half_full(world)
+        thinker = Counting(runtime, 30.0)
+        large(world)
+        await world.until(lambda: thinker.asked, 20)
+        world.deploy("quick", 1)
+        await world.until(lambda: placed(world, "quick") == 1, 1)
+
+
+async def test_a_bind_that_is_under_way_then_is_waited_for():
+    async with in_pieces(nodes=3) as world, world.scheduler() as runtime:
+        await half_full(world, 2)
+
+        def more(found):
+            [move], [awaited] = found.suggestion.moves, found.suggestion.awaited
+            [apart] = {"n1", "n2", "n3"} - {move.target, awaited.target}
+            world.deploy("quick", 1, nodeSelector={"kubernetes.io/hostname": apart})
+
+        # It is known of the new pod, and it is not bound yet.
+        Counting(runtime, 0.015, meanwhile=more)
+        world.deploy("fills", 1, cpu="2")
+        await world.until(lambda: placed(world, "fills") == 1, 5)
+        with capture_logs() as logs:
+            large(world)
+            await world.until(lambda: placed(world) == 1, 20)
+        assert placed(world, "quick") == 1
+        assert not of(logs, "packing overtaken")
+
+
+@pytest.mark.parametrize("preemption", ["disabled", "enabled"])
+async def test_the_room_is_held_for_the_pod_that_it_is_made_for(preemption):
+    configuration = attrs.evolve(APPLY, preemption=preemption)
+    async with (
+        in_pieces(configuration=configuration, timing=SLOW) as world,
+        world.scheduler(),
+    ):
+        await half_full(world)
+        await asyncio.sleep(5)
+        large(world)
+        await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 20)
+        world.deploy("newer", 1, cpu="2")
+        await world.until(lambda: placed(world) == 1, 30)
+        assert placed(world, "newer") == 0
+        await asyncio.sleep(30)
+        assert settled(world)
+
+
+async def test_room_is_not_held_against_a_pod_that_matters_more():
+    async with in_pieces(timing=SLOW) as world, world.scheduler():
+        await half_full(world)
+        await asyncio.sleep(5)
+        large(world)
+        await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 20)
+        large(world, "urgent", priorityClassName=HIGH)
+        await world.until(lambda: placed(world, "urgent") == 1, 60)
+        await asyncio.sleep(30)
+        assert placed(world) == 0
+        assert settled(world)
+
+
+async def test_nothing_is_moved_when_that_is_paused_by_then():
+    async with in_pieces() as world, world.scheduler() as runtime:
+
+        def pause(_):
+            runtime.migrator.paused = lambda: True
+
+        await overtaken(world, runtime, pause)
+
+
+async def test_nothing_is_moved_by_a_configuration_that_holds_no_more():
+    async with in_pieces() as world, world.scheduler() as runtime:
+
+        def switch_off(_):
+            runtime.configuration.replace("suggester: {mode: off}", "test", 0.0)
+
+        await overtaken(world, runtime, switch_off)
+
+
+@asynccontextmanager
+async def two_moves():
+    """Two pods have to go for one that waits, one after the other; the first is on its way."""
+    one_by_one = attrs.evolve(APPLY, migration=attrs.evolve(APPLY.migration, max_concurrent=1))
+    async with (
+        in_pieces(configuration=one_by_one, nodes=3, timing=SLOW) as world,
+        world.scheduler(),
+    ):
+        world.deploy("web", 6, cpu="1")
+        await world.until_bound(6, 3)
+        await asyncio.sleep(8)
+        assert sorted(world.placed("web").values()) == [2, 2, 2]
+        world.deploy("large", 1, cpu="4")
+        await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 60)
+        yield world
+
+
+async def test_what_is_left_is_not_done_when_a_move_has_failed():
+    async with two_moves() as world:
+        with capture_logs() as logs:
+            [new] = [p for p in world.pods("web") if not is_ready(p)]
+            becomes_unready(world, new)
+            await world.until(lambda: world.events("PackingFailed"), 60)
+        assert not of(logs, "move")
+
+
+async def test_moves_that_have_not_begun_are_not_made_for_a_pod_that_is_gone():
+    async with two_moves() as world:
+        world.api.delete(DEPLOYMENTS, "default", "large")
+        await world.until(lambda: settled(world), 60)
+        assert len(world.events("Migrated")) == 1
+        # That the other was not made is nobody's failure.
+        assert not world.runtime.manager.move_limits.resting(world.clock.monotonic())
+
+
+async def test_moves_that_have_not_begun_are_not_made_once_moving_is_paused():
+    async with two_moves() as world:
+        world.runtime.migrator.paused = lambda: True
+        await world.until(lambda: world.events("PackingFailed"), 60)
+        assert len(world.events("Migrated")) == 1
+        assert settled(world)
+
+
+async def test_room_is_held_once_no_more_moves_have_to_come_there_and_not_twice():
+    async with in_pieces() as world, world.scheduler() as runtime:
+        runtime.migrator.paused = lambda: True
+        await half_full(world)
+        large(world)
+        await asyncio.sleep(5)
+        request = runtime.packer.candidates(runtime.queue.refused())
+        found = (await runtime.planner.solve(request)).suggestion
+        [waits] = found.awaited
+        execution = Execution(runtime.migrator, found, math.inf)
+        held = runtime.preemptor._nominations
+        execution.hold_capacity({waits.target})
+        assert not held
+        execution.hold_capacity(set())
+        assert list(held) == [waits.pod.uid]
+        runtime.preemptor.give_back(waits.pod.uid)  # or another pod that matters more has it
+        execution.hold_capacity(set())
+        assert not held
+
+
+async def test_a_move_that_fails_ends_it_and_the_room_is_given_back():
+    async with in_pieces(timing=SLOW) as world, world.scheduler() as runtime:
+        await half_full(world)
+        await asyncio.sleep(5)
+        known = {pod["metadata"]["uid"] for pod in world.pods()}
+        new = lambda pod: pod["metadata"]["uid"] not in known and is_bound(pod)  # noqa: E731
+        When(world, new, lambda pod: becomes_unready(world, pod))
+        large(world)
+        await world.until(lambda: world.events("PackingFailed"), 60)
+        [event] = world.events("PackingFailed")
+        assert event["type"] == "Warning"
+        assert "Packing: no room was made: " in event["message"]
+        [waiting] = [pod for pod in runtime.mirror.pods() if pod.waits_for_node]
+        told = runtime.decisions.record.packing_for(waiting.uid)
+        assert f"Packing: {told}" == event["message"]
+        await asyncio.sleep(10)
+        ready = ReadyPods(world, "web")
+        assert ready.count() == 2
+
+
+async def test_room_that_others_took_all_the_same_is_given_up():
+    """Other schedulers do not know for whom it is held."""
+    async with in_pieces(timing=SLOW) as world, world.scheduler() as runtime:
+        await half_full(world)
+        await asyncio.sleep(5)
+        large(world)
+        await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 20)
+        [moving] = [pod for pod in runtime.mirror.pods() if pod.detached]
+        container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "2"}}}
+        spec = {"schedulerName": "other", "nodeName": moving.node_name, "containers": [container]}
+        world.api.create(PODS, {"metadata": {"name": "other"}, "spec": spec}, namespace="default")
+        await world.until(lambda: world.events("PackingFailed"), 60)
+        [event] = world.events("PackingFailed")
+        assert event["message"] == "Packing: no room was made: others have it"
+        assert placed(world) == 0
+        await asyncio.sleep(1)
+        assert settled(world)
+
+
+async def test_a_packing_that_takes_too_long_is_given_up_with_its_room():
+    """A pod that is moved does not go for longer than all of it may take."""
+    endless = Timing(start_delay=0.5, stop_delay=5000.0)
+    async with in_pieces(timing=endless) as world, world.scheduler():
+        await half_full(world, terminationGracePeriodSeconds=6000)
+        large(world)
+        await world.until(lambda: world.events("PackingFailed"), 140)
+        assert world.clock.monotonic() > 100
+        [event] = world.events("PackingFailed")
+        assert event["message"] == "Packing: no room was made: it took too long"
+        runtime = world.runtime
+        assert not runtime.preemptor._nominations
+        assert not runtime.mirror.held_for([runtime.mirror.pods()[-1].uid])
+
+
+async def test_a_node_that_is_lost_meanwhile_is_no_end():
+    async with in_pieces(nodes=3, timing=SLOW) as world, world.scheduler() as runtime:
+        await half_full(world, 3)
+        await asyncio.sleep(5)
+        large(world)
+        await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 20)
+        [moving] = [pod for pod in runtime.mirror.pods() if pod.detached]
+        [held] = [r for r in runtime.mirror._reservations.values() if r.node != moving.node_name]
+        world.api.delete(NODES, "", held.node)
+        await asyncio.sleep(200)
+        assert settled(world)
+
+
+async def test_what_a_dead_process_left_is_repaired_and_the_room_made_after_all():
+    async with in_pieces(timing=SLOW) as world:
+        async with world.scheduler():
+            await half_full(world)
+            await asyncio.sleep(5)
+            ready = ReadyPods(world, "web").watch()
+            large(world)
+            await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 20)
+        async with world.scheduler(seed=1):
+            await world.until(lambda: placed(world) == 1, 120)
+            await asyncio.sleep(20)
+            assert ready.lowest == 2
+            assert settled(world)
+
+
+@pytest.mark.parametrize("protected", [False, True])
+async def test_pods_of_lower_priority_go_for_others_only_by_leave_of_their_budgets(protected):
+    """One of 3 is evicted from a node, one of 2 goes there, and one of 3 gets its room."""
+    evicting = attrs.evolve(APPLY, optimiser=attrs.evolve(APPLY.optimiser, allow_evictions=True))
+    calls = Evictions()
+    async with (
+        in_pieces(configuration=evicting, faults=calls) as world,
+        world.scheduler(),
+    ):
+        world.deploy("web", 1, cpu="2", priorityClassName=HIGH)
+        world.deploy("low", 1, cpu="3")
+        await world.until_bound(2, 3)
+        await asyncio.sleep(2)
+        if protected:
+            budget(world, 0)
+            await asyncio.sleep(1)
+        ready = ReadyPods(world, "web").watch()
+        large(world, priorityClassName=HIGH)
+        if protected:
+            await world.until(lambda: world.events("PackingFailed"), 30)
+            await asyncio.sleep(60)
+            assert (placed(world), placed(world, "low"), len(calls.done)) == (0, 1, 0)
+        else:
+            await world.until(lambda: placed(world) == 1, 30)
+            await asyncio.sleep(20)
+            assert placed(world, "low") == 0
+            assert len(world.events("Preempted")) == 1
+        assert ready.lowest == 1
+        assert settled(world)
+
+
+async def test_what_comes_in_place_of_an_evicted_pod_does_not_get_its_room():
+    """Both of the moves need it: the pods that are moved, and the one that waits."""
+    evicting = attrs.evolve(APPLY, optimiser=attrs.evolve(APPLY.optimiser, allow_evictions=True))
+    async with in_pieces(configuration=evicting, nodes=3) as world, world.scheduler():
+        await half_full(world, 3, priorityClassName=HIGH)
+        world.deploy("low", 2, cpu="1250m")
+        await world.until_bound_of("low", 2, 3)
+        await asyncio.sleep(2)
+        ready = ReadyPods(world, "web").watch()
+        with capture_logs() as logs:
+            world.deploy("large", 1, cpu="3200m", priorityClassName=HIGH)
+            await world.until(lambda: placed(world) == 1, 60)
+        [line] = of(logs, "packing")
+        assert (len(line["moves"]), len(line["evicted"])) == (1, 1)
+        assert sorted(world.placed("web").values()) == [1, 2]
+        assert ready.lowest == 3
+        await asyncio.sleep(20)
+        assert placed(world, "low") == 1
+        assert settled(world)

@@ -1,0 +1,247 @@
+"""When the suggester thinks, and when it lets others."""
+
+import asyncio
+import itertools
+from collections import deque
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+
+from kubedsm.config.settings import load
+from kubedsm.execution.placement_manager import LONGEST, STALLED, Running
+from kubedsm.planner.rebalancing_requests import SuggestRequest
+from kubedsm.planner.requests import PlanningContext
+from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
+from kubedsm_lab.emulator.emulated_cluster import Timing
+from kubedsm_lab.emulator.paper import node
+from plans.advance import bind_plan
+from plans.events import PodGone
+from plans.steps import Plan, Step, StepKind
+from support.move_scenes import hand_over, is_detached, open_edge, quiet, settle_on_cloud
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+CONFIGURATION = load("suggester: {period: 1s}", "test")
+
+
+class LateClock:
+    """Virtual time, and what was spent without awaiting anything."""
+
+    def __init__(self):
+        self.spent = 0.0
+        self._clock = VirtualClock()
+
+    def monotonic(self):
+        return self._clock.monotonic() + self.spent
+
+    def wall(self):
+        return self._clock.wall() + self.spent
+
+    async def sleep(self, seconds):
+        await self._clock.sleep(seconds)
+
+
+class Slow:
+    """KubeDSM, whose suggestions take some seconds."""
+
+    def __init__(self, clock, seconds):
+        self.asked_at = []
+        self._clock, self._seconds = clock, seconds
+
+    def place(self, snapshot, pods, rng, deadline):
+        return CONFIGURATION.policy.place(snapshot, pods, rng, deadline)
+
+    def suggest(self, snapshot, movable, deadline, lasting):
+        self.asked_at.append(asyncio.get_running_loop().time())
+        self._clock.spent += self._seconds
+        return CONFIGURATION.policy.suggest(snapshot, movable, deadline, lasting)
+
+
+@pytest.mark.parametrize(("seconds", "every"), [(0.0, 1), (0.05, 1), (2.0, 18)])
+async def test_thinking_takes_a_tenth_of_the_time_at_most(seconds, every):
+    async with emulated(EDGE, CLOUD, configuration=CONFIGURATION) as world:
+        world.clock = LateClock()
+        policy = Slow(world.clock, seconds)
+        async with world.scheduler(policy=policy):
+            for number in range(120):  # it only thinks about what has changed
+                patch = {"metadata": {"labels": {"second": str(number)}}}
+                world.api.patch(NODES, "", "c1", patch, "application/merge-patch+json")
+                await asyncio.sleep(0.5)
+    times = policy.asked_at
+    gaps = [after - before for before, after in itertools.pairwise(times)]
+    assert len(gaps) >= 2
+    assert min(gaps) == pytest.approx(every, abs=0.6)
+    assert max(gaps) == pytest.approx(every, abs=0.6)
+
+
+async def restless(world, seconds):
+    """Change something again and again, so that there is always something new to think about."""
+    for number in range(int(seconds * 2)):
+        patch = {"metadata": {"labels": {"change": str(number)}}}
+        world.api.patch(NODES, "", "c1", patch, "application/merge-patch+json")
+        await asyncio.sleep(0.5)
+
+
+async def test_nothing_is_suggested_while_room_is_being_made_by_preemption():
+    preempting = load("{suggester: {period: 1s}, preemption: enabled}", "test")
+    slow = Timing(start_delay=0.5, stop_delay=15.0)
+    c1 = node("c1", "cloud", "2", "8Gi")
+    async with emulated(c1, configuration=preempting, timing=slow) as world:
+        policy = Slow(world.clock, 0.0)
+        world.clock = policy._clock = LateClock()
+        async with world.scheduler(policy=policy):
+            world.deploy("low", 2, terminationGracePeriodSeconds=30)
+            await world.until_bound(2, 3)
+            await restless(world, 3)
+            assert policy.asked_at
+            world.deploy("urgent", 1, priorityClassName="system-cluster-critical")
+            await world.until(lambda: world.witness.of("evict"), 5)
+            await asyncio.sleep(0.5)
+            before = len(policy.asked_at)
+            await restless(world, 10)
+            assert world.placed("urgent") == {None: 1}
+            assert len(policy.asked_at) == before
+            await world.until(lambda: world.placed("urgent") == {"c1": 1}, 20)
+            await restless(world, 5)
+            assert len(policy.asked_at) > before
+
+
+async def test_nothing_is_suggested_while_new_pods_are_gathered():
+    patient = load("{suggester: {period: 1s}, batch: {idle: 10s, max: 20s}}", "test")
+    async with emulated(EDGE, CLOUD, configuration=patient) as world:
+        policy = Slow(world.clock, 0.0)
+        world.clock = policy._clock = LateClock()
+        async with world.scheduler(policy=policy):
+            await restless(world, 3)
+            assert policy.asked_at
+            world.deploy("web", 1)
+            await asyncio.sleep(0.5)
+            before = len(policy.asked_at)
+            await restless(world, 8)
+            assert world.placed("web") == {None: 1}
+            assert len(policy.asked_at) == before
+
+
+async def test_moves_are_worth_nothing_any_more_when_their_workload_is_gone():
+    off = load("suggester: {mode: 'off'}", "test")
+    async with emulated(CLOUD, configuration=off) as world, world.scheduler() as runtime:
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world)
+        await asyncio.sleep(0.1)
+        suggestion = off.policy.suggest(runtime.mirror.snapshot(), lambda pod: "")
+        moves, has_benefit = suggestion.moves, runtime.migrator.has_benefit
+        assert has_benefit(moves)
+        world.api.delete(DEPLOYMENTS, "default", "web")
+        await asyncio.sleep(3)
+        assert not has_benefit(moves)
+
+
+async def test_a_move_begun_for_a_namespaces_weight_is_worth_it_to_the_end():
+    fair = "suggester: {period: 1s}\nfairness: {perNamespace: true, namespaces: {default: 2}}"
+    async with emulated(EDGE, CLOUD, configuration=load(fair, "test")) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": "split"}})
+        async with world.scheduler():
+            for number in range(4):
+                world.deploy(f"part{number}", 1, namespace="split")
+            on_edge = partial(world.api.list, PODS, "split", fields="spec.nodeName=e1")
+            await world.until(lambda: len(on_edge()) == 4, 2)
+            world.deploy("web", 4)
+            await world.until(lambda: world.placed("web") == {"e1": 4}, 60)
+
+
+async def test_nothing_is_thought_about_while_plans_or_preemptions_are_under_way():
+    async with emulated(CLOUD) as world, world.scheduler() as runtime:
+        world.deploy("web", 1)
+        await world.until_bound(1, 2)
+        await asyncio.sleep(1)
+        thinks, [pod] = runtime.suggester._is_due, runtime.mirror.pods()
+        runtime.suggester._nothing_at = None
+        assert thinks()
+        runtime.preemptor._nominate(pod, "c1")
+        assert not thinks()
+        runtime.preemptor._end_nomination(pod.uid)
+        assert thinks()
+        runtime.manager.begin(bind_plan("p", [("elsewhere", "c1")], 10.0))
+        assert not thinks()
+
+
+def waiting_plan(plan, *pods):
+    """A plan that waits until all of these pods are gone."""
+    return Plan(
+        plan, tuple(Step(n, StepKind.AWAIT_GONE, uid, "", 60.0) for n, uid in enumerate(pods))
+    )
+
+
+@asynccontextmanager
+async def three_pods():
+    async with emulated(CLOUD) as world, world.scheduler() as runtime:
+        world.deploy("web", 3)
+        await world.until_bound(3, 2)
+        yield runtime.manager, [pod["metadata"]["uid"] for pod in world.pods("web")]
+
+
+async def test_slow_plans_are_not_waited_for_and_quick_ones_beside_them_are():
+    async with three_pods() as (manager, [one, other, _]):
+        manager.begin(waiting_plan("slow", one))
+        assert not manager.at_rest()
+        await asyncio.sleep(STALLED)
+        assert manager.at_rest()
+        manager.begin(waiting_plan("quick", other))
+        assert not manager.at_rest()
+
+
+async def test_a_plan_that_makes_progress_is_waited_for():
+    async with three_pods() as (manager, pods):
+        manager.begin(waiting_plan("p", *pods))
+        for uid in pods[1:]:
+            await asyncio.sleep(STALLED - 1)
+            assert not manager.at_rest()
+            manager.report("p", PodGone(uid))
+        await asyncio.sleep(STALLED - 1)
+        assert not manager.at_rest()
+        await asyncio.sleep(1)
+        assert manager.at_rest()
+
+
+async def test_a_plan_is_not_waited_for_for_ever_whatever_its_progress():
+    running = Running(waiting_plan("p", "pod"), 0.0, progressed=LONGEST - 1, history=deque())
+    assert not running.is_slow(LONGEST - 0.1)
+    assert running.is_slow(LONGEST)
+
+
+async def test_capacity_that_a_waiting_migration_is_going_to_use_is_not_free_to_suggestions():
+    one = load("suggester: {mode: 'off'}\nmigration: {maxConcurrent: 1, drainDelay: 1s}", "test")
+    async with emulated(CLOUD, configuration=one) as world, world.scheduler() as runtime:
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world)
+        await asyncio.sleep(0.5)
+        await hand_over(world, [(pod, "e1", ()) for pod in world.pods("web")])
+        await world.until(lambda: any(map(is_detached, world.pods())), 10)
+        known = PlanningContext(runtime.mirror, runtime.mirror.held, None, None, world.clock)
+        seen = runtime.migrator.about_candidates(SuggestRequest, budget=1).snapshot(known)
+        [one, other] = (
+            runtime.mirror.pod(pod["metadata"]["uid"]).requests for pod in world.pods("web")[:2]
+        )
+        assert seen.free["e1"] == runtime.mirror.node("e1").allocatable - one - other
+        await quiet(world)
+        assert runtime.migrator.about_candidates(SuggestRequest, budget=1).arriving == {}
+
+
+async def test_a_namespace_with_many_migrations_lets_others_have_their_turn():
+    two = load("suggester: {mode: 'off'}\nmigration: {maxConcurrent: 2, drainDelay: 1s}", "test")
+    async with emulated(CLOUD, configuration=two) as world, world.scheduler() as runtime:
+        world.api.create(NAMESPACES, {"metadata": {"name": "a-crowd"}})
+        world.deploy("web", 4, cpu="10m", namespace="a-crowd")
+        await settle_on_cloud(world, "shop", 1)
+        open_edge(world)
+        await asyncio.sleep(0.5)
+        crowd = world.api.list(PODS, "a-crowd")
+        await hand_over(world, [(pod, "e1", ()) for pod in crowd], plan="plan-crowd")
+        await hand_over(world, [(pod, "e1", ()) for pod in world.pods("shop")])
+        await world.until(lambda: world.placed("shop") == {"e1": 1}, 30)
+        there = [pod["spec"].get("nodeName") for pod in world.api.list(PODS, "a-crowd")]
+        assert there.count("e1") <= 3
+        assert runtime.manager.under_way

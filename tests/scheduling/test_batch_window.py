@@ -1,0 +1,137 @@
+"""How long a batch is gathered, by itself and in a running scheduler."""
+
+import asyncio
+import random
+
+import pytest
+
+from kubedsm.config.sections import BatchSettings
+from kubedsm.config.settings import load
+from kubedsm.model.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
+from kubedsm.process.clock import SystemClock
+from kubedsm.scheduling.scheduling_cycle import batch_window
+from kubedsm.scheduling.scheduling_queue import SchedulingQueue
+from kubedsm_lab.emulator.api.resources import PODS
+from support.waiting_pods import pod
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+WEB = Workload("shop", "Deployment", "web")
+PLAIN = PodClass(Resources(cpu=100), SchedulingRules())
+
+
+@pytest.fixture
+def queue():
+    return SchedulingQueue(SystemClock(), random.Random(0))
+
+
+async def arrive(queue, *gaps):
+    for number, gap in enumerate(gaps):
+        await asyncio.sleep(gap)
+        queue.add(Pod(Uid(f"u{number}"), "shop", f"p{number}", WEB, PLAIN, "kubedsm"))
+
+
+async def closes_after(queue, *gaps, size=100, closed_after=None):
+    """The seconds a batch was open, and how many pods came into it."""
+    closed = asyncio.Event()
+    if closed_after is not None:
+        asyncio.get_running_loop().call_later(closed_after, closed.set)
+    async with asyncio.TaskGroup() as tasks:
+        arriving = tasks.create_task(arrive(queue, *gaps))
+        await queue.wait_active()
+        opened = asyncio.get_running_loop().time()
+        await batch_window(
+            queue,
+            SystemClock(),
+            BatchSettings(idle=0.5, max=2.0, size=size),
+            closed,
+            lambda: size,
+        )
+        seconds, pods = asyncio.get_running_loop().time() - opened, len(queue)
+        arriving.cancel()
+    return seconds, pods
+
+
+async def test_a_batch_closes_when_no_new_pod_comes(queue):
+    assert await closes_after(queue, 0, 0.25, 0.25, 3) == (pytest.approx(1.0), 3)
+
+
+async def test_a_batch_closes_at_its_longest_though_pods_keep_coming(queue):
+    seconds, pods = await closes_after(queue, *[0.25] * 20)
+    assert seconds == pytest.approx(2.0)
+    assert pods in {8, 9}
+
+
+async def test_a_batch_closes_when_it_is_full(queue):
+    seconds, pods = await closes_after(queue, 0, 0.25, 0.25, 0.25, 0.25, 0.25, size=3)
+    assert seconds <= 0.75
+    assert pods in {3, 4}
+
+
+async def test_a_batch_that_is_closed_already_is_not_open_at_all(queue):
+    assert await closes_after(queue, 0, 0.25, closed_after=0) == (0.0, 1)
+
+
+async def test_a_batch_is_closed_from_without(queue):
+    seconds, pods = await closes_after(queue, 0, 0.25, 0.25, 0.25, closed_after=0.6)
+    assert (seconds, pods) == (pytest.approx(0.6), 3)
+
+
+async def test_what_does_not_close_it_does_not_keep_it_open(queue):
+    assert await closes_after(queue, 0, 0.25, closed_after=9) == (pytest.approx(0.75), 2)
+
+
+#: long enough to be told from everything else
+SLOW = load("batch: {idle: 3s, max: 9s, size: 4}", "test")
+
+
+async def bound_after(world, app, count):
+    """Seconds from now until so many pods of it are bound."""
+    began = world.clock.monotonic()
+    await world.until_bound_of(app, count, 20)
+    return world.clock.monotonic() - began
+
+
+async def test_a_pod_is_placed_at_once_where_a_full_batch_would_find_room():
+    async with emulated(EDGE, CLOUD, configuration=SLOW) as world, world.scheduler():
+        world.deploy("other", 1, cpu="100m", memory="64Mi")
+        world.deploy("web", 1, cpu="200m", memory="64Mi")
+        assert await bound_after(world, "web", 1) < 1
+
+
+async def test_pods_of_several_workloads_that_want_more_than_there_is_are_gathered():
+    async with emulated(EDGE, CLOUD, configuration=SLOW) as world, world.scheduler():
+        world.deploy("other", 1, cpu="2")
+        await asyncio.sleep(8)
+        world.deploy("web", 1, cpu="2")
+        assert 2.5 < await bound_after(world, "web", 1) < 4
+
+
+async def test_pods_that_come_while_binds_are_under_way_are_one_batch():
+    async with emulated(EDGE, CLOUD, configuration=SLOW) as world, world.scheduler() as runtime:
+        await asyncio.sleep(1)
+        batches, place = [], runtime.manager.place
+        answered = runtime.scheduler.binds.none_under_way
+
+        def noted(bindings):
+            batches.append((len(bindings), answered.is_set()))
+            place(bindings)
+
+        runtime.manager.place = noted
+        # A line is on its way for 5 ms, a bind and its answer for 10.
+        for name, pause in (("a", 0.007), ("b", 0.002), ("c", 0)):
+            world.api.create(PODS, pod(name, cpu="100m"), namespace="default")
+            await asyncio.sleep(pause)
+        await world.until_bound(3, 1)
+        assert batches == [(1, True), (2, True)]
+
+
+async def test_a_window_that_cannot_be_judged_is_kept_open(monkeypatch, caught):
+    monkeypatch.setattr("kubedsm.scheduling.scheduling_cycle.uncontended", lambda *_: 1 / 0)
+    async with emulated(EDGE, CLOUD, configuration=SLOW) as world, world.scheduler():
+        await asyncio.sleep(1)
+        world.deploy("web", 1)
+        assert 2.5 < await bound_after(world, "web", 1) < 4
+    assert {type(error) for error in caught} == {ZeroDivisionError}
+    caught.clear()

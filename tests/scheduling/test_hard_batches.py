@@ -1,0 +1,369 @@
+"""Batches that are thought about while the world goes on: what still holds of the answers."""
+
+import asyncio
+from collections import Counter
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kubedsm.config.settings import load
+from kubedsm.model.deadline import Deadline
+from kubedsm.planner.requests import NoResponseError
+from kubedsm.scheduling import scheduling_cycle
+from kubedsm.scheduling.planned_batches import Application
+from kubedsm_lab.emulator.api.resources import NODES, PODS
+from kubedsm_lab.emulator.paper import node
+from support.preemptions import HIGH
+from support.sites import NORTH, cut_until_evicted, running, two_sites, where
+from support.slow_planning import SlowPlanner, hard, slow_batches
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+#: seconds; long enough to be told from everything else
+THOUGHT = 3.0
+ROOM_FOR_ONE = node("e1", "edge", "1", "8Gi")
+OFF = load('{suggester: {mode: "off"}, preemption: disabled}', "test")
+ALONE = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": {"team": "a"}},
+            }
+        ]
+    }
+}
+
+
+@pytest.fixture(autouse=True)
+def hard_ones(monkeypatch):
+    hard(monkeypatch)
+
+
+def clouded(*nodes, configuration=OFF):
+    return emulated(*(nodes or (EDGE, CLOUD)), configuration=configuration)
+
+
+async def thought_about(world, planner, times=1):
+    await world.until(lambda: len(planner.asked) >= times, 30)
+
+
+class NeverUp:
+    async def solve(self, question):
+        raise NoResponseError("the worker is not up to date yet")
+
+
+class Mistaken:
+    async def solve(self, question):
+        raise ZeroDivisionError
+
+
+async def bound_after(world, app, count, seconds=30):
+    began = world.clock.monotonic()
+    await world.until_bound_of(app, count, seconds)
+    return world.clock.monotonic() - began
+
+
+async def test_a_hard_batch_holds_up_nobody_elses_pods():
+    async with clouded(node("e1", "edge", "8", "16Gi")) as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, THOUGHT)
+        world.deploy("hard", 3)
+        await thought_about(world, planner)
+        world.deploy("easy", 2)
+        assert await bound_after(world, "easy", 2) < 1
+        assert world.placed("hard") == {None: 3}
+        assert await bound_after(world, "hard", 3) < THOUGHT + 1
+        assert len(planner.asked) == 1
+
+
+async def test_hard_pods_that_come_meanwhile_are_the_next_batch():
+    async with clouded() as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, THOUGHT)
+        world.deploy("hard-1", 2)
+        await thought_about(world, planner)
+        for name in ("hard-2", "hard-3"):
+            world.deploy(name, 1)
+            await asyncio.sleep(0.5)
+        world.deploy("easy", 1)
+        assert await bound_after(world, "easy", 1) < 1
+        await world.until_bound(5, 2 * THOUGHT + 1)
+        assert [len(question.uids) for question in planner.asked] == [2, 2]
+
+
+async def test_no_pod_takes_the_room_of_more_important_ones_that_are_thought_about():
+    async with clouded(ROOM_FOR_ONE) as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, THOUGHT)
+        world.deploy("hard", 1, priorityClassName=HIGH)
+        await thought_about(world, planner)
+        world.deploy("easy", 1)
+        await world.until_bound(1, THOUGHT + 1)
+        assert world.placed("hard") == {"e1": 1}
+
+
+async def test_a_more_important_pod_does_not_wait_for_what_is_thought_about():
+    async with clouded() as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, THOUGHT)
+        world.deploy("hard", 1)
+        await thought_about(world, planner)
+        world.deploy("urgent", 1, priorityClassName=HIGH)
+        assert await bound_after(world, "urgent", 1) < 1
+
+
+async def test_a_pod_that_is_gone_costs_the_others_nothing():
+    async with clouded() as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, THOUGHT)
+        for number in range(3):
+            world.api.create(PODS, bare(f"hard-{number}"), namespace="default")
+        await thought_about(world, planner)
+        world.api.delete(PODS, "default", "hard-1")
+        await world.until_bound(2, THOUGHT + 1)
+        assert len(planner.asked) == 1
+        await asyncio.sleep(0.5)
+        assert runtime.mirror.held == []
+
+
+async def test_room_that_is_taken_meanwhile_is_not_promised_twice():
+    async with clouded(ROOM_FOR_ONE, CLOUD) as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, THOUGHT)
+        world.deploy("hard", 1)
+        await thought_about(world, planner)
+        world.deploy("easy", 1)
+        await world.until_bound(2, 2 * THOUGHT + 2)
+        assert world.placed("easy") == {"e1": 1}
+        assert world.placed("hard") == {"c1": 1}
+        assert len(planner.asked) == 2
+
+
+async def test_rules_are_kept_that_pods_placed_meanwhile_have():
+    async with clouded() as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, THOUGHT)
+        world.api.create(PODS, bare("hard", {"team": "a"}), namespace="default")
+        await thought_about(world, planner)
+        world.api.create(PODS, bare("easy", affinity=ALONE), namespace="default")
+        await world.until_bound(2, 2 * THOUGHT + 2)
+        places = {p["metadata"]["name"]: p["spec"]["nodeName"] for p in world.pods()}
+        assert places["easy"] == "e1"
+        assert places["hard"] == "c1"
+
+
+async def test_a_node_that_takes_no_more_pods_gets_none():
+    async with clouded() as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, THOUGHT)
+        world.deploy("hard", 2)
+        await thought_about(world, planner)
+        cordoned = {"spec": {"unschedulable": True}}
+        world.api.patch(NODES, "", "e1", cordoned, "application/merge-patch+json")
+        await world.until_bound(2, 2 * THOUGHT + 2)
+        assert world.placed() == {"c1": 2}
+
+
+async def test_a_refused_pod_that_a_node_takes_by_now_does_not_sleep():
+    async with clouded(node("e1", "edge", "1", "1Gi")) as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, THOUGHT)
+        world.deploy("hard", 1, cpu="2")
+        await thought_about(world, planner)
+        await asyncio.sleep(THOUGHT / 2)
+        world.api.create(NODES, node("e2", "edge", "4", "8Gi"))
+        # After its back-off, and another thought.
+        assert await bound_after(world, "hard", 1) < 2 * THOUGHT + 2
+
+
+async def test_a_refused_pod_is_told_why_by_the_nodes_as_they_are():
+    async with clouded(node("e1", "edge", "1", "1Gi")) as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, THOUGHT)
+        world.deploy("hard", 1, cpu="2")
+        await thought_about(world, planner)
+        tainted = node("e2", "edge", "4", "8Gi")
+        tainted["spec"]["taints"] = [{"key": "x", "effect": "NoSchedule"}]
+        world.api.create(NODES, tainted)
+        await world.until(lambda: world.events("FailedScheduling"), THOUGHT + 1)
+        (event,) = world.events("FailedScheduling")
+        assert "0/2 nodes" in event["message"]
+        # What it is told is what it waits for.
+        untainted = {"spec": {"taints": None}}
+        world.api.patch(NODES, "", "e2", untainted, "application/merge-patch+json")
+        assert await bound_after(world, "hard", 1) < THOUGHT + 2
+
+
+async def test_what_was_decided_by_another_configuration_is_decided_anew():
+    async with clouded() as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, THOUGHT)
+        world.deploy("hard", 2)
+        await thought_about(world, planner)
+        runtime.configuration.replace(
+            '{suggester: {mode: "off"}, services: {"*": {qos: 0}}}', "test", 0.0
+        )
+        await asyncio.sleep(THOUGHT + 0.5)
+        assert world.placed() == {None: 2}
+        await world.until_bound(2, THOUGHT + 1)
+        assert len(planner.asked) == 2
+
+
+async def test_a_site_that_was_cut_off_meanwhile_gets_no_pod():
+    async with two_sites(configuration=OFF) as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, 85.0)
+        world.deploy("hard", 6)
+        await thought_about(world, planner)
+        world.cluster.disconnect(*NORTH)
+        await asyncio.sleep(60)
+        world.cluster.reconnect(*NORTH)
+        planner.seconds = 0.0
+        # Its nodes take pods again when the answer is there, but it is not steady yet.
+        await world.until_bound(6, 30)
+        assert not set(world.placed()) & set(NORTH)
+
+
+async def test_while_sites_are_away_each_stage_is_thought_about():
+    async with two_sites(configuration=OFF) as world, world.scheduler() as runtime:
+        world.deploy("hard", 6)
+        await running(world, 6)
+        planner = slow_batches(runtime, 0.5)
+        await cut_until_evicted(world, *NORTH)
+        world.scale("hard", 8)
+        await asyncio.sleep(5)
+        assert {question.view.__name__ for question in planner.asked} == {"in_cloud", "apart"}
+        # What one stage has placed is none of the next one's.
+        asked = Counter(uid for question in planner.asked for uid in question.uids)
+        assert set(asked.values()) == {1}
+        placed = where(world)
+        assert placed["c"] >= placed["n-"] > 0
+        assert "n" not in placed
+
+
+async def test_no_move_is_thought_about_beside_a_batch():
+    configuration = load("{suggester: {period: 100ms}}", "test")
+    async with clouded(configuration=configuration) as world, world.scheduler() as runtime:
+        moves = runtime.migrator.planner = SlowPlanner(runtime.planner, 0.0)
+        planner = slow_batches(runtime, 30.0)
+        world.deploy("hard", 1)
+        await thought_about(world, planner)
+        moves.asked.clear()
+        await asyncio.sleep(29)
+        assert moves.asked == []
+        await world.until(lambda: moves.asked, 30)
+
+
+async def test_without_an_answer_it_is_decided_in_haste():
+    async with clouded() as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, 0.0, silent=1)
+        world.deploy("hard", 5)
+        assert await bound_after(world, "hard", 5) < 1
+        assert world.placed("hard") == {"e1": 4, "c1": 1}
+        assert len(planner.asked) == 1
+
+
+async def test_a_long_batch_without_an_answer_is_decided_on_part_by_part():
+    nodes = node("e1", "edge", "20", "80Gi"), node("c1", "cloud", "20", "80Gi")
+    async with clouded(*nodes) as world, world.scheduler() as runtime:
+        slow_batches(runtime, 0.0, silent=100)
+        world.deploy("hard", 150, cpu="100m", memory="64Mi")
+        await world.until_bound(150, 10)
+
+
+async def test_at_a_cold_start_without_planner_waiting_pods_go_to_the_empty_edge(monkeypatch):
+    # On a busy machine every look at the clock is past the deadline.
+    monkeypatch.setattr(scheduling_cycle, "deadline_in", lambda *_: Deadline(lambda: 9.0, 0.025))
+    nodes = [node(f"e{n:02}", "edge", "8", "16Gi") for n in range(35)]
+    nodes += [node(f"c{n:02}", "cloud", "16", "64Gi") for n in range(15)]
+    async with clouded(*nodes) as world:
+        for number in range(30):
+            world.deploy(f"hard-{number:02}", 33, cpu="100m", memory="128Mi")
+        await world.until(lambda: world.placed() == {None: 990}, 30)
+        async with world.scheduler() as runtime:
+            planned = runtime.planned_batches
+            planned.planner = NeverUp()
+            await world.until_bound(990, 60)
+        at_edge = sum(n for name, n in world.placed().items() if name.startswith("e"))
+        assert at_edge >= 0.98 * 990
+
+
+async def test_a_mistake_in_an_answer_costs_only_the_answer(caught):
+    async with clouded() as world, world.scheduler() as runtime:
+        runtime.planned_batches.planner = Mistaken()
+        world.deploy("hard", 2)
+        assert await bound_after(world, "hard", 2) < 1
+    assert {type(error) for error in caught} == {ZeroDivisionError}
+    caught.clear()
+
+
+async def test_a_mistake_in_taking_an_answer_in_puts_its_pods_off(caught, monkeypatch):
+    async with clouded() as world, world.scheduler() as runtime:
+        slow_batches(runtime, 0.0)
+        monkeypatch.setattr(Application, "_place", lambda *_: 1 / 0)
+        world.deploy("hard", 2)
+        await world.until(lambda: caught, 5)
+        monkeypatch.undo()
+        # After their back-off.
+        assert 0.5 < await bound_after(world, "hard", 2) < 3
+    assert {type(error) for error in caught} == {ZeroDivisionError}
+    caught.clear()
+
+
+async def test_a_scheduler_that_ends_while_it_thinks_leaves_nothing_undone():
+    async with clouded() as world:
+        async with world.scheduler() as runtime:
+            planner = slow_batches(runtime, THOUGHT)
+            world.deploy("hard", 2)
+            await thought_about(world, planner)
+        async with world.scheduler():
+            await world.until_bound(2, 3)
+
+
+@asynccontextmanager
+async def leaving(grace, longest):
+    """A pod asks for room that another leaves in so long, and may wait for it for so long."""
+    configuration = load(f'{{suggester: {{mode: "off"}}, batch: {{edgeWait: {longest}}}}}', "test")
+    there = clouded(ROOM_FOR_ONE, CLOUD, configuration=configuration)
+    async with there as world, world.scheduler() as runtime:
+        world.deploy("old", 1, terminationGracePeriodSeconds=grace)
+        await world.until_bound(1, 5)
+        await asyncio.sleep(2)
+        planner = slow_batches(runtime, THOUGHT)
+        world.scale("old", 0)
+        await asyncio.sleep(0.1)
+        world.deploy("hard", 1)
+        await thought_about(world, planner)
+        assert planner.asked[0].leaving
+        yield world
+
+
+async def test_room_that_is_being_left_is_waited_for():
+    async with leaving(10, "20s") as world:
+        await world.until_bound_of("hard", 1, 20)
+        assert world.placed("hard") == {"e1": 1}
+
+
+async def test_room_that_came_free_meanwhile_is_not_waited_for():
+    async with leaving(1, "60s") as world:
+        # It is free long before the answer is there, and nothing else happens then.
+        await world.until_bound_of("hard", 1, 2 * THOUGHT + 2)
+        assert world.placed("hard") == {"e1": 1}
+
+
+async def test_a_node_that_changes_its_tier_meanwhile_is_thought_about_anew():
+    async with clouded() as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, THOUGHT)
+        world.deploy("hard", 1)
+        await thought_about(world, planner)
+        patch = {"metadata": {"labels": {"kubedsm.io/tier": "cloud"}}}
+        world.api.patch(NODES, "", "e1", patch, "application/merge-patch+json")
+        await world.until_bound(1, 2 * THOUGHT + 2)
+        assert len(planner.asked) == 2
+
+
+def bare(name, labels=None, **spec):
+    return {
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {
+            "schedulerName": "kubedsm",
+            "containers": [
+                {
+                    "name": "c",
+                    "image": "pause",
+                    "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+                }
+            ],
+            **spec,
+        },
+    }

@@ -1,0 +1,371 @@
+"""Preemption, end to end: who goes, when, in whose favour, and what is left when it fails."""
+
+import asyncio
+
+import pytest
+
+from kubedsm.kube.client.port import OutcomeUnknown, Unreachable
+from kubedsm.model.model import Resources
+from kubedsm.objective.objective import Objective, Promise
+from kubedsm.optimizer.policies.registry import POLICIES
+from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
+from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.paper import node
+from support.preemptions import (
+    DISABLED,
+    DISRUPTION,
+    EDGE_TOO,
+    ENABLED,
+    HIGHEST,
+    MERGE,
+    SLOW_STOP,
+    SMALL,
+    Evictions,
+    bound,
+    budget,
+    filled,
+    preempting,
+    settled,
+    urgent,
+)
+from support.worlds import CLOUD, EDGE
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+async def test_an_important_pod_gets_the_room_and_the_victims_replacement_waits():
+    calls = Evictions()
+    async with preempting(faults=calls) as world, world.scheduler():
+        before = await filled(world)
+        urgent(world)
+        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 5)
+        await world.until(lambda: world.events("Preempted"), 2)
+        await asyncio.sleep(30)
+        assert world.placed("low") == {"e1": 1, None: 1}
+        assert calls.asked == calls.done
+        [victim] = calls.done
+        assert victim in before
+        [event] = world.events("Preempted")
+        assert event["involvedObject"]["name"] == victim
+        assert (event["type"], event["action"]) == ("Normal", "Preempting")
+        [winner] = world.pods("urgent")
+        assert event["message"] == f"Preempted by pod {winner['metadata']['uid']} on node e1"
+        assert settled(world)
+        before = world.invariants.writes
+        await asyncio.sleep(300)
+        assert world.invariants.writes <= before + 1  # that it still waits is counted
+
+
+async def test_disabled_no_pod_is_evicted():
+    calls = Evictions()
+    async with preempting(configuration=DISABLED, faults=calls) as world, world.scheduler():
+        await filled(world)
+        urgent(world)
+        await asyncio.sleep(100)
+        assert world.placed() == {"e1": 2, None: 1}
+        assert calls.asked == calls.done == []
+
+
+async def test_a_pod_that_never_preempts_waits():
+    calls = Evictions()
+    patient = {"metadata": {"name": "patient"}, "value": 1000, "preemptionPolicy": "Never"}
+    async with preempting(faults=calls) as world, world.scheduler():
+        world.api.create(PRIORITY_CLASSES, patient)
+        await filled(world)
+        urgent(world, priority="patient")
+        await asyncio.sleep(100)
+        assert world.placed("urgent") == {None: 1}
+        assert calls.asked == []
+
+
+async def test_a_budget_that_refuses_costs_nothing():
+    calls = Evictions()
+    async with preempting(faults=calls) as world:
+        async with world.scheduler():
+            before = await filled(world)
+            budget(world, 0)
+            await asyncio.sleep(1)
+            urgent(world)
+            await world.until(lambda: world.events("PreemptionFailed"), 5)
+            await asyncio.sleep(200)
+            assert {p["metadata"]["name"] for p in world.pods("low")} == before
+            assert world.placed() == {"e1": 2, None: 1}
+            assert calls.done == []
+            [event] = world.events("PreemptionFailed")
+            assert event["type"] == "Warning"
+            assert event["involvedObject"]["name"] == world.pods("urgent")[0]["metadata"]["name"]
+            assert "No room is made on node e1: default/low-" in event["message"]
+            assert "budget" in event["message"]
+            assert settled(world)
+        # A budget that allows it again is noticed when the pod is tried again.
+        world.api.delete(POD_DISRUPTION_BUDGETS, "default", "low")
+        async with world.scheduler():
+            await world.until(lambda: world.placed("urgent") == {"e1": 1}, 10)
+
+
+async def test_if_one_of_two_victims_is_protected_none_goes():
+    calls = Evictions()
+    async with preempting(faults=calls) as world, world.scheduler():
+        world.deploy("guarded", 1)
+        world.deploy("low", 1)
+        await world.until_bound(2, 3)
+        await asyncio.sleep(1)
+        budget(world, 0)
+        await asyncio.sleep(1)
+        urgent(world, cpu="2")
+        await world.until(lambda: world.events("PreemptionFailed"), 5)
+        await asyncio.sleep(100)
+        assert calls.done == []
+        assert world.placed() == {"e1": 2, None: 1}
+
+
+async def test_the_protected_pod_is_kept_where_another_will_do():
+    calls = Evictions()
+    async with preempting(faults=calls) as world, world.scheduler():
+        world.deploy("low", 1)
+        world.deploy("other", 1)
+        await world.until_bound(2, 3)
+        await asyncio.sleep(1)
+        budget(world, 0)
+        await asyncio.sleep(1)
+        urgent(world)
+        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 5)
+        assert world.placed("low") == {"e1": 1}
+        assert calls.done[0].startswith("other-")
+
+
+async def test_an_eviction_that_is_refused_after_all_is_not_pressed():
+    """The budget changed between the question and the eviction."""
+    refusal = answer(429, "TooManyRequests", DISRUPTION)
+    calls = Evictions(RequestFault(refusal), at=0)
+    nodes = (SMALL, node("e2", "edge", "2", "8Gi"))
+    async with preempting(*nodes, faults=calls) as world, world.scheduler():
+        await filled(world, 4)
+        urgent(world)
+        await world.until(lambda: bound(world, "urgent"), 6)
+        await asyncio.sleep(60)
+        first, second = calls.done
+        assert first != second
+        assert len(world.events("Preempted")) == 1
+        assert settled(world)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        RequestFault(Unreachable("refused")),
+        RequestFault(OutcomeUnknown("timed out")),
+        RequestFault(OutcomeUnknown("timed out"), applied=True),
+        RequestFault(answer(500, "InternalError")),
+        RequestFault(answer(404, "NotFound")),
+        RequestFault(answer(409, "Conflict")),
+    ],
+    ids=["unreachable", "lost", "lost-applied", "500", "404", "409"],
+)
+async def test_an_eviction_without_an_answer_is_tried_again(fault):
+    calls = Evictions(fault)
+    async with preempting(faults=calls) as world, world.scheduler():
+        await filled(world)
+        urgent(world)
+        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 10)
+        await asyncio.sleep(30)
+        assert len(set(calls.done)) == 1
+        assert world.placed("low") == {"e1": 1, None: 1}
+        assert settled(world)
+
+
+async def test_the_victims_grace_period_is_kept_and_the_room_held_meanwhile():
+    roomier = node("e1", "edge", "2500m", "8Gi")
+    async with preempting(roomier, timing=SLOW_STOP) as world, world.scheduler():
+        await filled(world, terminationGracePeriodSeconds=20)
+        urgent(world, cpu="1500m")
+        await world.until(lambda: world.events("Preempted"), 5)
+        asked = world.clock.monotonic()
+        # It is tried when anything happens to its node, in vain, and keeps what it was promised.
+        world.api.patch(NODES, "", "e1", {"metadata": {"labels": {"a": "b"}}}, MERGE)
+        await asyncio.sleep(1)
+        # There is room for one of these, but for what is already promised.
+        world.deploy("late", 3, cpu="500m")
+        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 40)
+        assert 14 <= world.clock.monotonic() - asked <= 16
+        await asyncio.sleep(5)
+        assert world.placed("late") == {None: 3}
+        assert world.placed("low") == {"e1": 1, None: 1}
+        assert len(world.events("Preempted")) == 1
+
+
+class FirstBindFails(Evictions):
+    """The first bind of an urgent pod does not come through."""
+
+    failed = False
+
+    def on_request(self, request):
+        if request.path.endswith("/binding") and "/urgent-" in request.path and not self.failed:
+            self.failed = True
+            return RequestFault(Unreachable("refused"))
+        return super().on_request(request)
+
+
+async def test_the_room_is_held_until_the_bind_comes_through():
+    roomier = node("e1", "edge", "2500m", "8Gi")
+    calls = FirstBindFails()
+    async with preempting(roomier, timing=SLOW_STOP, faults=calls) as world, world.scheduler():
+        await filled(world, terminationGracePeriodSeconds=20)
+        urgent(world, cpu="1500m")
+        await world.until(lambda: world.events("Preempted"), 5)
+        world.deploy("late", 3, cpu="500m")
+        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 40)
+        assert calls.failed
+        assert world.placed("late") == {None: 3}
+        assert len(calls.done) == 1
+        await asyncio.sleep(1)
+        assert settled(world)
+
+
+async def test_a_pod_whose_bind_is_under_way_asks_for_no_more_room():
+    async with preempting() as world, world.scheduler() as runtime:
+        urgent(world, cpu="64")
+        await world.until(lambda: world.events("FailedScheduling"), 5)
+        [pod] = runtime.mirror.pods()
+        assert runtime.preemptor._find_waiting(pod.uid) == pod
+        runtime.mirror.reserve(pod.uid, "e1", Resources())
+        assert runtime.preemptor._find_waiting(pod.uid) is None
+        runtime.mirror.release(pod.uid)
+
+
+async def test_room_that_came_free_meanwhile_makes_the_eviction_needless():
+    async with preempting() as world:
+        calls = Evictions(on_eviction=lambda: world.api.create(NODES, EDGE_TOO))
+        async with world.scheduler(faults=calls):
+            before = await filled(world)
+            urgent(world)
+            await world.until(lambda: world.placed("urgent") == {"e9": 1}, 5)
+            await asyncio.sleep(30)
+            assert len(calls.asked) == 1
+            assert calls.done == []
+            assert {p["metadata"]["name"] for p in world.pods("low")} == before
+            assert settled(world)
+
+
+async def test_a_departure_that_began_meanwhile_makes_the_eviction_needless():
+    nodes = (SMALL, node("e2", "edge", "2", "8Gi"))
+    async with preempting(*nodes, timing=SLOW_STOP) as world:
+        calls = Evictions(on_eviction=lambda: world.scale("important", 1))
+        async with world.scheduler(faults=calls):
+            urgent(world, "important", 2, terminationGracePeriodSeconds=20)
+            await world.until_bound(2, 3)
+            await filled(world, 2)
+            urgent(world)
+            await world.until(lambda: bound(world, "urgent"), 40)
+            assert len(calls.asked) == 1
+            assert calls.done == []
+            await asyncio.sleep(1)
+            assert settled(world)
+
+
+async def test_no_pod_is_evicted_while_another_leaves_anyway():
+    calls = Evictions()
+    async with preempting(timing=SLOW_STOP, faults=calls) as world, world.scheduler():
+        await filled(world, terminationGracePeriodSeconds=20)
+        world.scale("low", 1)
+        await asyncio.sleep(0.5)
+        urgent(world)
+        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 40)
+        assert calls.asked == calls.done == []
+
+
+async def test_a_more_important_pod_takes_the_room_made_for_another():
+    calls = Evictions()
+    async with preempting(timing=SLOW_STOP, faults=calls) as world, world.scheduler():
+        await filled(world, 1, cpu="2", terminationGracePeriodSeconds=20)
+        urgent(world, cpu="2")
+        await world.until(lambda: world.events("Preempted"), 5)
+        urgent(world, "most", cpu="2", priority=HIGHEST)
+        await world.until(lambda: world.placed("most") == {"e1": 1}, 40)
+        await asyncio.sleep(30)
+        assert world.placed("urgent") == {None: 1}
+        assert len(calls.done) == 1
+
+
+async def test_several_important_pods_each_get_room_and_no_more_go_than_must():
+    async with preempting(EDGE, CLOUD, timing=SLOW_STOP) as world, world.scheduler():
+        await filled(world, 24)
+        urgent(world, replicas=6)
+        await world.until(lambda: bound(world, "urgent") == 6, 60)
+        await asyncio.sleep(60)
+        assert world.placed("urgent") == {"e1": 4, "c1": 2}
+        assert len(world.events("Preempted")) == 6
+        assert world.placed("low") == {"c1": 18, None: 6}
+        assert settled(world)
+
+
+async def test_a_pod_deleted_meanwhile_needs_no_more_room():
+    async with preempting(timing=SLOW_STOP) as world, world.scheduler():
+        await filled(world, 2, terminationGracePeriodSeconds=20)
+        urgent(world)
+        await world.until(lambda: world.events("Preempted"), 5)
+        world.scale("urgent", 0)
+        await asyncio.sleep(60)
+        assert world.placed("low") == {"e1": 2}
+        assert settled(world)
+
+
+async def test_a_nominated_node_that_closes_is_given_up():
+    nodes = (SMALL, node("e2", "edge", "2", "8Gi"))
+    async with preempting(*nodes, timing=SLOW_STOP) as world, world.scheduler():
+        await filled(world, 4, terminationGracePeriodSeconds=20)
+        urgent(world)
+        await world.until(lambda: world.events("Preempted"), 5)
+        [nomination] = world.runtime.preemptor._nominations.values()
+        closed = nomination.node
+        world.api.patch(NODES, "", closed, {"spec": {"unschedulable": True}}, MERGE)
+        await world.until(lambda: bound(world, "urgent"), 60)
+        assert closed not in world.placed("urgent")
+        await asyncio.sleep(1)
+        assert settled(world)
+
+
+async def test_static_pods_and_those_that_ask_for_it_stay():
+    calls = Evictions()
+    async with preempting(faults=calls) as world, world.scheduler():
+        await filled(world)
+        for pod in world.pods("low"):
+            annotation = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
+            world.api.patch(PODS, "default", pod["metadata"]["name"], annotation, MERGE)
+        await asyncio.sleep(1)
+        urgent(world)
+        await asyncio.sleep(100)
+        assert calls.asked == []
+        assert world.placed("urgent") == {None: 1}
+
+
+async def test_pods_of_other_schedulers_are_victims_too():
+    async with preempting() as world, world.scheduler():
+        world.deploy("foreign", 2, schedulerName="default-scheduler")
+        await asyncio.sleep(0.1)
+        for pod in world.pods("foreign"):
+            target = {"target": {"kind": "Node", "name": "e1"}, "metadata": {}}
+            world.api.bind("default", pod["metadata"]["name"], target)
+        await asyncio.sleep(1)
+        urgent(world)
+        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 5)
+        assert world.placed("foreign") == {"e1": 1, None: 1}
+
+
+@pytest.mark.parametrize(("policy", "where"), [(None, "e9"), ("kube-scheduler", "c9")])
+async def test_kube_scheduler_preempts_in_any_case_and_knows_no_promises(policy, where):
+    """The victim on the edge is the more important one: only KubeDSM would have it go."""
+    configuration = DISABLED if policy else ENABLED
+    other = policy and POLICIES[policy](lambda _: Promise(), Objective())
+    nodes = EDGE_TOO, node("c9", "cloud", "1", "8Gi")
+    async with preempting(*nodes, configuration=configuration) as world:
+        world.api.create(PRIORITY_CLASSES, {"metadata": {"name": "middle"}, "value": 10})
+        async with world.scheduler(policy=other):
+            urgent(world, "middle", priority="middle")
+            await world.until(lambda: world.placed("middle") == {"e9": 1}, 5)
+            world.deploy("low", 1)
+            await world.until_bound(2, 5)
+            await asyncio.sleep(1)
+            urgent(world)
+            await world.until(lambda: world.placed("urgent") == {where: 1}, 5)

@@ -1,0 +1,273 @@
+"""The scheduler, end to end, on a cluster where nothing goes wrong."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from kubedsm.kube.client.port import Unreachable
+from kubedsm.model.model import DELETION_COST_ANNOTATION
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.paper import node
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+MERGE = "application/merge-patch+json"
+
+
+def create_pod(world, name, annotations=None):
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
+    pod = {
+        "metadata": {"name": name, "annotations": annotations or {}},
+        "spec": {"schedulerName": "kubedsm", "containers": [container]},
+    }
+    world.api.create(PODS, pod, namespace="default")
+
+
+async def test_a_burst_fills_the_edge_and_the_rest_goes_to_the_cloud():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        world.deploy("web", 6)
+        await world.until_bound(6, 2)
+        assert world.placed() == {"e1": 4, "c1": 2}
+
+
+async def test_a_burst_is_one_batch():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
+        await runtime.synced.wait()
+        batches = []
+        place = runtime.manager.place
+
+        def counting(placements):
+            batches.append(len(placements))
+            place(placements)
+
+        runtime.manager.place = counting
+        world.deploy("web", 12)
+        await world.until_bound(12, 2)
+        assert batches == [12]
+
+
+async def test_bound_pods_carry_tier_and_deletion_cost_and_get_an_event():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        world.deploy("web", 5)
+        await world.until_bound(5, 2)
+        await asyncio.sleep(1)
+        costs = {}
+        for pod in world.pods():
+            tier = pod["metadata"]["labels"]["kubedsm.io/tier"]
+            cost = pod["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"]
+            assert tier == {"e1": "edge", "c1": "cloud"}[pod["spec"]["nodeName"]]
+            costs[tier] = int(cost)
+        assert costs["cloud"] < costs["edge"]
+        assert len(world.events("Scheduled")) == 5
+
+
+@pytest.mark.parametrize("own", ["7", "-100", "100"])
+async def test_a_users_own_deletion_cost_outlives_the_bind(own):
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        create_pod(world, "mine", {DELETION_COST_ANNOTATION: own})
+        await world.until_bound(1, 2)
+        [pod] = world.pods()
+        assert pod["metadata"]["labels"]["kubedsm.io/tier"] == "edge"
+        assert pod["metadata"]["annotations"][DELETION_COST_ANNOTATION] == own
+
+
+async def test_a_users_own_deletion_cost_outlives_a_change_of_its_nodes_tier():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        create_pod(world, "theirs", {DELETION_COST_ANNOTATION: "7"})
+        create_pod(world, "corrected")
+        await world.until_bound(2, 2)
+        chosen = {"metadata": {"annotations": {DELETION_COST_ANNOTATION: "5000"}}}
+        world.api.patch(PODS, "default", "corrected", chosen, MERGE)
+        labels = {"metadata": {"labels": {"kubedsm.io/tier": "cloud"}}}
+        world.api.patch(NODES, "", "e1", labels, MERGE)
+        await asyncio.sleep(2)
+        kept = {}
+        for pod in world.pods():
+            assert pod["metadata"]["labels"]["kubedsm.io/tier"] == "cloud"
+            cost = pod["metadata"]["annotations"][DELETION_COST_ANNOTATION]
+            kept[pod["metadata"]["name"]] = cost
+        assert kept == {"theirs": "7", "corrected": "5000"}
+
+
+async def test_a_scale_down_takes_the_cloud_pods_first():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        world.deploy("web", 7)
+        await world.until_bound(7, 2)
+        await asyncio.sleep(2)
+        world.scale("web", 4)
+        await asyncio.sleep(5)
+        assert world.placed() == {"e1": 4}
+
+
+async def test_pods_of_others_are_counted_and_left_alone():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        world.deploy("foreign", 2, schedulerName="default-scheduler")
+        await asyncio.sleep(0.1)
+        for pod in world.pods("foreign"):
+            target = {"target": {"kind": "Node", "name": "e1"}, "metadata": {}}
+            world.api.bind("default", pod["metadata"]["name"], target)
+        world.deploy("ignored", 1, schedulerName="default-scheduler")
+        world.deploy("web", 3)
+        await world.until(lambda: world.placed("web") == {"e1": 2, "c1": 1}, 2)
+        assert world.placed("ignored") == {None: 1}
+
+
+async def test_a_pod_that_fits_nowhere_says_why_and_only_once():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        world.deploy("huge", 1, cpu="64")
+        await asyncio.sleep(3)
+        [pod] = world.pods()
+        [condition] = [c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled"]
+        assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+        assert condition["message"] == (
+            "0/2 nodes are available: 2 Insufficient cpu."
+            " No node is large enough: the pod requests 64 cpu, the largest has 20 cpu."
+        )
+        before = world.invariants.writes
+        await asyncio.sleep(500)
+        [told] = world.events("FailedScheduling")
+        assert told["series"]["count"] > 1
+        assert world.invariants.writes == before + 1
+
+
+@pytest.mark.parametrize(
+    "help_arrives",
+    [
+        lambda world: world.scale("first", 0),
+        lambda world: world.api.create(NODES, node("c2", "cloud", "8", "16Gi")),
+        lambda world: world.api.patch(
+            NODES, "", "c1", {"status": {"allocatable": {"cpu": "8"}}}, MERGE, subresource="status"
+        ),
+        lambda world: world.api.patch(NODES, "", "full", {"spec": {"taints": None}}, MERGE),
+        lambda world: world.api.patch(NODES, "", "off", {"spec": {"unschedulable": False}}, MERGE),
+        lambda world: world.api.patch(
+            NODES, "", "other", {"metadata": {"labels": {"kubedsm.io/tier": "cloud"}}}, MERGE
+        ),
+    ],
+    ids=["room", "node", "growth", "untaint", "uncordon", "tier"],
+)
+async def test_help_is_noticed_within_a_second(help_arrives):
+    taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
+    tainted, cordoned = node("full", "cloud", "8", "16Gi"), node("off", "cloud", "8", "16Gi")
+    tainted["spec"]["taints"] = [taint]
+    cordoned["spec"]["unschedulable"] = True
+    nodes = (node("c1", "cloud", "4", "16Gi"), tainted, cordoned, node("other", "", "8", "16Gi"))
+    async with emulated(*nodes) as world, world.scheduler():
+        world.deploy("first", 1, cpu="4")
+        await world.until_bound(1, 2)
+        world.deploy("second", 1, cpu="3")
+        await asyncio.sleep(20)
+        assert world.placed("second") == {None: 1}
+        help_arrives(world)
+        # A pod that leaves takes its grace period first.
+        await world.until(lambda: None not in world.placed("second"), 1.6)
+
+
+class RefusedBinds:
+    """An API server to which no bind gets through."""
+
+    def on_request(self, request):
+        refused = request.path.endswith("/binding")
+        return RequestFault(Unreachable("connection refused")) if refused else None
+
+    def on_line(self, request, line):
+        return None
+
+
+async def test_a_bind_that_fails_is_tried_again_less_and_less_often():
+    async with emulated(CLOUD) as world, world.scheduler(faults=RefusedBinds()):
+        world.deploy("web", 1)
+        await asyncio.sleep(60)
+        sent = [asked.at for asked in world.witness.of("bind")]
+        gaps = [after - before for before, after in itertools.pairwise(sent)]
+        assert len(gaps) >= 4
+        # A fifth of each back-off is left to chance.
+        for gap, least in zip(gaps, (0.8, 1.6, 3.2, 6.4), strict=False):
+            assert gap >= least
+
+
+async def test_no_event_delays_a_bind():
+    async with emulated(EDGE, node("c1", "cloud", "400", "800Gi")) as world, world.scheduler():
+        await world.runtime.synced.wait()
+        await asyncio.sleep(1)
+        # So many that the first are seen on their nodes while the last are not yet asked for.
+        world.deploy("web", 200, cpu="10m", memory="1Mi")
+        await world.until_bound(200, 5)
+        await world.until(lambda: len(world.events("Scheduled")) == 200, 10)
+        binds = world.witness.of("bind")
+        assert len(binds) == 200
+        assert 0 < binds[-1].at - binds[0].at < 0.1
+        asked = world.witness.asked
+        held_up = [
+            bind.pod
+            for number, event in enumerate(asked)
+            if event.kind == "event"
+            for bind in asked[:number]
+            if bind.kind == "bind" and bind.answered > event.at
+        ]
+        assert not held_up
+
+
+async def test_a_gated_pod_waits_for_its_gate():
+    async with emulated(EDGE) as world, world.scheduler():
+        world.deploy("web", 1, schedulingGates=[{"name": "example.com/wait"}])
+        await asyncio.sleep(5)
+        assert world.placed() == {None: 1}
+        [pod] = world.pods()
+        world.api.patch(
+            PODS, "default", pod["metadata"]["name"], {"spec": {"schedulingGates": None}}, MERGE
+        )
+        await world.until_bound(1, 1)
+
+
+async def test_no_edge_node_means_cloud_and_no_node_at_all_means_waiting():
+    async with emulated(CLOUD) as world, world.scheduler():
+        world.deploy("web", 2)
+        await world.until_bound(2, 2)
+        assert world.placed() == {"c1": 2}
+    async with emulated() as world, world.scheduler():
+        world.deploy("web", 1)
+        await asyncio.sleep(2)
+        assert world.placed() == {None: 1}
+        world.api.create(NODES, EDGE)
+        await world.until_bound(1, 1)
+
+
+async def test_an_idle_scheduler_writes_nothing():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        world.deploy("web", 6)
+        await asyncio.sleep(5)
+        before = world.invariants.writes
+        await asyncio.sleep(3600)
+        assert world.invariants.writes == before
+
+
+async def test_nothing_is_remembered_of_what_was_told_of_a_pod_that_is_gone():
+    async with emulated(CLOUD) as world, world.scheduler():
+        world.deploy("huge", 1, cpu="64")
+        await world.until(lambda: world.events("FailedScheduling"), 10)
+        await asyncio.sleep(1)
+        assert world.runtime.recorder._told
+        world.api.delete(DEPLOYMENTS, "default", "huge")
+        await world.until(lambda: not world.pods("huge"), 30)
+        await asyncio.sleep(1)
+        assert not world.runtime.recorder._told
+
+
+async def test_a_large_pod_that_has_waited_for_a_minute_is_placed_before_newer_ones():
+    for waited, bound in ((50, {"new": 4}), (70, {"old": 1})):
+        async with emulated(EDGE) as world, world.scheduler():
+            world.deploy("there", 1, cpu="4")
+            await world.until_bound(1, 2)
+            world.deploy("old", 1, cpu="4")
+            await asyncio.sleep(40)
+            world.deploy("new", 8)
+            await asyncio.sleep(waited - 40)
+            world.scale("there", 0)
+            await world.until(lambda: not world.placed("there"), 5)
+            await asyncio.sleep(15)
+            found = {app: world.placed(app)["e1"] for app in ("old", "new")}
+            assert {app: n for app, n in found.items() if n} == bound

@@ -1,0 +1,251 @@
+import asyncio
+import random
+from itertools import pairwise
+
+import attrs
+import pytest
+
+from kubedsm.model.change import Change, Freed
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import (
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Uid,
+    Workload,
+)
+from kubedsm.process.clock import SystemClock
+from kubedsm.scheduling.scheduling_queue import (
+    FLUSH_INTERVAL,
+    MAX_RETRY_DELAY,
+    REQUEUED_BY_SUCCESS,
+    RETRY_INTERVAL,
+    SchedulingQueue,
+)
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+FIT = frozenset({"NodeResourcesFit"})
+
+
+def pod(name, priority=0, created=0.0, cpu=100, **labels):
+    return Pod(
+        uid=Uid(name),
+        namespace="shop",
+        name=name,
+        workload=Workload("shop", "Deployment", "web"),
+        pod_class=PodClass(Resources(cpu=cpu), SchedulingRules(), priority),
+        scheduler_name="kubedsm",
+        created=created,
+        labels=labels,
+    )
+
+
+A, B = pod("a"), pod("b")
+
+
+@pytest.fixture
+def clock():
+    return SystemClock()
+
+
+@pytest.fixture
+def queue(clock):
+    return SchedulingQueue(clock, random.Random(1))
+
+
+async def test_the_highest_priority_comes_out_first_then_the_oldest(queue):
+    for each in (
+        pod("young", created=9.0),
+        pod("urgent", priority=10, created=8.0),
+        pod("b", created=3.0),
+        pod("a", created=3.0),
+        pod("lowly", priority=-1),
+    ):
+        queue.add(each)
+    assert queue.pop(1) == ["urgent"]
+    assert queue.pop(2) == ["a", "b"]
+    assert queue.pop(9) == ["young", "lowly"]
+    assert queue.pop(9) == []
+
+
+async def test_a_pod_is_served_once_and_as_it_is_now(queue):
+    queue.add(A)
+    queue.add(pod("b", priority=1))
+    queue.add(pod("a", priority=2))
+    assert queue.pop(9) == ["a", "b"]
+
+
+async def test_a_failed_bind_backs_off_longer_each_time(queue, clock):
+    waited = []
+    for _ in range(6):
+        started = clock.monotonic()
+        queue.back_off(A)
+        assert len(queue) == 0
+        await queue.wait_active()
+        queue.pop(1)
+        waited.append(clock.monotonic() - started)
+    for seconds, longest in zip(waited, (1, 2, 4, 8, 10, 10), strict=True):
+        assert 0.8 * longest <= seconds <= longest
+
+
+async def test_a_bound_pod_starts_its_back_off_anew(queue, clock):
+    for _ in range(5):
+        queue.back_off(A)
+    queue.forget("a")
+    queue.back_off(A)
+    started = clock.monotonic()
+    await queue.wait_active()
+    assert clock.monotonic() - started <= 1
+
+
+async def test_an_unschedulable_pod_waits_for_help_and_not_longer(queue, clock):
+    queue.add_unschedulable(A, FIT)
+    queue.add_unschedulable(B, FIT)
+    assert len(queue) == 0
+    queue.reconsider()
+    assert queue.pop(9) == ["a", "b"]
+    queue.add_unschedulable(A, FIT)
+    started = clock.monotonic()
+    await queue.wait_active()
+    assert clock.monotonic() - started == pytest.approx(FLUSH_INTERVAL)
+    assert queue.pop(9) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "now", "retried"),
+    [
+        (FIT, pod("a"), False),
+        (FIT, pod("a", cpu=50), True),
+        (FIT, pod("a", app="x"), False),
+        ({"InterPodAffinity"}, pod("a", app="x"), True),
+        ({"PodTopologySpread"}, pod("a", app="x"), True),
+        ({"InterPodAffinity"}, pod("a"), False),
+    ],
+)
+async def test_a_change_of_the_pod_itself_may_help(queue, rules, now, retried):
+    queue.add_unschedulable(A, frozenset(rules))
+    queue.update(now)
+    assert len(queue) == retried
+
+
+async def test_a_pod_that_is_not_awaited_is_not_taken_in(queue):
+    queue.update(A)
+    assert A.uid not in queue
+    queue.add_unschedulable(A, FIT)
+    queue.forget(A.uid)
+    queue.reconsider()
+    assert A.uid not in queue
+    assert len(queue) == 0
+
+
+async def test_a_held_pod_is_tried_when_room_comes_free_and_held_so_long_in_all(queue, clock):
+    freed = Change(freed=Freed(NodeName("n1"), Resources(cpu=1)))
+    assert queue.can_await_capacity(A.uid, 3.0)
+    queue.await_capacity(A)
+    await asyncio.sleep(2.0)
+    assert len(queue) == 0
+    queue.help(freed, ClusterMirror())
+    assert queue.pop(9) == ["a"]
+    assert queue.can_await_capacity(A.uid, 3.0)
+    queue.await_capacity(A)
+    await queue.wait_active()
+    assert clock.monotonic() == pytest.approx(3.0)
+    assert queue.pop(9) == ["a"]
+    assert not queue.can_await_capacity(A.uid, 3.0)
+
+
+async def test_a_pod_that_asks_for_something_else_is_tried_at_once(queue):
+    queue.back_off(A)
+    smaller = pod("a", cpu=50)
+    queue.observe(Change(pod_before=A, pod_after=A), ClusterMirror())
+    assert len(queue) == 0
+    queue.observe(Change(pod_before=A, pod_after=smaller), ClusterMirror())
+    assert queue.pop(9) == ["a"]
+
+
+async def test_a_pod_is_queued_when_its_gates_are_lifted(queue):
+    gated = attrs.evolve(A, gated=True)
+    queue.observe(Change(pod_after=gated), ClusterMirror())
+    assert A.uid not in queue
+    queue.observe(Change(pod_before=gated, pod_after=A), ClusterMirror())
+    assert queue.pop(9) == ["a"]
+
+
+async def test_help_is_no_use_to_a_pod_that_backs_off(queue):
+    queue.back_off(A)
+    queue.reconsider()
+    assert len(queue) == 0
+    assert "a" in queue
+
+
+async def ready_after(queue, clock, count):
+    """Pop that many one by one; the seconds after which each was ready."""
+    started, seconds = clock.monotonic(), []
+    for _ in range(count):
+        await queue.wait_active()
+        queue.pop(1)
+        seconds.append(clock.monotonic() - started)
+    return seconds
+
+
+async def test_pods_whose_binds_fail_together_are_spread_over_a_fifth_of_their_back_off(
+    queue, clock
+):
+    for number in range(100):
+        queue.back_off(pod(f"p{number}"))
+    seconds = await ready_after(queue, clock, 100)
+    assert seconds[0] == pytest.approx(0.8, abs=0.02)
+    assert seconds[-1] == pytest.approx(1.0, abs=0.02)
+    assert max(later - earlier for earlier, later in pairwise(seconds)) < 0.02
+
+
+async def test_pods_whose_binds_fail_by_one_cause_take_turns(queue, clock):
+    for number in range(5):
+        queue.back_off(pod(f"p{number}"), "403 no")
+    seconds = await ready_after(queue, clock, 5)
+    assert [round(later - earlier) for earlier, later in pairwise(seconds)] == [RETRY_INTERVAL] * 4
+
+
+async def test_no_pod_waits_for_ever(queue, clock):
+    for number in range(1000):
+        queue.back_off(pod(f"p{number}"), "403 no")
+    await clock.sleep(MAX_RETRY_DELAY + 1)
+    await queue.wait_active()
+    assert len(queue) == 1000
+
+
+async def test_another_cause_or_namespace_is_no_reason_to_wait(queue, clock):
+    for number in range(50):
+        queue.back_off(pod(f"p{number}"), "403 no")
+    queue.back_off(A, "422 no")
+    queue.back_off(attrs.evolve(B, namespace="other"), "403 no")
+    await clock.sleep(1)
+    await queue.wait_active()
+    assert set(queue.pop(99)) >= {"a", "b"}
+
+
+async def test_a_success_brings_forward_those_that_failed_by_its_cause(queue, clock):
+    for number in range(30):
+        queue.back_off(pod(f"p{number}"), "403 no")
+    for _ in range(3):
+        queue.back_off(A, "422 no")
+    await queue.wait_active()
+    [first] = queue.pop(1)
+    queue.end_failures(first)
+    queue.forget(first)
+    assert len(queue) == REQUEUED_BY_SUCCESS
+    assert A.uid not in queue.pop(99)
+
+
+async def test_what_failed_by_a_cause_leaves_no_trace_when_it_is_gone(queue):
+    for number in range(5):
+        queue.back_off(pod(f"p{number}"), "403 no")
+        queue.back_off(pod(f"p{number}"), "422 no")
+    for number in range(5):
+        queue.forget(Uid(f"p{number}"))
+    assert not queue._failing
+    assert not queue._cause

@@ -1,0 +1,396 @@
+"""A site that is cut off is not a site that died: what is left alone, and how it comes back."""
+
+import asyncio
+from collections import Counter
+
+import attrs
+import pytest
+from structlog.testing import capture_logs
+
+from kubedsm.cli.migration_advice import advise
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.sections import BatchSettings, MigrationSettings, SiteSettings
+from kubedsm.config.services import Service
+from kubedsm.config.settings import Configuration
+from kubedsm.model.change import Change
+from kubedsm.model.events import NodeApplied
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Node, NodeName, Resources, Taint, Workload
+from kubedsm.model.sites import Away
+from kubedsm.objective.lasting import Quiet
+from kubedsm.planner.protocol import dump_message, load_message
+from kubedsm.planner.rebalancing_requests import SuggestRequest
+from kubedsm.process.clock import VirtualClock
+from kubedsm.scheduling.site_monitor import Sites
+from support.metered import Metered
+from support.sites import (
+    GRACE,
+    NORTH,
+    SETTLE,
+    SOUTH,
+    TOLERATION,
+    cordon,
+    cut_until_evicted,
+    running,
+    two_sites,
+    where,
+)
+
+pytestmark = pytest.mark.looptime
+WEB = Workload("default", "Deployment", "web")
+
+
+def pinned(site):
+    return {"nodeSelector": {"kubedsm.io/site": site}}
+
+
+def moves(logs):
+    return [entry for entry in logs if entry["event"] == "move"]
+
+
+async def test_a_cut_that_kubernetes_does_not_act_on_moves_nothing():
+    async with two_sites() as world:
+        world.deploy("web", 6)
+        async with world.scheduler():
+            await running(world, 6)
+            before = {pod["metadata"]["uid"] for pod in world.pods()}
+            with capture_logs() as logs:
+                world.cluster.disconnect(*NORTH)
+                await asyncio.sleep(GRACE + TOLERATION - 20.0)
+                world.cluster.reconnect(*NORTH)
+                await asyncio.sleep(SETTLE + 60.0)
+            assert {pod["metadata"]["uid"] for pod in world.pods()} == before
+            assert moves(logs) == []
+
+
+async def test_replacements_go_to_the_cloud_and_come_back_once_the_site_is_steady():
+    async with two_sites() as world:
+        world.deploy("web", 6)
+        async with world.scheduler():
+            await running(world, 6)
+            there = {p["metadata"]["uid"] for p in world.pods() if p["spec"]["nodeName"] in NORTH}
+            with capture_logs() as logs:
+                await cut_until_evicted(world, *NORTH)
+                # The other site has room for them all.
+                stood_in = where(world)
+                assert stood_in == {"n-": len(there), "s": 6 - len(there), "c": len(there)}
+                assert world.cluster.serving() >= there
+                await asyncio.sleep(300.0)
+                assert where(world) == stood_in
+                world.cluster.reconnect(*NORTH)
+                await asyncio.sleep(SETTLE - 2.0)
+                assert where(world) == {"s": 6 - len(there), "c": len(there)}
+                assert moves(logs) == []
+                await asyncio.sleep(60.0)
+            # Some of them may find a place at the other site.
+            assert "c" not in where(world)
+            assert len(moves(logs)) == len(there)
+
+
+async def test_services_return_no_faster_than_other_moves():
+    async with two_sites(south="1") as world:
+        world.deploy("web", 10)
+        async with world.scheduler():
+            await running(world, 10)
+            await cut_until_evicted(world, *NORTH)
+            assert where(world) == {"n-": 8, "s": 2, "c": 8}
+            world.cluster.reconnect(*NORTH)
+            await asyncio.sleep(SETTLE)
+            at_once = 0
+            while where(world).get("n", 0) < 8:
+                at_once = max(at_once, len(world.runtime.manager.move_limits))
+                await asyncio.sleep(0.1)
+                assert world.clock.monotonic() < 900.0
+            assert at_once == world.configuration.migration.max_concurrent
+
+
+async def test_the_room_of_what_is_cut_off_is_not_given_away():
+    async with two_sites() as world:
+        world.deploy("web", 8, **pinned("north"))
+        async with world.scheduler() as runtime:
+            await running(world, 8)
+            await cut_until_evicted(world, *NORTH)
+            assert where(world) == {"n-": 8, "?": 8}
+            assert [runtime.mirror.free(name).cpu for name in NORTH] == [0, 0]
+            # An impostor that minds no taint finds no room there.
+            world.deploy("other", 1, **pinned("north"), tolerations=[{"operator": "Exists"}])
+            await asyncio.sleep(10.0)
+            assert where(world, "other") == {"?": 1}
+            world.cluster.reconnect(*NORTH)
+            # What fits nowhere else need not wait until the site is steady.
+            await asyncio.sleep(30.0)
+            assert where(world)["n"] == 8
+
+
+async def test_stand_ins_do_not_compete_for_the_edge_with_what_comes_with_them():
+    async with two_sites() as world:
+        world.deploy("web", 6)
+        async with world.scheduler():
+            await running(world, 6)
+        there = where(world)["n"]
+        await cut_until_evicted(world, *NORTH)
+        free = 8 - where(world)["s"]
+        world.deploy("burst", free + 1)
+        async with world.scheduler():
+            await asyncio.sleep(30.0)
+            assert where(world, "burst") == {"s": free, "c": 1}
+            assert where(world, "web") == {"n-": there, "s": 6 - there, "c": there}
+
+
+async def test_a_workload_that_goes_on_serving_there_has_its_share_of_the_edge():
+    half = Configuration(services={"*": Service(qos=1.0), "default/web": Service(qos=0.5)})
+    async with two_sites(south="3", configuration=half) as world:
+        cordon(world, *SOUTH)
+        world.deploy("web", 4)
+        async with world.scheduler():
+            await running(world, 4)
+            cordon(world, *SOUTH, cordoned=False)
+            world.cluster.disconnect(*NORTH)
+            await asyncio.sleep(GRACE + 5.0)
+            world.deploy("other", 5)
+            await asyncio.sleep(TOLERATION + 10.0)
+            assert where(world, "web") == {"n-": 4, "c": 4}
+            assert where(world, "other") == {"s": 5}
+            # Both want the last place of the edge, and web has four pods at the edge that serve.
+            world.scale("web", 5)
+            world.scale("other", 6)
+            await asyncio.sleep(5.0)
+            assert where(world, "other") == {"s": 6}
+            assert where(world, "web") == {"n-": 4, "c": 5}
+
+
+async def test_without_room_in_the_cloud_a_stand_in_takes_what_there_is():
+    async with two_sites(cloud="1") as world:
+        world.deploy("web", 6)
+        async with world.scheduler():
+            await running(world, 6)
+            there = where(world)["n"]
+            await cut_until_evicted(world, *NORTH)
+            assert where(world) == {"n-": there, "s": 5, "c": 1}
+
+
+async def test_a_stand_in_says_why_it_is_in_the_cloud():
+    async with two_sites() as world:
+        world.deploy("web", 6)
+        async with world.scheduler():
+            await running(world, 6)
+            await cut_until_evicted(world, *NORTH)
+            stand_ins = {
+                p["metadata"]["name"] for p in world.pods() if p["spec"]["nodeName"] == "c1"
+            }
+            said = {
+                event["involvedObject"]["name"]: event["message"]
+                for event in world.events("Scheduled")
+            }
+            for name in stand_ins:
+                assert "north cut off, its pods are replaced in the cloud" in said[name]
+            decisions, [one, *_] = world.runtime.decisions, sorted(stand_ins)
+            ((uid, name),) = decisions.named(one).items()
+            [explained] = decisions.explain([decisions.recall(uid, name)])
+            advice = {node.node: node.change for node in explained.nodes}
+            assert advice.pop("c1") is None
+            assert all("site.settle" in said for said in advice.values())
+            # Those that come on top are as welcome as any.
+            at_south = where(world)["s"]
+            world.scale("web", 8)
+            await asyncio.sleep(5.0)
+            assert where(world)["s"] == at_south + 2
+
+
+async def test_a_stand_in_waits_for_no_others():
+    patient = Configuration(batch=BatchSettings(idle=30.0, max=30.0))
+    async with two_sites(configuration=patient) as world:
+        world.deploy("web", 6)
+        world.deploy("other", 1)
+        async with world.scheduler():
+            await world.until_bound(7, 40)
+            await asyncio.sleep(30.0)
+            world.cluster.disconnect(*NORTH)
+            await asyncio.sleep(GRACE + TOLERATION - 5.0)
+            await world.until(lambda: len(world.pods()) > 7, 20.0)
+            await asyncio.sleep(1.0)
+            assert where(world).get("c")
+            assert "?" not in where(world)
+
+
+async def test_a_single_lost_node_is_no_cut():
+    async with two_sites() as world:
+        world.deploy("web", 6)
+        async with world.scheduler() as runtime:
+            await running(world, 6)
+            lost = sum(pod["spec"]["nodeName"] == "n1" for pod in world.pods())
+            with capture_logs() as logs:
+                await cut_until_evicted(world, "n1")
+                assert not runtime.sites.away()
+                # Its pods are replaced at the edge, as there is room.
+                assert where(world) == {
+                    "n-": lost,
+                    "n": where(world)["n"],
+                    "s": 6 - where(world)["n"],
+                }
+            assert not [entry for entry in logs if entry["event"].startswith("site")]
+
+
+class Alone:
+    """The owner of what is away, with two nodes and nothing else."""
+
+    def __init__(self):
+        self.mirror, self.clock, synced = ClusterMirror(), VirtualClock(), asyncio.Event()
+        current = CurrentConfiguration(Configuration(site=SiteSettings(settle=10.0)), 0.0)
+        self.sites = Sites(self.mirror, current, self.clock, synced)
+        synced.set()
+
+    def heard(self, heard):
+        taints = () if heard else (Taint("node.kubernetes.io/unreachable", "", "NoSchedule"),)
+        labels = {"kubedsm.io/tier": "edge", "kubedsm.io/site": "north"}
+        for name in NORTH:
+            applied = NodeApplied(Node(name, labels, Resources(), taints))
+            self.sites.observe(self.mirror.apply(applied))
+        return self.sites.away()
+
+    async def unsteady_after_a_cut(self):
+        """How long it is, in seconds."""
+        assert self.heard(False).cut
+        await asyncio.sleep(1.0)
+        since = self.clock.monotonic()
+        assert self.heard(True).unsteady
+        while self.sites.away():  # noqa: ASYNC110 - nobody tells of the time
+            await asyncio.sleep(1.0)
+        return round(self.clock.monotonic() - since)
+
+
+async def test_a_site_that_flaps_waits_longer_each_time():
+    alone = Alone()
+    waits = [await alone.unsteady_after_a_cut() for _ in range(6)]
+    assert waits == [10, 20, 40, 80, 160, 160]
+    await asyncio.sleep(3590.0)
+    assert await alone.unsteady_after_a_cut() == 160
+    await asyncio.sleep(3610.0)
+    assert await alone.unsteady_after_a_cut() == 10
+
+
+async def test_each_cut_is_told_of_once():
+    alone, told = Alone(), []
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(alone.sites.run(told.append))
+        for heard in (True, False, False, True, False):
+            alone.heard(heard)
+            await asyncio.sleep(5.0)
+            alone.sites.observe(Change(node_after=alone.mirror.nodes()[0]))
+            await asyncio.sleep(5.0)
+        running.cancel()
+    assert told == [set(NORTH), set(NORTH)]
+
+
+async def test_a_site_cut_off_again_before_it_is_steady_is_left_alone_all_the_while():
+    async with two_sites() as world:
+        world.deploy("web", 6)
+        async with world.scheduler() as runtime:
+            await running(world, 6)
+            await cut_until_evicted(world, *NORTH)
+            stood_in = where(world)["c"]
+            with capture_logs() as logs:
+                for _ in range(2):
+                    world.cluster.reconnect(*NORTH)
+                    await asyncio.sleep(60.0)
+                    world.cluster.disconnect(*NORTH)
+                    await asyncio.sleep(60.0)
+                world.cluster.reconnect(*NORTH)
+                await asyncio.sleep(4 * SETTLE - 5.0)
+                assert runtime.sites.away().unsteady
+                assert moves(logs) == []
+                assert where(world)["c"] == stood_in
+                await asyncio.sleep(60.0)
+            assert "c" not in where(world)
+            said = Counter(e["event"] for e in logs if e["event"].startswith("site"))
+            assert said == {"site back": 3, "site cut off": 2, "site steady": 1}
+
+
+async def test_new_pods_go_to_a_site_that_is_not_steady_only_if_nothing_else_takes_them():
+    async with two_sites(south="1", cloud="3") as world, world.scheduler():
+        await asyncio.sleep(1.0)
+        world.cluster.disconnect(*NORTH)
+        await asyncio.sleep(GRACE + 5.0)
+        world.cluster.reconnect(*NORTH)
+        await asyncio.sleep(5.0)
+        world.deploy("web", 4)
+        await world.until_bound(4, 5)
+        assert where(world) == {"s": 2, "c": 2}
+        world.deploy("more", 3)
+        await world.until_bound(7, 5)
+        assert where(world, "more") == {"c": 1, "n": 2}
+        # Nor is anything moved there before.
+        world.scale("more", 0)
+        await asyncio.sleep(60.0)
+        assert where(world) == {"s": 2, "c": 2}
+        await asyncio.sleep(SETTLE)
+        assert where(world) == {"s": 2, "n": 2}
+
+
+async def test_how_many_sites_are_away_is_measured():
+    async with two_sites() as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            await asyncio.sleep(1.0)
+            assert metered("kubedsm_sites", state="cut") == 0
+            world.cluster.disconnect(*NORTH)
+            await asyncio.sleep(GRACE + 5.0)
+            assert metered("kubedsm_sites", state="cut") == 1
+            world.cluster.reconnect(*NORTH)
+            await asyncio.sleep(5.0)
+            assert metered("kubedsm_sites", state="cut") == 0
+            assert metered("kubedsm_sites", state="unsteady") == 1
+            await asyncio.sleep(SETTLE)
+            assert metered("kubedsm_sites", state="unsteady") == 0
+
+
+def test_a_question_about_moves_takes_to_the_worker_process_what_is_away():
+    away = Away({"north": frozenset({"n1"})}, {}, frozenset({WEB}), {WEB: 2})
+    question = SuggestRequest(frozenset(), frozenset(), Quiet(0.0, {}, None), 1.0, away)
+    assert load_message(dump_message(question)) == question
+
+
+async def test_what_to_move_now_is_told_without_what_is_away():
+    async with two_sites() as world:
+        world.deploy("web", 6)
+        async with world.scheduler() as runtime:
+            await running(world, 6)
+            await cut_until_evicted(world, *NORTH)
+            free = attrs.evolve(Configuration(), migration=MigrationSettings(price=0.0))
+            assert advise(runtime.mirror.snapshot(), free).suggestion.moves == ()
+            nowhere = attrs.evolve(free, site=SiteSettings(label=()))
+            assert advise(runtime.mirror.snapshot(), nowhere).suggestion.moves
+
+
+async def test_without_labels_no_node_is_at_a_site():
+    configuration = Configuration(site=SiteSettings(label=()))
+    async with two_sites(configuration=configuration) as world:
+        world.deploy("web", 6)
+        async with world.scheduler() as runtime:
+            await running(world, 6)
+            await cut_until_evicted(world, *NORTH)
+            assert not runtime.sites.away()
+            assert "c" not in where(world)
+
+
+async def test_a_node_that_becomes_not_ready_and_ready_again_is_logged_in_a_line_each():
+    alone, before = Alone(), None
+    with capture_logs() as logs:
+        for keys in (
+            (),
+            ("unreachable",),
+            ("unreachable", "other"),
+            ("not-ready",),
+            (),
+            ("other",),
+        ):
+            taints = tuple(Taint(f"node.kubernetes.io/{key}", "", "NoSchedule") for key in keys)
+            node = Node(NodeName("e1"), {}, Resources(), taints)
+            alone.sites.observe(Change(node_before=before, node_after=node))
+            before = node
+        alone.sites.observe(Change(node_before=before))
+    assert [(entry["event"], entry["node"], entry.get("ready")) for entry in logs] == [
+        ("node not ready", "e1", "Unknown"),
+        ("node not ready", "e1", "False"),
+        ("node ready", "e1", None),
+    ]

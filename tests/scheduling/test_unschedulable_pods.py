@@ -1,0 +1,244 @@
+"""Which unschedulable pods are tried after a change, how many at once, and what that costs."""
+
+import random
+
+import attrs
+import pytest
+
+from kubedsm.app.cluster_reflectors import EventHandler
+from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    SpreadConstraint,
+    Uid,
+    Workload,
+)
+from kubedsm.process.clock import SystemClock
+from kubedsm.process.supervisor import Supervisor
+from kubedsm.scheduling.scheduling_queue import FLUSH_INTERVAL, FLUSH_LIMIT, SchedulingQueue
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+FIT = frozenset({"NodeResourcesFit"})
+PODS, CLASSES = 300, 3
+
+
+def pod(name, *, cpu=1, priority=0, created=0.0, node=None, rules=None, **fields):
+    return Pod(
+        uid=Uid(name),
+        namespace="shop",
+        name=name,
+        workload=Workload("shop", "Deployment", "web"),
+        pod_class=PodClass(Resources(cpu=cpu, pods=1), rules or SchedulingRules(), priority),
+        scheduler_name="kubedsm" if node is None else "other",
+        node_name=node,
+        created=created,
+        **fields,
+    )
+
+
+def node(name, cpu=8):
+    return Node(NodeName(name), {"kubedsm.io/tier": "edge"}, Resources(cpu, pods=110))
+
+
+class CountingMirror(ClusterMirror):
+    """Counts how often a hint looked at a node; a hint about room looks at one, once."""
+
+    asked = 0
+
+    def node(self, name):
+        self.asked += 1
+        return super().node(name)
+
+
+@attrs.define
+class Scene:
+    clock: SystemClock
+    queue: SchedulingQueue
+    mirror: CountingMirror
+    handler: EventHandler
+
+    def tell(self, *events):
+        for event in events:
+            self.handler.handle(event)
+
+    def reject(self, *pods, rules=FIT):
+        for each in pods:
+            self.queue.add_unschedulable(each, rules)
+
+    def asleep(self, *pods, rules=FIT):
+        """Have these pods wait, and every node reject them."""
+        self.tell(*map(PodApplied, pods))
+        self.queue.pop(len(pods))
+        self.reject(*pods, rules=rules)
+        self.mirror.asked = 0
+
+    def remove(self, gone):
+        self.tell(PodDeleted(gone.uid, gone.namespace, gone.name))
+
+    def popped(self, most=256):
+        return self.queue.pop(most)
+
+
+@pytest.fixture
+def scene():
+    """A node that is full: of a pod of six cores, and two of one."""
+    clock, mirror = SystemClock(), CountingMirror()
+    queue = SchedulingQueue(clock, random.Random(0))
+    scene = Scene(clock, queue, mirror, EventHandler(mirror, queue, Supervisor(clock, queue._rng)))
+    mirror._on_released = queue.help
+    scene.tell(NodeApplied(node("n1")), PodApplied(BIG), PodApplied(SMALL), PodApplied(SECOND))
+    return scene
+
+
+BIG = pod("big", cpu=6, node=NodeName("n1"))
+SMALL, SECOND = pod("small", node=NodeName("n1")), pod("second", node=NodeName("n1"))
+
+
+def crowd(count=PODS, **fields):
+    """Pods alike, the last one made the oldest."""
+    return [pod(f"p{n:03}", created=1000.0 - n, **fields) for n in range(count)]
+
+
+async def test_a_hint_is_asked_once_for_each_kind_of_pods(scene):
+    kinds = [pod(f"p{n}", cpu=3 + n % CLASSES) for n in range(PODS)]
+    scene.asleep(*kinds)
+    scene.remove(SMALL)
+    assert scene.mirror.asked == CLASSES
+    assert len(scene.queue) == 0
+
+
+async def test_what_concerns_no_pod_asks_nothing(scene):
+    scene.asleep(*crowd())
+    foreign = attrs.evolve(pod("foreign"), scheduler_name="other")
+    scene.tell(
+        PodApplied(foreign),
+        PodApplied(attrs.evolve(foreign, node_name=NodeName("n1"))),
+        PodApplied(attrs.evolve(foreign, node_name=NodeName("n1"), phase="Running", ready=True)),
+        NodeApplied(node("n1")),
+    )
+    assert scene.mirror.asked == 0
+    assert len(scene.queue) == 0
+
+
+async def test_labels_tell_pods_apart_only_where_a_rule_looks_at_them(scene):
+    index = "apps.kubernetes.io/pod-index"
+    ordinals = [pod(f"p{n}", cpu=3, labels={index: str(n)}) for n in range(9)]
+    scene.asleep(*ordinals)
+    scene.remove(SMALL)
+    assert scene.mirror.asked == 1
+    rules = SchedulingRules(spread=(SpreadConstraint("zone", 1, (), "shop"),))
+    spread = [pod(p.name, cpu=3, labels=p.labels, rules=rules) for p in ordinals]
+    scene.asleep(*spread, rules=FIT | {"PodTopologySpread"})
+    scene.remove(SECOND)
+    assert scene.mirror.asked == 9
+
+
+async def test_as_many_are_tried_as_there_is_room_for_and_those_first_that_are_served_first(scene):
+    pods = crowd()
+    scene.asleep(*pods)
+    oldest_first = [each.uid for each in reversed(pods)]
+    scene.remove(BIG)
+    assert scene.popped() == oldest_first[:6]
+
+
+async def test_room_that_comes_free_bit_by_bit_is_all_counted(scene):
+    scene.asleep(*crowd(), pod("lowly", cpu=1, priority=-1))
+    for each in (SMALL, SECOND, BIG):
+        scene.remove(each)
+    batch = scene.popped()
+    assert sum(uid.startswith("p") for uid in batch) >= 8
+
+
+async def test_twice_as_many_are_tried_until_one_is_rejected(scene):
+    pods = crowd()
+    scene.asleep(*pods)
+    scene.remove(SMALL)
+    sizes = [len(scene.popped()) for _ in range(5)]
+    assert sizes == [1, 2, 4, 8, 16]
+    scene.tell(PodApplied(attrs.evolve(pods[-1], node_name=NodeName("n1"))))
+    scene.reject(pods[150])
+    assert len(scene.queue) == 0
+    assert scene.popped() == []
+    scene.remove(SECOND)
+    assert len(scene.popped()) == 1
+
+
+async def test_all_are_tried_in_the_end_if_none_is_rejected(scene):
+    pods = crowd()
+    scene.asleep(*pods)
+    scene.remove(SMALL)
+    served = []
+    while batch := scene.popped():
+        served += batch
+    assert served == [each.uid for each in reversed(pods)]
+
+
+async def test_a_rejection_says_nothing_of_other_pods(scene):
+    one, other = crowd(9), [attrs.evolve(p, uid=Uid(f"o-{p.uid}")) for p in crowd(9, priority=1)]
+    scene.asleep(*one, *other)
+    scene.remove(SMALL)
+    assert len(scene.popped()) == 2
+    scene.reject(one[-1])
+    assert {uid[:2] for uid in scene.popped()} == {"o-"}
+
+
+async def test_the_more_important_are_served_first_and_new_ones_take_their_turn(scene):
+    scene.asleep(*crowd(9), pod("urgent", priority=9))
+    scene.tell(PodApplied(pod("young", created=2000.0)), PodApplied(pod("ancient", created=1.0)))
+    scene.remove(SMALL)
+    assert scene.popped(2) == ["urgent", "ancient"]
+    assert scene.popped(2) == ["p008", "young"]
+
+
+async def test_what_becomes_of_one_that_was_woken_is_no_loss_for_the_next(scene):
+    pods = crowd()
+    scene.asleep(*pods)
+    scene.remove(SMALL)
+    scene.remove(pods[-1])
+    assert scene.popped() == [pods[-2].uid]
+    scene.queue.back_off(pods[-2])
+    assert len(scene.popped()) == 2
+
+
+async def test_a_new_node_is_asked_once_for_each_kind_and_takes_no_more_than_it_has_room_for(scene):
+    scene.asleep(*crowd())
+    scene.tell(NodeApplied(node("n2", cpu=5)))
+    assert len(scene.popped()) == 5
+
+
+async def test_a_node_that_rejects_when_it_comes_is_remembered_by_its_rule(scene):
+    scene.asleep(*crowd())
+    scene.tell(NodeApplied(attrs.evolve(node("n2"), unschedulable=True)))
+    assert len(scene.queue) == 0
+    scene.tell(NodeApplied(node("n2")))
+    assert len(scene.popped()) == 8
+    assert scene.queue.count_by_plugin().keys() == {"NodeResourcesFit", "NodeUnschedulable"}
+    scene.tell(NodeDeleted(NodeName("n2")))
+
+
+async def test_in_any_case_some_of_each_kind_are_tried_after_a_while(scene):
+    scene.asleep(*crowd())
+    started = scene.clock.monotonic()
+    await scene.queue.wait_active()
+    assert scene.clock.monotonic() - started == pytest.approx(FLUSH_INTERVAL)
+    assert len(scene.popped()) == FLUSH_LIMIT
+
+
+async def test_a_pod_whose_back_off_is_over_is_served_though_others_keep_coming(scene):
+    waited = pod("waited", created=1.0)
+    scene.queue.back_off(waited)
+    for number in range(20):
+        scene.queue.add(pod(f"new-{number}", created=5.0))
+        await scene.queue.wait_active()
+        if scene.popped(1) == ["waited"]:
+            return
+        scene.queue.add(pod("more", created=5.0))
+        await scene.clock.sleep(0.1)
+    pytest.fail("it is not served")

@@ -1,0 +1,86 @@
+"""The line of a batch counts what was bound, and the end what was done in all."""
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from kubedsm_lab.emulator.api.resources import PODS
+from support.faults import OUTCOMES
+from support.move_scenes import (
+    LARGE_CLOUD,
+    AtRequest,
+    migrating,
+    open_edge,
+    quiet,
+    settle_on_cloud,
+)
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+PLAIN = {"pods", "unplaced", "late", "proven", "milliseconds", "event", "log_level", "bound"}
+
+
+def is_bind(request):
+    return request.path.endswith("/binding")
+
+
+def bare_pod(name):
+    container = {"name": "c", "image": "pause"}
+    spec = {"schedulerName": "kubedsm", "containers": [container]}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def lines(logs):
+    return [log for log in logs if log["event"] == "batch"]
+
+
+async def test_the_line_of_a_batch_counts_what_was_seen_bound_and_names_it_for_those_who_ask():
+    refused = AtRequest(is_bind, lambda: None, n=2, fault=OUTCOMES["403"])
+    with capture_logs() as logs:
+        async with emulated(EDGE, CLOUD) as world, world.scheduler(refused):
+            world.deploy("web", 3)
+            await world.until_bound(3, 10)
+            await asyncio.sleep(1)
+            assert world.runtime.scheduler.summary()["bound"] == 3
+    first, second = lines(logs)
+    assert (first["pods"], first["bound"], first["failed"]) == (3, 2, 1)
+    assert (second["pods"], second["bound"]) == (1, 1)
+    assert second.keys() == PLAIN
+    named = [log for log in logs if log["event"] == "batch pods"]
+    assert [log["log_level"] for log in named] == ["debug", "debug"]
+    assert len(named[0]["bound"]) == 2
+    assert named[1]["bound"][0] == named[0]["failed"][0]
+    assert named[1]["bound"][0].endswith(" on e1")
+
+
+async def test_the_line_waits_for_the_binds_and_not_for_pods_that_are_gone():
+    with capture_logs() as logs:
+        async with emulated(EDGE, CLOUD) as world:
+
+            def gone():
+                assert lines(logs) == []
+                for pod in world.pods():
+                    world.api.delete(PODS, "default", pod["metadata"]["name"])
+
+            async with world.scheduler(AtRequest(is_bind, gone)):
+                world.api.create(PODS, bare_pod("a"), namespace="default")
+                await asyncio.sleep(30)
+    [line] = lines(logs)
+    assert (line["pods"], line["bound"], line["failed"]) == (1, 0, 1)
+
+
+async def test_what_was_moved_is_counted():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world)
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 60)
+        await quiet(world)
+        await asyncio.sleep(1)
+        assert world.runtime.scheduler.summary() == {
+            "bound": 1,
+            "moves_done": 1,
+            "moves_taken_back": 0,
+            "moves_failed": 0,
+        }

@@ -1,0 +1,70 @@
+"""Answers that take their time, as a worker process's do."""
+
+import asyncio
+
+import attrs
+
+from kubedsm.planner.requests import NoResponseError
+from kubedsm.scheduling.scheduling_cycle import Scheduler
+
+
+@attrs.define
+class SlowPlanner:
+    """Answers after a while, or not at all, as things were when it was asked."""
+
+    planner: object
+    #: a number, or a function that draws one
+    seconds: object
+    #: so often it does not answer
+    silent: int = 0
+    asked: list = attrs.field(factory=list)
+    #: called while it thinks
+    meanwhile: object = None
+
+    async def solve(self, question):
+        self.asked.append(question)
+        answer = await self.planner.solve(question)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile(answer)
+        await asyncio.sleep(self.seconds() if callable(self.seconds) else self.seconds)
+        if self.silent:
+            self.silent -= 1
+            raise NoResponseError("it ended")
+        return answer
+
+    async def run(self):
+        pass
+
+
+def hard(monkeypatch, prefix="hard"):
+    """Pods whose names begin so are never decided on at once."""
+    decide_inline = Scheduler.decide_inline
+
+    def hardly(deciding, stage, pods):
+        if any(pod.name.startswith(prefix) for pod in pods):
+            return None
+        return decide_inline(deciding, stage, pods)
+
+    monkeypatch.setattr(Scheduler, "decide_inline", hardly)
+
+
+def overrun_at_random(monkeypatch, runtime, rng):
+    """Have a third of the immediate decisions overrun, as on a busy machine.
+
+    The planner then takes 10 to 100 ms for each.
+    """
+    decide_inline = Scheduler.decide_inline
+
+    def overrunning(deciding, stage, pods):
+        return None if rng.random() < 1 / 3 else decide_inline(deciding, stage, pods)
+
+    monkeypatch.setattr(Scheduler, "decide_inline", overrunning)
+    slow_batches(runtime, lambda: rng.uniform(0.01, 0.1))
+
+
+def slow_batches(runtime, seconds, **more):
+    """Have what is hard thought about for so long."""
+    batches = runtime.planned_batches
+    batches.planner = SlowPlanner(batches.planner, seconds, **more)
+    return batches.planner
