@@ -3,12 +3,12 @@
 import asyncio
 
 import msgspec
-import orjson
 import pytest
 
 from kubedsm.explain.effects import Effect, summarize_effects
 from kubedsm_lab.emulator.paper import node
 from support.answers import tell, tell_nothing
+from support.asked import as_sent
 from support.metered import Metered
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, open_edge, quiet, settle_on_cloud
 from support.worlds import emulated
@@ -40,7 +40,7 @@ async def moved(world, *times, replicas=2, edge=ONE_PLACE, **said):
     await quiet(world)
 
 
-async def test_what_was_expected_and_measured_is_kept_explained_counted_and_summarize_effects():
+async def test_what_was_expected_and_measured_is_kept_explained_counted_and_summed_up():
     async with emulated(LARGE_CLOUD, configuration=CONFIGURATION) as world:
         metered = Metered(world)
         async with world.scheduler(instruments=metered.instruments):
@@ -71,7 +71,7 @@ async def test_what_was_expected_and_measured_is_kept_explained_counted_and_summ
             assert metered(change, **labels, le="-0.02") == 1
             assert metered(change, **labels, le="-0.05") == 0
             [entry] = [e for e in world.runtime.decisions.record.newest_first() if e.moves]
-            listed = orjson.loads(orjson.dumps(entry.as_json()))["moves"]
+            listed = as_sent(entry.facts())["moves"]
             assert summarize_effects(answers(each["effect"] for each in listed)) == {
                 "moves": 1,
                 "measured": 1,
