@@ -16,11 +16,10 @@ from kubedsm.cli.inputs import read_dump, snapshot_of
 from kubedsm.config.origins import DEFAULT, Origins
 from kubedsm.config.settings import load, text_at
 from kubedsm.explain.client import promises_at
-from kubedsm.explain.facts import QosTarget
+from kubedsm.explain.facts import QosTargetFacts
 from kubedsm.kube.watching.config_map import ConfigMapName
-from kubedsm.model.model import Pod
-from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
-from kubedsm.objective.wishes import newest_wishing
+from kubedsm.model.model import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION, Pod
+from kubedsm.objective.qos_targets import newest_requesting_pods
 from kubedsm.planner.rebalancing_requests import migration_mode
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
@@ -43,7 +42,7 @@ async def read_origins(
 
 async def read_targets(
     server: str, kubeconfig: Path | None, context: str | None, *, names_cluster: bool
-) -> list[QosTarget]:
+) -> list[QosTargetFacts]:
     """Read the QoS targets of the scheduler at `server`.
 
     Raises ClickException if no scheduler answers there, or it serves another cluster than the user
@@ -66,8 +65,8 @@ def list_workloads(dump_path: str, origins: Origins) -> list[dict[str, Any]]:
     """
     configuration = origins.configuration
     snapshot = snapshot_of(read_dump(dump_path, decide=False), configuration)
-    targets = configuration.policy.promises_in(snapshot)
-    pods = {pod.workload: pod for pod in snapshot.pods.values()} | newest_wishing(snapshot)
+    targets = configuration.policy.qos_targets_in(snapshot)
+    pods = {pod.workload: pod for pod in snapshot.pods.values()} | newest_requesting_pods(snapshot)
     found = []
     for workload in snapshot.shares():
         pod, target = pods[workload], targets(workload)
@@ -113,7 +112,7 @@ def _find_mode_origin(pod: Pod, mode: str, origins: Origins) -> str:
 def print_report(
     origins: Origins,
     workloads: Sequence[Mapping[str, Any]],
-    targets: Sequence[QosTarget],
+    targets: Sequence[QosTargetFacts],
     output: str,
     *,
     settings: bool,
@@ -148,7 +147,7 @@ def print_report(
         console.print(_targets_table(targets))
 
 
-def _targets_table(targets: Sequence[QosTarget]) -> FittedTable:
+def _targets_table(targets: Sequence[QosTargetFacts]) -> FittedTable:
     """Return QoS targets with the response times that they follow from."""
     headings = ("workload", "promised", "answers in: edge", "cloud", "target", "by edge", "cloud")
     rows = (

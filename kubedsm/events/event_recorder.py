@@ -37,7 +37,7 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.wire.decoding import ConfigMap
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.process.backoff import TokenBucket

@@ -11,7 +11,7 @@ from kubedsm.explain.decision_record import ENTRIES
 from kubedsm.explain.effects import Effect
 from kubedsm.explain.explainer import Explainer
 from kubedsm.explain.explanation import Explanation, rfc3339
-from kubedsm.explain.facts import MigrationFacts, PodFacts, QosTarget
+from kubedsm.explain.facts import MigrationFacts, PodFacts, QosTargetFacts
 from kubedsm.explain.subjects import Subject
 from kubedsm.kube.calls.reads import PodEvent, events_about
 from kubedsm.kube.client.port import Cluster
@@ -41,7 +41,7 @@ class _Pending(msgspec.Struct):
 
 
 class _QosTargets(msgspec.Struct):
-    promises: list[QosTarget]
+    promises: list[QosTargetFacts]
 
 
 class Answering(msgspec.Struct, rename="camel"):
@@ -105,7 +105,7 @@ async def effects_since(server: str, at: float, namespace: str) -> list[Effect] 
     return [effect for effect in own if effect is not None]
 
 
-async def promises_at(server: str) -> list[QosTarget] | None:
+async def promises_at(server: str) -> list[QosTargetFacts] | None:
     """Return the QoS target of each workload; None if no scheduler answers there."""
     found = await _get_if_understood(server, "promises", _QosTargets)
     return None if found is None else found.promises

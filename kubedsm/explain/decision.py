@@ -18,7 +18,7 @@ from kubedsm.explain.explanation import (
 )
 from kubedsm.explain.facts import DecisionFacts
 from kubedsm.model.model import Share, Tier
-from kubedsm.optimizer.programming.in_order import unproven
+from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.plurals import counted
 
 
@@ -38,7 +38,7 @@ def _lines(entry: Entry, states: Sequence[str]) -> Iterator[Words]:
         f"The QoS score of all workloads goes from {entry.qos_before:.3f} to {entry.qos_after:.3f}"
         + (", which is proven optimal." if entry.proven else "."),
     )
-    if gap := unproven(entry.certificates):
+    if gap := describe_unproven(entry.certificates):
         yield (f"Not proven optimal: {gap}.",)
     if entry.looked_at is not None:
         yield (f"{entry.looked_at}: cloud.percentageOfNodes.",)

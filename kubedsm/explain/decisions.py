@@ -19,15 +19,15 @@ from kubedsm.explain.verdicts import is_feasible
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import promised_pods
+from kubedsm.objective.objective import count_target_pods
 from kubedsm.optimizer.moving.suggestion import Cause
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.optimizer.programming.in_order import unproven
+from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.plurals import counted
 from kubedsm.planner.requests import PlanningContext
 from kubedsm.planner.what_if import describe_purpose
-from kubedsm.plugins.fit import counted_reasons
-from kubedsm.plugins.rejection import Rejection
+from kubedsm.plugins.fit import count_reasons
+from kubedsm.plugins.scene import Rejection
 
 
 @attrs.frozen(slots=True)
@@ -179,7 +179,7 @@ class Decisions:
         if chosen is None or basis is None:
             return ""
         parts = self._summarize(pod, chosen, basis)
-        if gap := unproven(chosen.entry.certificates):
+        if gap := describe_unproven(chosen.entry.certificates):
             parts.append(f"not proven, {gap}")
         if pod.workload in self.mirror.measured.slower:
             parts.append(Cause.EDGE_SLOWER)
@@ -196,7 +196,7 @@ class Decisions:
         workload = pod.workload
         if workload in basis.shares_before and workload in basis.shares_after:
             before, after = basis.shares_before[workload], basis.shares_after[workload]
-            promise = self.policy().promises_in(basis.snapshot)(workload)
+            promise = self.policy().qos_targets_in(basis.snapshot)(workload)
             parts.append(
                 f"edge share of {workload} {before.edge}/{before.total} ->"
                 f" {after.edge}/{after.total}, target {promise.qos:g}"
@@ -207,7 +207,7 @@ class Decisions:
         rejections = explainer.rejections(chosen.uid, plain=basis.plain)
         count = len(basis.snapshot.nodes)
         fitted = f"{count - len(rejections)} of {count} nodes feasible"
-        parts.append(f"{fitted}, {counted_reasons(rejections)}" if rejections else fitted)
+        parts.append(f"{fitted}, {count_reasons(rejections)}" if rejections else fitted)
         if basis.looked_at is not None:
             parts.append(str(basis.looked_at))
         return parts
@@ -245,7 +245,7 @@ def _reason(
 ) -> Words:
     """Return the clause that says why the chosen node was chosen."""
     chosen, pod = recalled.chosen, recalled.pod
-    promises = policy.promises_in(basis.snapshot)
+    promises = policy.qos_targets_in(basis.snapshot)
     if chosen.move is not None:
         move = chosen.move
         moves = [outcome.move for outcome in chosen.entry.moves]
@@ -257,7 +257,7 @@ def _reason(
     share = basis.shares_before.get(pod.workload, Share())
     total = basis.shares_after[pod.workload].total
     target = promises(pod.workload).qos
-    wanted = promised_pods(target, total)
+    wanted = count_target_pods(target, total)
     pods = f"{wanted} of its {counted(total, 'pod')} at the edge ({percent(target)})"
     workload = workload_link(pod.workload)
     node = basis.snapshot.nodes.get(chosen.node or NodeName(""))
@@ -269,7 +269,7 @@ def _reason(
     feasible = [verdict for verdict in edge if is_feasible(verdict)]
     if edge and not feasible:
         rejections = {n.node: Rejection(n.rule, n.reasons) for n in edge if n.rule}
-        return (f"no edge node was feasible ({counted_reasons(rejections)})",)
+        return (f"no edge node was feasible ({count_reasons(rejections)})",)
     if share.edge >= wanted and edge:
         return (workload, f" targets {pods} and had {share.edge}")
     if feasible:

@@ -9,7 +9,7 @@ import msgspec
 
 from kubedsm.model.measured import Answers
 from kubedsm.model.model import Share, Tier
-from kubedsm.objective.response_times import ResponseTimes
+from kubedsm.objective.qos_targets import ResponseTimes
 
 T = TypeVar("T")
 

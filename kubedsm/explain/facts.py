@@ -162,7 +162,7 @@ class TierTimes(msgspec.Struct, frozen=True):
     cloud: float | None = None
 
 
-class QosTarget(msgspec.Struct, frozen=True, rename="camel"):
+class QosTargetFacts(msgspec.Struct, frozen=True, rename="camel"):
     """QoS target of one workload, and the response times it is made of."""
 
     workload: str
@@ -186,4 +186,4 @@ class WorkloadFacts(msgspec.Struct, frozen=True):
     #: pods that the target asks for at the edge, and how many are missing
     wanted: int
     missing: int
-    target: QosTarget
+    target: QosTargetFacts

@@ -91,7 +91,7 @@ class MigrationExplainer:
     def _purpose(self) -> str:
         if self.basis is None:
             return self.outcome.move.purpose
-        promises = self.configuration.policy.promises_in(self.basis.snapshot)
+        promises = self.configuration.policy.qos_targets_in(self.basis.snapshot)
         moves = [outcome.move for outcome in self.entry.moves]
         return describe_purpose(self.outcome.move, moves, self.basis.shares_before, promises)
 

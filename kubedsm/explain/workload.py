@@ -17,11 +17,11 @@ from kubedsm.explain.explanation import (
     pod_link,
     table,
 )
-from kubedsm.explain.facts import QosTarget, TierTimes, WorkloadFacts
+from kubedsm.explain.facts import QosTargetFacts, TierTimes, WorkloadFacts
 from kubedsm.explain.verdicts import count_rejections
 from kubedsm.model.model import NodeName, Pod, PodClass, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import promised_pods
+from kubedsm.objective.objective import count_target_pods
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
 from kubedsm.planner.what_if import WhatIfResponse
@@ -30,9 +30,9 @@ from kubedsm.planner.what_if import WhatIfResponse
 _SHOWN = 20
 
 
-def qos_target(workload: Workload, snapshot: Snapshot, policy: KubeDSM) -> QosTarget:
+def qos_target(workload: Workload, snapshot: Snapshot, policy: KubeDSM) -> QosTargetFacts:
     """Return the QoS target of a workload, with the response times it is made of."""
-    promise, goal = policy.promises_in(snapshot)(workload), policy.latency
+    promise, goal = policy.qos_targets_in(snapshot)(workload), policy.latency
     answers = snapshot.measured.answers.get(workload, {})
     measured = TierTimes(*(answers[tier].seconds if tier in answers else None for tier in Tier))
     latency = None if goal is None else goal.targets(workload)
@@ -40,10 +40,10 @@ def qos_target(workload: Workload, snapshot: Snapshot, policy: KubeDSM) -> QosTa
     if goal is not None and latency is not None:
         times = goal.times(workload, snapshot.measured)
         taken = TierTimes(times.edge, times.cloud)
-    return QosTarget(str(workload), promise.qos, promise.weight, measured, latency, taken)
+    return QosTargetFacts(str(workload), promise.qos, promise.weight, measured, latency, taken)
 
 
-def qos_targets(snapshot: Snapshot, policy: KubeDSM) -> list[QosTarget]:
+def qos_targets(snapshot: Snapshot, policy: KubeDSM) -> list[QosTargetFacts]:
     """Return the QoS target of every opted-in workload."""
     return [qos_target(workload, snapshot, policy) for workload in snapshot.shares()]
 
@@ -61,8 +61,8 @@ class WorkloadExplainer:
     def explain(self) -> Explanation[WorkloadFacts]:
         snapshot, workload = self.snapshot, self.workload
         share = snapshot.shares().get(workload, Share())
-        promise = self.configuration.policy.promises_in(snapshot)(workload)
-        wanted = promised_pods(promise.qos, share.total)
+        promise = self.configuration.policy.qos_targets_in(snapshot)(workload)
+        wanted = count_target_pods(promise.qos, share.total)
         missing = max(0, wanted - share.edge)
         met = f"{counted(missing, 'pod')} missing" if missing else "the QoS target is met"
         has = f"{workload} has {share.edge} of its {counted(share.total, 'pod')} at the edge"

@@ -11,7 +11,7 @@ import kubedsm
 from kubedsm.model.model import Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
-from kubedsm.objective.objective import Promises
+from kubedsm.objective.objective import QosTargets
 from kubedsm.observability.reading import Reading
 from kubedsm.plugins.plugins import BY_NAME
 
@@ -27,7 +27,7 @@ def families(reading: Reading) -> Iterator[Metric]:
     """Yield every gauge, and the counters that are kept elsewhere."""
     snapshot = reading.snapshot
     yield from _waiting(reading)
-    yield from workload_families(snapshot.shares(), reading.policy.promises_in(snapshot))
+    yield from workload_families(snapshot.shares(), reading.policy.qos_targets_in(snapshot))
     yield from answer_families(snapshot)
     yield from _nodes(reading)
     yield from _load(reading)
@@ -76,7 +76,7 @@ def qos_gap(share: Share, promised: float) -> float:
     return max(0.0, promised - share.ratio)
 
 
-def workload_families(shares: Mapping[Workload, Share], promises: Promises) -> Iterator[Metric]:
+def workload_families(shares: Mapping[Workload, Share], promises: QosTargets) -> Iterator[Metric]:
     """Yield edge shares and QoS targets of workloads."""
     share = GaugeMetricFamily(
         "kubedsm_workload_edge_share", "Part of a workload's pods at the edge.", labels=LABELS

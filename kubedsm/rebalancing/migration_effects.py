@@ -15,11 +15,11 @@ from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.effects import Around, Effect, Response, expect_change
 from kubedsm.explain.listener import Listener
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import NodeName, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.response_times import ResponseTimes
+from kubedsm.objective.qos_targets import ResponseTimes
 from kubedsm.optimizer.moving.suggestion import MoveKind
 from kubedsm.process.clock import Clock
 

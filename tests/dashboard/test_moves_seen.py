@@ -5,10 +5,10 @@ import asyncio
 import attrs
 import msgspec
 import pytest
-from kubedsm.dashboard.state.scene import Scene
 
 from kubedsm.config.settings import load
 from kubedsm.dashboard.server.stream import Stream
+from kubedsm.dashboard.state.scene import Scene
 from kubedsm.dashboard.state.troubles import REMEMBERED
 from kubedsm.observability.reading import Leadership
 from kubedsm_lab.emulator.api.resources import NODES, PODS

@@ -1,8 +1,8 @@
 """What is news, in words: decisions, Events, and what is in another state."""
 
 import pytest
-from kubedsm.dashboard.state.news import WrittenEvent, news_of_decisions, news_of_events
 
+from kubedsm.dashboard.state.news import WrittenEvent, news_of_decisions, news_of_events
 from kubedsm.explain.decision_record import Entry, Kind
 from kubedsm.explain.facts import PodChoice
 from kubedsm.kube.calls.writes import Regarding

@@ -4,6 +4,8 @@ import math
 
 import attrs
 import pytest
+
+from kubedsm.config.settings import load
 from kubedsm.dashboard.server.what_if import (
     MOST_WORKLOADS,
     BadRequestError,
@@ -11,8 +13,6 @@ from kubedsm.dashboard.server.what_if import (
     explain_what_if,
     parse_what_if,
 )
-
-from kubedsm.config.settings import load
 from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier

@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 from aiohttp import ClientTimeout, web
-from kubedsm.explain.client import Answering, answering, effects_since
-from kubedsm.explain.server import Diagnostics
 
 from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
+from kubedsm.explain.client import Answering, answering, effects_since
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.effects import Around, Effect, Response, summarize_effects
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
+from kubedsm.explain.server import Diagnostics
 from kubedsm.explain.subjects import Explanations, Subject
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.mirror import ClusterMirror

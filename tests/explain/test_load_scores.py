@@ -9,7 +9,7 @@ from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import render_text
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.objective.load import LoadGoal
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.process.clock import VirtualClock
 from support.fake_prometheus import FakePrometheus
@@ -18,7 +18,7 @@ from support.placement_instances import pod, resources, snapshot
 from support.printed import printed
 from support.worlds import EDGE, emulated
 
-POLICY = KubeDSM(lambda _: Promise(), Objective(), load=LoadGoal())
+POLICY = KubeDSM(lambda _: QosTarget(), Objective(), load=LoadGoal())
 GIB = 2**30
 
 

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm.explain.facts import QosTarget, TierTimes
+from kubedsm.explain.facts import QosTargetFacts, TierTimes
 from kubedsm.explain.workload import qos_targets
 from kubedsm.model.measured import NOTHING_MEASURED, Answers, Measured
 from kubedsm.model.model import Tier
@@ -24,7 +24,7 @@ def told(text, **measured):
 
 def test_of_a_target_the_times_that_are_believed():
     api, web = told(QUERIES + TARGET, edge=0.05)
-    assert api == QosTarget(str(API.workload), 1.0, 1.0)
+    assert api == QosTargetFacts(str(API.workload), 1.0, 1.0)
     assert web.qos == pytest.approx(2 / 3)
     assert attrs_of(web) == (2.0, TierTimes(0.05), 0.06, TierTimes(0.05, 0.08))
 

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import attrs
 import pytest
 import structlog
-from kubedsm.explain.listener import Listener
 
 import support
 from kubedsm.config.current import CurrentConfiguration
+from kubedsm.explain.listener import Listener
 from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm.model.model import Tier, Tiers, Uid
 from kubedsm.model.sites import Away

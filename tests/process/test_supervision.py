@@ -5,10 +5,10 @@ import random
 from itertools import pairwise
 
 import pytest
-from kubedsm.events.event_recorder import EventRecorder
 
 from kubedsm.app.cluster_reflectors import EventHandler
 from kubedsm.config.settings import Configuration, load
+from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror

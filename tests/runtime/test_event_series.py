@@ -1,8 +1,8 @@
 """Which Events are the same again, combined, or too many."""
 
 import pytest
-from kubedsm.events.event_writer import BURST, COMBINED, REFILL, SIMILAR, WITHIN, EventSeries
 
+from kubedsm.events.event_writer import BURST, COMBINED, REFILL, SIMILAR, WITHIN, EventSeries
 from kubedsm.process.backoff import TokenBucket
 
 

@@ -3,7 +3,6 @@
 import random
 
 import attrs
-from kubedsm.explain.listener import Listener
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import MigrationSettings
@@ -14,6 +13,7 @@ from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.execution.migrations import Moves
 from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
+from kubedsm.explain.listener import Listener
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm.process.supervisor import Supervisor
 

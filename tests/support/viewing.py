@@ -4,9 +4,9 @@ import asyncio
 from collections import defaultdict
 
 import msgspec
-from kubedsm.dashboard.state.scene import Scene
 
 from kubedsm.dashboard.rows import encode_message
+from kubedsm.dashboard.state.scene import Scene
 from kubedsm.observability.reading import Leadership
 
 

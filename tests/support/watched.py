@@ -5,13 +5,13 @@ import random
 from contextlib import asynccontextmanager, contextmanager
 
 import attrs
-from kubedsm.dashboard.state.scene import Scene
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.config.sections import MigrationSettings, SuggesterSettings
 from kubedsm.config.services import Service
 from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.server.app import page_of
+from kubedsm.dashboard.state.scene import Scene
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.resources import NODES, PODS, REPLICA_SETS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing

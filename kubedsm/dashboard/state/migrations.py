@@ -144,6 +144,6 @@ def _purposes(entry: Entry, runtime: Runtime, reading: Reading) -> dict[Uid, str
     if basis is None:
         return {}
     moves = [outcome.move for outcome in entry.moves]
-    promises = reading.policy.promises_in(basis.snapshot)
+    promises = reading.policy.qos_targets_in(basis.snapshot)
     shares = basis.shares_before
     return {move.pod.uid: describe_purpose(move, moves, shares, promises) for move in moves}

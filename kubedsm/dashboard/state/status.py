@@ -11,7 +11,7 @@ from kubedsm.dashboard.rows import Role, StatusRow
 from kubedsm.dashboard.state.headline import Scenery, headline
 from kubedsm.dashboard.state.troubles import troubles
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.model import Node, NodeName, Pod, Tier, Uid
 from kubedsm.observability.reading import Leadership, Reading
 from kubedsm.process.clock import Clock

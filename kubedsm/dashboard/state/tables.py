@@ -10,11 +10,11 @@ from kubedsm.app.assembly import Runtime
 from kubedsm.config.mismatches import missing_tiers
 from kubedsm.dashboard.rows import NodeRow, PodRow, PodState, Row, WorkloadRow
 from kubedsm.explain.node import node_state
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.measured import Answers, Measured, Usage
 from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Uid, Workload
 from kubedsm.model.sites import Away, site_of
-from kubedsm.objective.objective import Promise
+from kubedsm.objective.objective import QosTarget
 from kubedsm.observability.reading import Reading
 
 R = TypeVar("R", bound=Row)
@@ -280,7 +280,7 @@ class WorkloadTable(RowTable[WorkloadRow]):
         if not everything and not pods.workloads:
             return {}
         shares = snapshot.shares()
-        promises = reading.policy.promises_in(snapshot) if knows_targets else None
+        promises = reading.policy.qos_targets_in(snapshot) if knows_targets else None
 
         def row(workload: Workload) -> WorkloadRow | None:
             share = shares.get(workload)
@@ -295,7 +295,7 @@ class WorkloadTable(RowTable[WorkloadRow]):
 
 
 def _workload_row(
-    workload: Workload, share: Share, promise: Promise | None, reading: Reading, pods: PodTable
+    workload: Workload, share: Share, promise: QosTarget | None, reading: Reading, pods: PodTable
 ) -> WorkloadRow:
     key, measured = str(workload), reading.snapshot.measured
     answers = measured.answers.get(workload, {})

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from kubedsm.dashboard.state.scene import Scene
-from kubedsm.explain.listener import Listeners
 from rich.console import ConsoleDimensions
 from rich.live import Live
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.cli.console import Stop
 from kubedsm.dashboard.server.app import page_of
+from kubedsm.dashboard.state.scene import Scene
+from kubedsm.explain.listener import Listeners
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.observability.instruments import watch_the_loop
 from kubedsm.process.clock import Clock, SystemClock

@@ -4,10 +4,9 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from kubedsm.explain.client import effects_since
-
 from kubedsm.cli.cluster import find_scheduler
 from kubedsm.cli.console import Stop, print_json, remark
+from kubedsm.explain.client import effects_since
 from kubedsm.explain.effects import summarize_effects
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.joining import TIMEOUT, greet

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import attrs
-from kubedsm.dashboard.state.scene import Scene
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.rows import MoveRow
+from kubedsm.dashboard.state.scene import Scene
 from kubedsm.kube.wire import decoding
 from kubedsm.model.model import Node, Tier, Tiers
 from kubedsm.observability.reading import Leadership

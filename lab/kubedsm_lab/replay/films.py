@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from kubedsm.dashboard.state.scene import Scene
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.recording import Recording
 from kubedsm.dashboard.rows import Changes, Snapshot, encode_message
 from kubedsm.dashboard.single_file import Recorded, one_file
+from kubedsm.dashboard.state.scene import Scene
 from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import Clock, VirtualClock
 from kubedsm.terminal.whole_files import write_whole
