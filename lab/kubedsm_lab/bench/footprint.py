@@ -24,7 +24,7 @@ from kubedsm.kube.client.port import Cluster, Request
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench.api import APPS, CORE, Api, deployment
-from kubedsm_lab.bench.processes import Scheduler, emulated_cluster
+from kubedsm_lab.bench.processes import Scheduler, emulated_cluster, run_command
 from kubedsm_lab.bench.report import MACHINE_NOTE, Report, format_duration, format_number
 from kubedsm_lab.emulator.paper import node, paper_cluster
 
@@ -71,7 +71,7 @@ async def run(shape: Shape) -> Report:
         emulated_cluster(node_objects(shape.nodes)) as path,
         await KubernetesCluster.connect(path) as cluster,
     ):
-        api, scheduler = Api(cluster), Scheduler(path, clock)
+        api, scheduler = Api(cluster), Scheduler(run_command(path), clock)
         await create_workloads(api, shape.pods)
         async with scheduler.running() as tasks:
             await _until_bound(api, shape.pods, clock)
@@ -98,7 +98,8 @@ async def _start(cluster: Cluster, kubeconfig: Path, clock: Clock, rounds: int) 
         async with _timeout():
             while len(await api.list_pods()) < WAITING:
                 await clock.sleep(0.1)
-            binds.append(await _first_bind_seconds(cluster, Scheduler(kubeconfig, clock), clock))
+            scheduler = Scheduler(run_command(kubeconfig), clock)
+            binds.append(await _first_bind_seconds(cluster, scheduler, clock))
             await api.delete(NAMESPACE, "deployments", "web", APPS)
             while await api.list_pods():
                 await clock.sleep(0.1)

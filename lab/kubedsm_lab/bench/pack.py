@@ -27,18 +27,15 @@ _TARGET = Promise(weight=0.0)
 _KINDS: tuple[SolverKind, ...] = ("off", "highs", "cp-sat")
 
 
-def run(instances: int = 3, seconds: float = 1.0, gaps: bool = True) -> Report:
-    """Pack as many instances of each size with each installed solver, and with none.
-
-    gaps: whether a pod that moves may be missing in the meantime, as in the paper.
-    """
+def run(instances: int, seconds: float) -> Report:
+    """Pack as many instances of each size with each installed solver, and with none."""
     kinds = [kind for kind in _KINDS if kind == "off" or installed(kind)]
     figures = []
     for nodes, pods_per_node in SIZES:
         shape = Shape(nodes, pods_per_node, _PRIORITIES, _USAGE)
         starts = [_start(shape, seed) for seed in range(1, instances + 1)]
         for kind in kinds:
-            packed = [_pack(start, kind, seconds, gaps=gaps) for start in starts]
+            packed = [_pack(start, kind, seconds) for start in starts]
             figures.append(
                 {
                     "nodes": nodes,
@@ -70,7 +67,7 @@ def _start(shape: Shape, seed: int) -> Snapshot:
     return served(one.empty, one.arrivals, kube_scheduler, rng, preempting=False).snapshot
 
 
-def _pack(start: Snapshot, kind: SolverKind, seconds: float, *, gaps: bool) -> tuple[Packed, float]:
+def _pack(start: Snapshot, kind: SolverKind, seconds: float) -> tuple[Packed, float]:
     """Return the packing and its wall-clock seconds."""
     begun = time.monotonic()
     deadline = Deadline(lambda: (time.monotonic() - begun) / seconds, seconds)
@@ -80,7 +77,7 @@ def _pack(start: Snapshot, kind: SolverKind, seconds: float, *, gaps: bool) -> t
         Objective(),
         Bounds(deadline=deadline, solver=solver_of(kind, seconds)),
         default_movable(start),
-        gaps=gaps,
+        gaps=True,
     )
     return found, time.monotonic() - begun
 

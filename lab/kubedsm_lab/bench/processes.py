@@ -1,4 +1,4 @@
-"""`kubedsm emulate` and `kubedsm run` as processes of their own, observed from outside."""
+"""Emulated API servers and schedulers as processes, observed by their output and by /proc."""
 
 import asyncio
 import os
@@ -25,6 +25,8 @@ _GRACE = 30.0
 PAUSE = 1.0
 #: Error of a scheduler that ends because it lost the Lease.
 _GAVE_WAY = b"kubedsm: error: not leading any more:"
+#: Line by which a scheduler without a log reports that it has synced.
+READY = b"watching"
 
 
 @asynccontextmanager
@@ -79,6 +81,8 @@ class LogCount:
         except orjson.JSONDecodeError:
             entry = None
         if not isinstance(entry, dict):
+            if line.strip() == READY:
+                self.synced.set()
             self.tracebacks += b"Traceback (most recent call last)" in line
             if line.startswith(_GAVE_WAY):
                 self.gave_way += 1
@@ -128,16 +132,25 @@ class MemorySample:
     resident: int
 
 
-class Scheduler:
-    """`kubedsm run` on a cluster, restarted when it ends, as a kubelet would restart it."""
+def run_command(kubeconfig: Path, *options: str) -> tuple[str, ...]:
+    """Return the arguments of `kubedsm run` on a cluster."""
+    return (
+        *("kubedsm", "run", "--kubeconfig", str(kubeconfig)),
+        *("--diagnostics-port", "0", "--metrics-address", "127.0.0.1:0", "-o", "json"),
+        *options,
+    )
 
-    def __init__(self, kubeconfig: Path, clock: Clock, *options: str) -> None:
-        self._command = (
-            *("-m", "kubedsm", "run", "--kubeconfig", str(kubeconfig)),
-            *("--diagnostics-port", "0", "--metrics-address", "127.0.0.1:0", "-o", "json"),
-            *options,
-        )
+
+class Scheduler:
+    """Scheduler process; `command` is a module and its arguments.
+
+    With `restarts` a process that ended is started again, as a kubelet would restart it.
+    """
+
+    def __init__(self, command: Sequence[str], clock: Clock, *, restarts: bool = False) -> None:
+        self._command = command
         self._clock = clock
+        self._restarts = restarts
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = False
         self._killed = False
@@ -147,6 +160,8 @@ class Scheduler:
         self.ends = 0
         #: of the process and its children together
         self.memory: list[MemorySample] = []
+        #: last line of each stream
+        self.last_lines = {"stdout": b"", "stderr": b""}
 
     @property
     def pid(self) -> int:
@@ -155,20 +170,18 @@ class Scheduler:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.TaskGroup]:
-        """Run until the block ends; yield a task group. Raises ChildProcessError if it ended."""
+        """Run until the block ends, and yield a task group. Raises as `run`."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.run())
             yield tasks
-            if self.ends:
-                raise ChildProcessError("kubedsm run ended by itself")
             await self.stop()
 
     async def run(self) -> None:
-        """Keep one process running until `stop`, or until cancelled."""
+        """Run until `stop` or cancellation; raise ChildProcessError if the process ends early."""
         while not self._stopping:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *self._command,
+                *("-m", *self._command),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 limit=LONGEST_LINE,
@@ -177,17 +190,22 @@ class Scheduler:
             self.log.restart()
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    for stream in (process.stdout, process.stderr):
+                    streams = {"stdout": process.stdout, "stderr": process.stderr}
+                    for name, stream in streams.items():
                         if stream is not None:
-                            tasks.create_task(self._read_log(stream))
+                            tasks.create_task(self._read_log(name, stream))
                     sampling = tasks.create_task(self._sample_memory(process.pid))
                     await process.wait()
                     sampling.cancel()
             finally:
                 await end_process(process)
-            if not self._stopping:
-                self.ends += not self._killed and self.log.gave_way == gave_way
-                await self._clock.sleep(PAUSE)
+            if self._stopping:
+                return
+            self.ends += not self._killed and self.log.gave_way == gave_way
+            if not self._restarts:
+                problem = self.last_lines["stderr"].decode(errors="replace").strip()
+                raise ChildProcessError(f"{self._command[0]} ended by itself: {problem}")
+            await self._clock.sleep(PAUSE)
 
     async def stop(self) -> float:
         """Send SIGTERM, and return the seconds until the process has ended."""
@@ -227,8 +245,9 @@ class Scheduler:
         main, *children = family(self.pid)
         return resident(main), sum(map(resident, children))
 
-    async def _read_log(self, stream: asyncio.StreamReader) -> None:
+    async def _read_log(self, name: str, stream: asyncio.StreamReader) -> None:
         async for line in stream:
+            self.last_lines[name] = line
             self.log.read_line(line, self._clock.monotonic())
 
     async def _sample_memory(self, pid: int) -> None:

@@ -98,14 +98,11 @@ class Case:
         return mirror, waiting
 
 
-def default_cases(pods: int = 200, nodes: int = 500) -> list[Case]:
-    return [
-        Case("mixed", pods, nodes, 3000),
-        Case("even", 500, 1000, 10_000, even, 1, both),
-        Case("apart", 50, 1000, 10_000, apart, 1, both),
-    ]
-
-
+CASES = (
+    Case("mixed", 200, 500, 3000),
+    Case("even", 500, 1000, 10_000, even, 1, both),
+    Case("apart", 50, 1000, 10_000, apart, 1, both),
+)
 _ABOUT = {
     "mixed": "both rules",
     "even": "spread",

@@ -13,7 +13,7 @@ import click
 
 from kubedsm.cli.options import OneOf, kubeconfig_context, output
 from kubedsm.terminal.running import Commands, nearest
-from kubedsm_lab.cli.options import processes, sizes
+from kubedsm_lab.cli.options import parse_names, processes, sizes
 
 if TYPE_CHECKING:
     from kubedsm_lab.bench.burst.run import Plan
@@ -76,35 +76,29 @@ def suggest(output: str) -> None:
 @click.option(
     "--seconds", type=click.FloatRange(0.1, 1000), default=1.0, help="Time limit of each instance."
 )
-@click.option(
-    "--gaps/--no-gaps",
-    default=True,
-    help="Whether pods that move may be missing in the meantime, as in the paper.",
-)
 @output
-def pack(instances: int, seconds: float, gaps: bool, output: str) -> None:
+def pack(instances: int, seconds: float, output: str) -> None:
     """Packing all pods, with each solver and with none (60 s).
 
     The instances of "Priority Matters", 4 x 4 to 32 x 8, full to the brim, without evictions.
+    Pods that move may be missing in the meantime, as in the paper.
     """
     from kubedsm_lab.bench import pack
 
-    show(pack.run(instances, seconds, gaps=gaps), output)
+    show(pack.run(instances, seconds), output)
 
 
 @bench.command()
-@click.option("--pods", type=click.IntRange(1, 2000), default=200, help="Pods of the mixed batch.")
-@click.option("--nodes", type=click.IntRange(1, 5000), default=500, help="Nodes for that batch.")
 @output
-def rules(pods: int, nodes: int, output: str) -> None:
+def rules(output: str) -> None:
     """Hard spread and anti-affinity, next to no rules (10 s).
 
-    A batch of pods with both rules; 500 pods that spread over the zones of 1,000 nodes, and 50
+    A batch of 200 pods with both rules; 500 pods that spread over the zones of 1,000 nodes, and 50
     pods that keep apart there, both next to 10,000 other pods.
     """
     from kubedsm_lab.bench import rules
 
-    show(rules.run(rules.default_cases(pods, nodes)), output)
+    show(rules.run(rules.CASES), output)
 
 
 @bench.command()
@@ -142,13 +136,6 @@ def site(output: str) -> None:
     show_default="none: by seconds",
     help="Limit of the solver's search tree instead: results do not depend on the machine.",
 )
-@click.option(
-    "--oracle-seconds",
-    "patience",
-    type=click.FloatRange(1),
-    default=60.0,
-    help="Time limit of the oracle; above it there is an upper bound.",
-)
 @processes
 @output
 def solve(
@@ -156,7 +143,6 @@ def solve(
     seed: int,
     seconds: float,
     nodes: int | None,
-    patience: float,
     jobs: int | None,
     output: str,
 ) -> None:
@@ -176,7 +162,7 @@ def solve(
     if not installed("highs"):
         raise click.ClickException("highspy is not installed: the best cannot be found")
     limit = math.inf if nodes else seconds
-    planned = run.tasks(number, seed, seconds=limit, nodes=nodes, patience=patience)
+    planned = run.tasks(number, seed, seconds=limit, nodes=nodes)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         at = progress.add_task("instances", total=sum(map(len, planned)))
         result = run.run(*planned, jobs or processors(), lambda: progress.advance(at))
@@ -372,21 +358,13 @@ def soak(
         sys.exit(1)
 
 
-def _split_names(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
-    names = tuple(value.split(","))
-    for name in names:
-        if names.count(name) > 1:
-            raise click.BadParameter(f"{name!r} is given twice")
-    return names
-
-
 @bench.command()
 @click.option("-n", "--pods", type=click.IntRange(1, 5000), default=200, help="Pods of a burst.")
 @click.option("--rounds", type=click.IntRange(1, 50), default=11, help="Of each, in turns.")
 @click.option(
     "--policies",
     default="kubedsm,bare-loop",
-    callback=_split_names,
+    callback=parse_names,
     help="Policies (docs/policies.md), or bare-loop. All but kubedsm take one pod at a time; with"
     " .batched after the name, all pending pods. Ratios are the first one's to the others.",
 )
@@ -413,7 +391,7 @@ def _split_names(_: click.Context, __: click.Parameter, value: str) -> tuple[str
 @click.option(
     "--schedulers",
     default="kubedsm,default-scheduler",
-    callback=_split_names,
+    callback=parse_names,
     help="On a real cluster: schedulers, separated by commas. Ratios are the first one's.",
 )
 @click.option(

@@ -1,15 +1,12 @@
 """The command `kubedsm replay`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from kubedsm.cli.options import OneOf, output
 from kubedsm_lab.cli.options import cluster_file, paced, processes, report_folder
-
-if TYPE_CHECKING:
-    from kubedsm.solvers.available import SolverKind
 
 PRESETS = ("paper", "tuning", "packing", "load-aware", "hpa")
 POLICIES = (
@@ -102,23 +99,7 @@ SOLVERS = ("highs", "cp-sat", "off")
     " policies, side by side.",
 )
 @output
-def replay(
-    scenarios: tuple[str, ...],
-    preset: str | None,
-    full: bool,
-    solver: "SolverKind | None",
-    seconds: tuple[float, ...],
-    policies: str | None,
-    cluster_name: str,
-    services_path: str | None,
-    config_path: str | None,
-    seeds: int | None,
-    paced: bool,
-    jobs: int | None,
-    out: Path | None,
-    page: Path | None,
-    output: str,
-) -> None:
+def replay(**options: Any) -> None:
     """Replay scenarios under several policies, in virtual time.
 
     The cluster is emulated, and the results of the policies stand side by side. A SCENARIO is a
@@ -126,20 +107,4 @@ def replay(
     """
     from kubedsm_lab.replay import command
 
-    command.replay(
-        scenarios,
-        preset=preset,
-        full=full,
-        solver=solver,
-        seconds=seconds,
-        policies=policies,
-        cluster_name=cluster_name,
-        services_path=services_path,
-        config_path=config_path,
-        seeds=seeds,
-        paced=paced,
-        jobs=jobs,
-        out=out,
-        page=page,
-        output=output,
-    )
+    command.replay(**options)

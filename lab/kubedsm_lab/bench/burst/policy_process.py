@@ -33,9 +33,9 @@ from kubedsm.optimizer.policies.registry import POLICIES
 from kubedsm.optimizer.policies.score_cache import Why
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.running import reserve_stdout
+from kubedsm_lab.bench.processes import READY
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 
-READY = b"watching"
 BATCHED = ".batched"
 #: A batch does not wait for more pods, and the deadline is longer than any decision on a burst.
 _BATCH = BatchSettings(idle=0.0, budget=60.0)

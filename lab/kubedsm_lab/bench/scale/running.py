@@ -24,7 +24,7 @@ from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench import footprint
 from kubedsm_lab.bench.api import APPS, Api, deployment
 from kubedsm_lab.bench.footprint import NAMESPACE, PODS_OF_A_WORKLOAD
-from kubedsm_lab.bench.processes import Scheduler, emulated_cluster
+from kubedsm_lab.bench.processes import Scheduler, emulated_cluster, run_command
 from kubedsm_lab.bench.report import MACHINE_NOTE, Report, format_duration, format_number
 from kubedsm_lab.bench.scale.world import Size
 
@@ -55,7 +55,8 @@ async def run(size: Size, seconds: float) -> Report:
         api, synced = Api(cluster), asyncio.Event()
         binder = _Binder(api, [node["metadata"]["name"] for node in nodes], rng)
         reflector = Reflector(cluster, PODS, clock, rng, binder.handle, synced.set, lambda _: None)
-        measurement = _Measurement(api, clock, Scheduler(path, clock), binder, size, seconds)
+        scheduler = Scheduler(run_command(path), clock)
+        measurement = _Measurement(api, clock, scheduler, binder, size, seconds)
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(reflector.run())
             await synced.wait()

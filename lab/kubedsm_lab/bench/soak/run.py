@@ -22,7 +22,7 @@ from kubedsm.kube.watching.watched import NODES, PODS, Watched
 from kubedsm.model.events import ClusterEvent
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm_lab.bench.api import TIMEOUT, Api
-from kubedsm_lab.bench.processes import LogCount, Scheduler, emulated_cluster
+from kubedsm_lab.bench.processes import LogCount, Scheduler, emulated_cluster, run_command
 from kubedsm_lab.bench.soak.harm import Harm, scheduler_options
 from kubedsm_lab.bench.soak.leftovers import Leavings
 from kubedsm_lab.bench.soak.line import Line
@@ -91,7 +91,9 @@ async def run(shape: SoakShape, seed: int) -> SoakResult:
             for number, line in enumerate(lines)
         ] or [path] * shape.replicas
         options = scheduler_options(path.parent) if shape.is_harmed else ()
-        schedulers = [Scheduler(each, clock, *options) for each in paths]
+        schedulers = [
+            Scheduler(run_command(each, *options), clock, restarts=True) for each in paths
+        ]
         return await _soak(cluster, schedulers, lines, clock, random.Random(seed), shape)
 
 

@@ -35,6 +35,8 @@ T = TypeVar("T")
 #: Suggestions after which a sequence counts as endless.
 _ROUNDS = 200
 _LIMITS = SuggestLimits()
+#: Time limit of the oracle for each programme; above it there is an upper bound.
+_ORACLE_SECONDS = 60.0
 
 
 @attrs.frozen
@@ -52,13 +54,13 @@ class Task:
 
 
 def tasks(
-    number: int, seed: int, *, seconds: float, nodes: int | None, patience: float
+    number: int, seed: int, *, seconds: float, nodes: int | None
 ) -> tuple[list[Task], list[Task], list[Task]]:
     """Return that many batches, half as many with rules among pods, and as many clusters."""
 
     def first(count: int, instances: Iterator[Instance]) -> list[Task]:
         chosen = itertools.islice(instances, count)
-        return [Task(instance, seconds, nodes, patience) for instance in chosen]
+        return [Task(instance, seconds, nodes, _ORACLE_SECONDS) for instance in chosen]
 
     half = (number + 1) // 2
     return first(number, batches(seed)), first(half, ruled(seed)), first(half, crowded(seed))
