@@ -1,5 +1,6 @@
-"""Faults, and the injection points at which they strike: calls, watch events, and their names."""
+"""Faults, and the names of their injection points: requests and watch events."""
 
+import asyncio
 from typing import Any, Self
 
 import attrs
@@ -10,25 +11,25 @@ from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.http.paths import attributes_of
 
-#: the family of what becomes of nodes, pods and their owners, whoever does it
+#: family of incidents: changes of nodes, pods and their owners
 WORLD = "world"
-#: seconds that a lasting fault lasts
+#: duration of a lasting fault, in seconds
 LASTING = 60.0
-#: seconds longer than any time-out, after which nobody waits any more; and than that of a write
+#: seconds: longer than every timeout, and longer than the timeout of a write
 _NEVER, _LATE = 1e6, 12.0
 _SEPARATOR, _ONE_MINUTE = ":", "/minute"
 
 
 class UnknownFaultError(ValueError):
-    """No fault is called so."""
+    """Text that is not the name of a fault."""
 
 
 @attrs.frozen(slots=True, order=True)
 class Fault:
-    """One thing that goes wrong, written `FAMILY:SITE:AT:WHAT`, with `/minute` if it lasts.
+    """Fault, written `FAMILY:SITE:AT:WHAT`, with `/minute` if the fault lasts.
 
-    `family` says what is disturbed: a call, a watch, the world, who leads. `site` is the kind of
-    call or event at which it happens, `at` which of them, counted from 0.
+    `family` names the disturbed component: a call, a watch, the world, a process. `site` is the
+    injection point, a kind of request or event, and `at` the number of the request, from 0.
     """
 
     family: str
@@ -52,14 +53,14 @@ class Fault:
 
     @property
     def cell(self) -> tuple[str, str, str]:
-        """What it has in common with the same fault at another of these calls or events."""
+        """Return the fault without its number: the unit of coverage."""
         return self.family, self.site, self.what + _ONE_MINUTE * self.lasting
 
 
 def answer(
     status: int, reason: str, body: bytes | None = None, cause: str = "", retry_after: int = 0
 ) -> Response:
-    """What an API server that refuses says; `body` in place of a Status. Seconds."""
+    """Return an API server's refusal: a Status, or `body`. `retry_after`: seconds."""
     causes = [{"reason": cause, "message": "a budget"}] if cause else []
     content = {
         "kind": "Status",
@@ -72,7 +73,7 @@ def answer(
 
 
 APPLIED_LATE = "timeout-applied-late"
-#: what becomes of a call
+#: outcome of a request, by name
 OUTCOMES = {
     "refused": RequestFault(Unreachable("connection refused")),
     "400": RequestFault(answer(400, "BadRequest")),
@@ -82,7 +83,7 @@ OUTCOMES = {
     "409": RequestFault(answer(409, "Conflict")),
     "410": RequestFault(answer(410, "Expired")),
     "422": RequestFault(answer(422, "Invalid")),
-    # flow control answers in plain words, others with a Status that says when to come again
+    # Flow control responds in plain text, admission with a Status that has a retry delay.
     "429-flow": RequestFault(answer(429, "", b"Too many requests, please try again later.\n")),
     "429-later": RequestFault(answer(429, "TooManyRequests", retry_after=10)),
     "429-budget": RequestFault(answer(429, "TooManyRequests", cause="DisruptionBudget")),
@@ -99,7 +100,7 @@ OUTCOMES = {
     "html": RequestFault(answer(502, "", b"<html>Bad Gateway</html>")),
     "html-200": RequestFault(Response(200, b"<html>Log in</html>")),
 }
-#: a crash, and whether the API server got the call that it happened at
+#: crashes of the process before, during or after a request
 CRASHES = {
     "crash-before": RequestFault(Unreachable("killed")),
     "crash-applied": RequestFault(OutcomeUnknown("killed"), applied=True),
@@ -109,9 +110,9 @@ CRASHES = {
 
 @attrs.frozen(slots=True)
 class Event:
-    """A line of a watch. Keys are namespace and name."""
+    """Line of a watch. `key`: namespace and name of the object."""
 
-    #: such as pods.MODIFIED
+    #: injection point, such as pods.MODIFIED
     site: str
     plural: str
     type: str
@@ -125,7 +126,7 @@ class Event:
 
     @property
     def node(self) -> str:
-        """Of a pod that has one."""
+        """Return the node of a bound pod, or ""."""
         return str(self.object.get("spec", {}).get("nodeName", ""))
 
     @property
@@ -134,24 +135,24 @@ class Event:
 
 
 def injection_point_of(request: Request) -> tuple[str, str]:
-    """Its kind, such as create-pods/binding or patch-pods.detach, and what it is about."""
-    asked = attributes_of(request.method, request.path, request.query)
-    if asked.path:
-        return f"get-{asked.path.strip('/')}", ""
-    site = f"{asked.verb}-{asked.described}{_purpose(request)}"
-    if asked.verb == "list" and asked.namespace:
+    """Return the injection point, such as create-pods/binding, and the object of a request."""
+    attributes = attributes_of(request.method, request.path, request.query)
+    if attributes.path:
+        return f"get-{attributes.path.strip('/')}", ""
+    site = f"{attributes.verb}-{attributes.described}{_purpose_suffix(request)}"
+    if attributes.verb == "list" and attributes.namespace:
         site += ".of-namespace"
-    return site, "/".join(part for part in (asked.namespace, asked.name) if part)
+    return site, "/".join(part for part in (attributes.namespace, attributes.name) if part)
 
 
 def target_of(request: Request) -> str:
-    """The node that a binding names."""
+    """Return the node of a Binding, or ""."""
     body = request.body if isinstance(request.body, dict) else {}
     return str(body.get("target", {}).get("name", ""))
 
 
-def _purpose(request: Request) -> str:
-    """Of a call whose path does not tell what it is for."""
+def _purpose_suffix(request: Request) -> str:
+    """Distinguish requests that have the same path."""
     if request.query.get("limit") == "1":
         return ".greeting"
     body = request.body if isinstance(request.body, dict) else {}
@@ -165,10 +166,15 @@ def _purpose(request: Request) -> str:
 
 
 def event_of(request: Request, line: bytes) -> Event:
-    """What a line of the watch says; a bookmark is about nothing."""
+    """Decode a line of a watch; a bookmark has no key."""
     read = orjson.loads(line)
     plural = request.path.rpartition("/")[2]
     thing = read["object"]
     metadata = thing.get("metadata", {})
     key = (metadata.get("namespace", ""), metadata.get("name", ""))
     return Event(f"{plural}.{read['type']}", plural, read["type"], key, thing, line)
+
+
+def loop_time() -> float:
+    """Return the seconds of virtual time."""
+    return asyncio.get_running_loop().time()

@@ -43,7 +43,7 @@ _LINES = 30
 _ESTABLISHED = b"\x01"
 _ADDRESSES = [f"127.0.1.{last}" for last in range(1, 6)]
 _LONG = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 8_000) for number in range(120))
-#: the first words of each kind of client
+#: bytes that each kind of client sends
 _HOSTILE = (
     b"",
     b"GET /livez HTTP/1.1\r\nHost: localhost\r\n",
@@ -55,10 +55,10 @@ _HOSTILE = (
 
 
 def attack() -> list[str]:
-    """Attack a scheduler on the emulated cluster; return the broken promises."""
+    """Attack a scheduler on the emulated cluster; return the broken guarantees."""
     raise_file_limit()  # the clients' sockets are this process's, too
     with capture_logs() as lines:
-        violations = asyncio.run(_attack())
+        violations = asyncio.run(_attack_scheduler())
     caused = [line for line in lines if "listener" in line]
     if len(caused) > _LINES:
         violations.append(f"clients wrote {len(caused)} lines into the log")
@@ -66,7 +66,7 @@ def attack() -> list[str]:
     return violations
 
 
-async def _attack() -> list[str]:
+async def _attack_scheduler() -> list[str]:
     clock, rng, timing = SystemClock(), random.Random(0), Timing(start_delay=0.1, stop_delay=0.1)
     spec = ClusterSpec(
         (node("e1", "edge", "40", "40Gi"), node("c1", "cloud", "40", "40Gi")), timing
@@ -93,14 +93,14 @@ async def _attack() -> list[str]:
             process.start()
             attacked = {monitoring.url: METRICS, page: PAGE, diagnostics.url: DIAGNOSTICS}
             for url, limits in attacked.items():
-                opened = await clients.enter_async_context(_hostile(URL(url)))
+                opened = await clients.enter_async_context(_open_clients(URL(url)))
                 too_many = f"{limits.listener}: more than {limits.connections} connections"
-                stuck += await _stuck(too_many, partial(_within, limits, opened))
-            hands.deploy("web", _PODS)
-            stuck += await _stuck("not all pods are bound", lambda: _bound(hands) == _PODS)
+                stuck += await _wait_for(too_many, partial(_is_within_limit, limits, opened))
+            hands.create_workload("web", _PODS)
+            stuck += await _wait_for("not all pods are bound", lambda: _count_bound(hands) == _PODS)
             for url in (f"{monitoring.url}/livez", page, f"{diagnostics.url}/decisions"):
-                stuck += await _unanswered(url)
-            stuck += await _stuck(
+                stuck += await _check_response(url)
+            stuck += await _wait_for(
                 "the leader cannot renew", lambda: elector is not None and elector.leading
             )
             lease = cluster.api.get(LEASES, LEASE.namespace, LEASE.name)["spec"]
@@ -114,16 +114,16 @@ async def _attack() -> list[str]:
     return stuck
 
 
-def _within(limits: Limits, clients: Sequence[socket.socket]) -> bool:
+def _is_within_limit(limits: Limits, clients: Sequence[socket.socket]) -> bool:
     established = (c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) for c in clients)
     return sum(state == _ESTABLISHED for state in established) <= limits.connections
 
 
-def _bound(hands: Hands) -> int:
-    return sum(bool(node_of(pod)) for pod in hands.pods())
+def _count_bound(hands: Hands) -> int:
+    return sum(bool(node_of(pod)) for pod in hands.list_pods())
 
 
-async def _stuck(what: str, condition: Callable[[], bool]) -> list[str]:
+async def _wait_for(what: str, condition: Callable[[], bool]) -> list[str]:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE):
             while not condition():
@@ -132,18 +132,18 @@ async def _stuck(what: str, condition: Callable[[], bool]) -> list[str]:
     return [what]
 
 
-async def _unanswered(url: str) -> list[str]:
+async def _check_response(url: str) -> list[str]:
     timeout = aiohttp.ClientTimeout(total=_PATIENCE)
     try:
-        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as answer:
-            return [] if answer.ok else [f"{url} answers {answer.status}"]
+        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
+            return [] if response.ok else [f"{url} responds with {response.status}"]
     except (aiohttp.ClientError, TimeoutError) as error:
-        return [f"{url} does not answer: {error!r}"]
+        return [f"{url} does not respond: {error!r}"]
 
 
 @contextlib.asynccontextmanager
-async def _hostile(url: URL) -> AsyncIterator[list[socket.socket]]:
-    """Connections that stay, read nothing, and begin as `_HOSTILE` says."""
+async def _open_clients(url: URL) -> AsyncIterator[list[socket.socket]]:
+    """Open connections that send the bytes of `_HOSTILE`, read nothing, and stay open."""
     loop = asyncio.get_running_loop()
     with contextlib.ExitStack() as opened:
         clients = []

@@ -1,6 +1,6 @@
 """Scheduler process under test: its own clock, its own connection, and interruptions of both.
 
-A process can be killed, stopped and continued, or disconnected. Requests that have left arrive in
+A process can be killed, stopped and continued, or disconnected. Requests in flight are delivered in
 any case.
 """
 
@@ -33,28 +33,29 @@ from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.joining import NotJoinedError, join
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.watching.reflector import LIST_TIMEOUT
+from kubedsm_lab.chaos.faults import loop_time
 
 log = structlog.get_logger()
 
-#: seconds that a scheduler which is told to end may take, as `kubedsm run` does by default
+#: default grace period of `kubedsm run` in seconds
 GRACE = 25.0
 LEASE = LeaseName("kubedsm", "kubedsm")
 
 
 @attrs.define
 class ProcessClock:
-    """Runs at `rate`; nothing that waits for it goes on while its process is stopped."""
+    """Clock that runs at `rate`, and stands still for sleepers while the process is stopped."""
 
     rate: float
     running: asyncio.Event
-    #: seconds by which its wall clock is wrong
-    wrong: float = 0.0
+    #: error of the wall clock in seconds
+    wall_error: float = 0.0
 
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time() * self.rate
+        return loop_time() * self.rate
 
     def wall(self) -> float:
-        return 1_767_225_600.0 + self.wrong + asyncio.get_running_loop().time()
+        return 1_767_225_600.0 + self.wall_error + loop_time()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self.rate)
@@ -62,7 +63,7 @@ class ProcessClock:
 
 
 class Process:
-    """`kubedsm run` on `front`; its requests live in `network`, whatever becomes of the process."""
+    """`kubedsm run` on `front`. Requests in flight are tasks of `network`, and survive a kill."""
 
     def __init__(
         self,
@@ -85,13 +86,13 @@ class Process:
         self._running.set()
         self.clock = ProcessClock(rate, self._running)
         self._cut = False
-        #: seconds before what the watch of pods says is heard
-        self.late = 0.0
-        #: called with each request or watch that is about to be sent, and with each answered one
+        #: delay of the pod watch in seconds
+        self.watch_delay = 0.0
+        #: called before a request or watch is sent, and after its response
         self.at_send: Callable[[Request], object] = lambda _: None
-        self.at_answer: Callable[[Request], object] = lambda _: None
-        #: which requests get lost
-        self.hangs: Callable[[Request], bool] = lambda _: False
+        self.at_response: Callable[[Request], object] = lambda _: None
+        #: whether a request is lost
+        self.loses: Callable[[Request], bool] = lambda _: False
         gate = WriteGate(self, self.clock) if times is not None else None
         self.elector = (
             Elector(self, gate, self.clock, LEASE, times, name)
@@ -111,13 +112,13 @@ class Process:
             prometheus=prometheus,
         )
         self._task: asyncio.Task[None] | None = None
-        #: how it ended, if by an error of its own
+        #: error by which the process ended
         self.ended: BaseExceptionGroup[BaseException] | None = None
 
     def start(self, grace: float = GRACE) -> None:
-        self._task = self._network.create_task(self._run(grace), name=self.name)
+        self._task = self._network.create_task(self._serve_leader(grace), name=self.name)
 
-    async def _run(self, grace: float) -> None:
+    async def _serve_leader(self, grace: float) -> None:
         try:
             await join(self, self.clock, self._rng, log.warning, in_pod=True)
             await leadership.serve(self.runtime, self.elector, self.stopping, grace)
@@ -132,16 +133,15 @@ class Process:
 
     @property
     def failure(self) -> BaseException | None:
-        """How it ended, if not because another process leads."""
+        """Return the error by which the process ended, other than the loss of the Lease."""
         return None if self.ended is None else self.ended.split(NotLeadingError)[1]
 
     async def wait(self) -> None:
-        """Until it is over."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
     def kill(self) -> None:
-        """As SIGKILL does: nothing more leaves it."""
+        """End the process as SIGKILL does: no more request is sent."""
         self._cut = True
         self._running.set()
         if self._task is not None:
@@ -153,11 +153,11 @@ class Process:
     def thaw(self) -> None:
         self._running.set()
 
-    def cut_off(self) -> None:
-        """Nothing goes through any more, neither way."""
+    def disconnect(self) -> None:
+        """Drop requests and responses until `reconnect`."""
         self._cut = True
 
-    def heal(self) -> None:
+    def reconnect(self) -> None:
         self._cut = False
 
     async def request(self, request: Request, *, timeout: float) -> Response:
@@ -166,28 +166,26 @@ class Process:
         await self._running.wait()
         if not request.may_leave():
             raise not_sent(request)
-        if self._cut or self.hangs(request):
-            await asyncio.sleep(timeout / self.clock.rate)
-            await self._running.wait()
+        if self._cut or self.loses(request):
+            await self.clock.sleep(timeout)
             raise Unreachable(f"{request.path}: cut off")
-        answer = await self._sent(request, timeout / self.clock.rate)
+        response = await self._deliver(request, timeout / self.clock.rate)
         await self._running.wait()
         if self._cut:
-            await asyncio.sleep(timeout / self.clock.rate)
-            await self._running.wait()
+            await self.clock.sleep(timeout)
             raise OutcomeUnknown(f"{request.path}: cut off")
-        self.at_answer(request)
-        return answer
+        self.at_response(request)
+        return response
 
-    async def _sent(self, request: Request, timeout: float) -> Response:
-        """What has left arrives, even if nobody waits for the answer any more."""
-        sending = self._network.create_task(self._outcome(request, timeout))
+    async def _deliver(self, request: Request, timeout: float) -> Response:
+        """Deliver the request, even if the sender is cancelled meanwhile."""
+        sending = self._network.create_task(self._catch_error(request, timeout))
         outcome = await asyncio.shield(sending)
         if isinstance(outcome, ClusterError):
             raise outcome
         return outcome
 
-    async def _outcome(self, request: Request, timeout: float) -> Response | ClusterError:
+    async def _catch_error(self, request: Request, timeout: float) -> Response | ClusterError:
         try:
             return await self._front.request(request, timeout=timeout)
         except ClusterError as error:
@@ -204,22 +202,24 @@ class Process:
             await asyncio.sleep(timeout / self.clock.rate)
             raise Unreachable(f"{request.path}: cut off")
         async with self._front.stream(request, timeout=timeout / self.clock.rate) as lines:
-            self.at_answer(request)
-            yield self._heard(lines, of_pods=request.path.endswith("/pods"))
+            self.at_response(request)
+            yield self._pass_lines(lines, of_pods=request.path.endswith("/pods"))
 
-    async def _heard(self, lines: AsyncIterator[bytes], *, of_pods: bool) -> AsyncIterator[bytes]:
+    async def _pass_lines(
+        self, lines: AsyncIterator[bytes], *, of_pods: bool
+    ) -> AsyncIterator[bytes]:
         async for line in lines:
-            if self.late and of_pods:
-                await asyncio.sleep(self.late)
+            if self.watch_delay and of_pods:
+                await asyncio.sleep(self.watch_delay)
             await self._running.wait()
             if self._cut:
                 raise Unreachable("cut off")
             yield line
 
 
-#: seconds for which it is stopped, or cut off: another leads before, even by a clock at half speed
+#: duration of an interruption in seconds: another replica leads before, even at half speed
 AWAY = 40.0
-#: seconds that one may take to end that was told to, and to be started again
+#: seconds from SIGTERM until the process runs again
 ENDING = 30.0
 HOUR = 3600.0
 PROCESS = "process"
@@ -229,32 +229,32 @@ Act = Callable[[Process], object]
 
 @attrs.frozen
 class Interruption:
-    """It begins before the call leaves, when it has left, or when its answer has been heard."""
+    """Interruption before a request is sent, after, or after its response."""
 
     moment: Literal["before", "left", "after"]
     begin: Act
-    #: what ends it, `AWAY` seconds later
+    #: called `AWAY` seconds later
     end: Act | None = None
-    #: seconds for which the process serves nobody, at most
+    #: most seconds without service
     lasts: float = AWAY
 
 
 def _lose_leases(process: Process) -> None:
-    process.hangs = lambda request: "/leases" in request.path
+    process.loses = lambda request: "/leases" in request.path
 
 
 def _lose_nothing(process: Process) -> None:
-    process.hangs = lambda _: False
+    process.loses = lambda _: False
 
 
-def _step(seconds: float) -> Act:
-    def step(process: Process) -> None:
-        process.clock.wrong += seconds
+def _step_clock(seconds: float) -> Act:
+    def step_clock(process: Process) -> None:
+        process.clock.wall_error += seconds
 
-    return step
+    return step_clock
 
 
-def _terminate(process: Process) -> None:
+def _stop_process(process: Process) -> None:
     process.stopping.set()
 
 
@@ -262,11 +262,13 @@ INTERRUPTIONS = {
     "stopped-before": Interruption("before", Process.freeze, Process.thaw),
     "stopped-left": Interruption("left", Process.freeze, Process.thaw),
     "stopped-after": Interruption("after", Process.freeze, Process.thaw),
-    "cut-before": Interruption("before", Process.cut_off, Process.heal, AWAY + LIST_TIMEOUT),
-    "cut-left": Interruption("left", Process.cut_off, Process.heal, AWAY + LIST_TIMEOUT),
+    "cut-before": Interruption(
+        "before", Process.disconnect, Process.reconnect, AWAY + LIST_TIMEOUT
+    ),
+    "cut-left": Interruption("left", Process.disconnect, Process.reconnect, AWAY + LIST_TIMEOUT),
     "leases-lost": Interruption("before", _lose_leases, _lose_nothing),
-    "terminated-before": Interruption("before", _terminate, lasts=ENDING),
-    "terminated-after": Interruption("after", _terminate, lasts=ENDING),
-    "hour-forth": Interruption("before", _step(HOUR), lasts=0.0),
-    "hour-back": Interruption("before", _step(-HOUR), lasts=0.0),
+    "terminated-before": Interruption("before", _stop_process, lasts=ENDING),
+    "terminated-after": Interruption("after", _stop_process, lasts=ENDING),
+    "hour-forth": Interruption("before", _step_clock(HOUR), lasts=0.0),
+    "hour-back": Interruption("before", _step_clock(-HOUR), lasts=0.0),
 }

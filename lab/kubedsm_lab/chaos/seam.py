@@ -1,7 +1,4 @@
-"""The one place through which every call and every watch event of a run passes.
-
-It counts them by site, keeps their history, and has the fault strike at its moment.
-"""
+"""Seam: every request and watch event of a run passes here, is counted, and may be disturbed."""
 
 import asyncio
 from collections import Counter
@@ -19,33 +16,34 @@ from kubedsm_lab.chaos.faults import (
     Fault,
     event_of,
     injection_point_of,
+    loop_time,
     target_of,
 )
-from kubedsm_lab.chaos.perturbations import Perturbation, perturbation
+from kubedsm_lab.chaos.perturbations import DELIVERIES, PERTURBATIONS, Perturbation
 from kubedsm_lab.chaos.process import AWAY, INTERRUPTIONS, PROCESS, Process
 from kubedsm_lab.emulator.front import Delivery, Faults, RequestFault
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes, Stream
 
 CALL, WATCH = "call", "watch"
-_STRUCK = "FAULT"
+_FAULT = "FAULT"
 
 
 @attrs.frozen(slots=True)
 class Moment:
-    """Something that passed: a call, an event, a fault; `at` in seconds of virtual time."""
+    """Request, watch event, fault or remark in the history; `at` in seconds of virtual time."""
 
     at: float
     who: str
     family: str
     site: str
-    #: which of its site, counted from 0; -1 for what is only told
+    #: number at the injection point, from 0; -1 for a remark
     number: int
-    #: what it is about, for people
+    #: object, for people
     about: str = ""
 
     @property
     def is_fault(self) -> bool:
-        return self.site.startswith(_STRUCK)
+        return self.site.startswith(_FAULT)
 
     def __str__(self) -> str:
         number = "" if self.number < 0 else f" #{self.number}"
@@ -53,40 +51,36 @@ class Moment:
 
 
 class Seam:
-    """Where the fault strikes, if there is one."""
+    """History of one run, and its fault, if any."""
 
     def __init__(self, routes: Routes, fault: Fault | None) -> None:
         self._routes = routes
         self.fault = fault
         self.history: list[Moment] = []
         self._counted: Counter[tuple[str, str]] = Counter()
-        #: what goes on after it has struck; of the whole cluster, whichever process asks
+        #: perturbation that the fault began
         self.perturbation: Perturbation | None = None
-        #: called when the fault strikes first
+        #: called when the fault strikes for the first time
         self.on_strike: Callable[[], object] = lambda: None
-        #: has an incident happen, of the pod and at the node that it is about
+        #: begins an incident, with the pod and the node of the injection point
         self.on_incident: Callable[[Fault, str, str], object] = lambda *_: None
-        #: when the fault struck first, and last
+        #: time of the first strike, and end of the fault
         self.struck: float | None = None
         self.ended = 0.0
 
-    def of(self, who: str) -> "ProcessSeam":
-        """The seam as one process has it."""
-        return ProcessSeam(self, who)
-
-    def passes(
+    def record_moment(
         self, who: str, family: str, site: str, about: str = "", node: str = ""
     ) -> Fault | None:
-        """Note that it passes. Returns the fault if it strikes here, at what passes.
+        """Record a request or event, and return the fault if it strikes here.
 
-        `node`: which it is about, beside what is known of the pod that it is about.
+        `node`: target node of a binding, or the pod's node.
         """
         number = self._counted[family, site]
         self._counted[family, site] += 1
-        moment = Moment(_now(), who, family, site, number, about)
+        moment = Moment(loop_time(), who, family, site, number, about)
         self.history.append(moment)
         fault = self.fault
-        if fault is None or fault.site != site or family not in _seen_at(fault.family):
+        if fault is None or fault.site != site or family not in _injection_families(fault.family):
             return None
         if self.struck is None:
             strikes = number == fault.at
@@ -98,20 +92,20 @@ class Seam:
             self.struck = moment.at
             self.on_strike()
         self.ended = moment.at
-        self.tell(who, f"{_STRUCK} {fault}", about)
+        self.add_remark(who, f"{_FAULT} {fault}", about)
         if fault.family == WORLD:
             self.on_incident(fault, about, node)
             return None
         return fault
 
-    def tell(self, who: str, what: str, about: str = "") -> None:
-        """Keep in the history what no fault can strike at."""
-        self.history.append(Moment(_now(), who, "", what, -1, about))
+    def add_remark(self, who: str, what: str, about: str = "") -> None:
+        """Add a line to the history that is no injection point."""
+        self.history.append(Moment(loop_time(), who, "", what, -1, about))
 
     def listed_at(self, request: Request, revision: int) -> Response:
-        """The answer of an API server that lags so far behind."""
+        """Return the response of an API server that is behind, at that revision."""
         query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact"}
-        answer = self._routes.handle(
+        response = self._routes.handle(
             ApiRequest(
                 method="GET",
                 path=request.path,
@@ -121,9 +115,9 @@ class Seam:
                 body=b"",
             )
         )
-        if isinstance(answer, Stream):
+        if isinstance(response, Stream):
             raise TypeError(f"{request.path} is a stream")
-        return Response(answer.status, answer.body)
+        return Response(response.status, response.body)
 
 
 class ProcessSeam(Faults):
@@ -133,32 +127,29 @@ class ProcessSeam(Faults):
         self._seam = seam
         self._who = who
         self._process: Process
-        #: of requests that have not left yet, what becomes of them
+        #: requests that are not sent yet, with the fault of each
         self._due: list[tuple[Request, Fault]] = []
-        #: what happens when a request has left, or its answer was heard
+        #: by moment: action once the request is sent, or its response has come
         self._then: dict[str, tuple[Request, Callable[[], object]]] = {}
 
     def attach(self, process: Process) -> None:
-        """To be called before it starts."""
+        """Observe a process that has not started."""
         self._process = process
-        process.at_send, process.at_answer = self.at_send, self.at_answer
+        process.at_send, process.at_response = self.at_send, self.at_response
 
     def kill(self) -> None:
         """As `Surroundings.kill`."""
         self._process.kill()
 
-    def now(self) -> float:
-        """Seconds of virtual time."""
-        return _now()
-
     def listed_at(self, request: Request, revision: int) -> Response:
-        """The answer of an API server that lags so far behind."""
-        self._seam.tell(self._who, f"listed as of revision {revision}", request.path)
+        """As `Surroundings.listed_at`."""
+        self._seam.add_remark(self._who, f"listed as of revision {revision}", request.path)
         return self._seam.listed_at(request, revision)
 
     def at_send(self, request: Request) -> None:
-        """Count a call that is about to leave; as long as the process is stopped, it does not."""
-        fault = self._seam.passes(self._who, CALL, *injection_point_of(request), target_of(request))
+        """Record a request before it is sent, and interrupt the process if the fault says so."""
+        site, about = injection_point_of(request)
+        fault = self._seam.record_moment(self._who, CALL, site, about, target_of(request))
         if fault is None:
             return
         if fault.family != PROCESS:
@@ -176,15 +167,15 @@ class ProcessSeam(Faults):
 
     def on_request(self, request: Request) -> RequestFault | None:
         """As `Faults.on_request`."""
-        self._do("left", request)
+        self._run_action("left", request)
         for due, fault in self._due:
             if due is request:
                 self._due.remove((due, fault))
-                return self._outcome(fault.what, request)
-        going_on = self._going_on
-        return None if going_on is None else going_on.on_request(request)
+                return self._choose_outcome(fault.what, request)
+        perturbation = self._perturbation
+        return None if perturbation is None else perturbation.on_request(request)
 
-    def _outcome(self, what: str, request: Request) -> RequestFault | None:
+    def _choose_outcome(self, what: str, request: Request) -> RequestFault | None:
         if what in OUTCOMES:
             return OUTCOMES[what]
         if what == "crash-after":
@@ -193,38 +184,35 @@ class ProcessSeam(Faults):
             self.kill()
         return CRASHES[what]
 
-    def at_answer(self, request: Request) -> None:
-        """Have happen what does when the process has gone on with the answer."""
-        self._do("after", request)
+    def at_response(self, request: Request) -> None:
+        """Run the action that follows on the response."""
+        self._run_action("after", request)
 
-    def _do(self, moment: str, request: Request) -> None:
+    def _run_action(self, moment: str, request: Request) -> None:
         awaited, action = self._then.get(moment, (None, None))
         if awaited is request and action is not None:
             del self._then[moment]
             asyncio.get_running_loop().call_soon(action)
 
     @property
-    def _going_on(self) -> Perturbation | None:
-        """What disturbs this process since the fault has struck."""
-        going_on = self._seam.perturbation
-        concerned = going_on is not None and (going_on.of_all or going_on.surroundings is self)
-        return going_on if concerned else None
+    def _perturbation(self) -> Perturbation | None:
+        """Return the perturbation that disturbs this process, if any."""
+        found = self._seam.perturbation
+        return found if found and (found.of_all or found.surroundings is self) else None
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:
         """As `Faults.on_line`."""
         event = event_of(request, line)
-        fault = self._seam.passes(self._who, WATCH, event.site, event.about, event.node)
+        fault = self._seam.record_moment(self._who, WATCH, event.site, event.about, event.node)
+        if fault is not None and fault.what in DELIVERIES:
+            return DELIVERIES[fault.what](line)
         if fault is not None:
-            self._seam.perturbation = perturbation(fault.what, self)
-            return self._seam.perturbation.strike(event)
-        going_on = self._going_on
-        return None if going_on is None else going_on.on_line(request, event)
+            self._seam.perturbation = PERTURBATIONS[fault.what](self)
+            return self._seam.perturbation.replace_event(event)
+        perturbation = self._perturbation
+        return None if perturbation is None else perturbation.on_line(request, event)
 
 
-def _now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-def _seen_at(family: str) -> tuple[str, ...]:
-    """Where the faults of a family strike: a process is disturbed at its calls."""
+def _injection_families(family: str) -> tuple[str, ...]:
+    """Return the families of moments at which the faults of a family strike."""
     return {PROCESS: (CALL,), WORLD: (CALL, WATCH)}.get(family, (family,))

@@ -1,4 +1,4 @@
-"""Where a run takes place: an emulated cluster, the schedulers on it, and what is seen of both."""
+"""Stage of a run: an emulated cluster, the schedulers on it, and observations of both."""
 
 import asyncio
 import itertools
@@ -18,8 +18,8 @@ from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.chaos.faults import LASTING, Fault
-from kubedsm_lab.chaos.hands import CONFIGURED_BY, NAMESPACE, Hands
-from kubedsm_lab.chaos.incidents import strike
+from kubedsm_lab.chaos.hands import CONFIGURATION, NAMESPACE, Hands
+from kubedsm_lab.chaos.incidents import begin_incident
 from kubedsm_lab.chaos.lying_prometheus import LyingPrometheus
 from kubedsm_lab.chaos.oracles import Invariants, Ledger, Witness
 from kubedsm_lab.chaos.process import Process
@@ -33,24 +33,24 @@ from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
 from plans.steps import Plan
 
-#: seconds for a request and its answer
+#: seconds from a request to its response
 LATENCY = 0.01
-#: seconds until a scheduler that ended is started again, as the kubelet does
+#: restart delay in seconds, as the kubelet's
 RESTART = Doubling(1.0, most=16.0)
-#: seconds for an event to be heard of, and for what is decided then to come in
-ON_ITS_WAY = 0.05
-#: seconds in which the suggester comes to think again
+#: seconds from an event until requests that ignore it have arrived
+REACTION_TIME = 0.05
+#: seconds within which the suggester runs again
 SOON = 5.0
-#: seconds without a write after which all is over, and that a run has to come to that
+#: seconds without a write after which a run ends, and time limit of a run
 QUIET, PATIENCE = 30.0, 300.0
 
-#: what the history says of a scheduler that finds a wrong configuration
+#: remark about a scheduler that finds an invalid configuration
 NOT_STARTED = "not started"
 
 
 @attrs.frozen(slots=True)
 class Placed:
-    """Where the pods of a workload are."""
+    """Pods of a workload by tier."""
 
     edge: int = 0
     cloud: int = 0
@@ -60,11 +60,13 @@ class Placed:
         return f"{self.edge} at the edge, {self.cloud} in the cloud, {self.waiting} waiting"
 
 
-#: by workload; those without pods left out
+#: by workload; workloads without pods are left out
 End = Mapping[str, Placed]
 
 
 class Stage:
+    """Schedulers and oracles on one emulated cluster."""
+
     def __init__(
         self,
         cluster: EmulatedCluster,
@@ -81,139 +83,138 @@ class Stage:
         self.clock = VirtualClock()
         self.prometheus = LyingPrometheus(self.hands, self.clock)
         self.seam = seam
-        seam.on_incident = self._happen
+        seam.on_incident = self._begin_incident
         self.invariants = Invariants(self.api)
         self.witness = Witness(self.api)
-        #: all that ever ran, by name; an incarnation has a name of its own
+        #: every process of the run; each restart has a name of its own
         self.processes: dict[str, Process] = {}
-        #: pods that came and went, by workload
+        #: pods created and deleted, by workload
         self.created: Counter[str] = Counter()
         self.deleted: Counter[str] = Counter()
-        #: I9: seconds that another tenant's migration takes usually, and beside one that is slow
+        #: I9: seconds of another tenant's migration, usually and next to a slow one
         self.neighbour_took = (0.0, 0.0)
-        #: what the fault of the world was about: namespace and name of a pod
+        #: namespace and name of the pod that an incident concerned
         self.struck_pod = ""
         self._tasks = tasks
         self._seed = seed
         self._times = times
         self.paced = paced
-        self._on_its_way = ON_ITS_WAY + (DELIVERY[1] if paced else 0.0)
+        self._reaction_time = REACTION_TIME + (DELIVERY[1] if paced else 0.0)
         #: None without an election
         self.ledger = None if times is None else Ledger(self.api, times.duration)
         self._last_write = 0.0
-        self._kept: list[asyncio.Task[None]] = []
-        self.api.store.subscribe(self._notice)
+        self._keeping: list[asyncio.Task[None]] = []
+        self.api.store.subscribe(self._count_pod)
 
     # Schedulers.
 
-    def start(self, replica: str, rate: float = 1.0) -> None:
-        """Have a scheduler run, and started again whenever it ends, as the kubelet does."""
-        self._kept.append(self._tasks.create_task(self._keep(replica, rate)))
+    def start_scheduler(self, replica: str, rate: float = 1.0) -> None:
+        """Run a scheduler, and restart it whenever it ends, as the kubelet does."""
+        self._keeping.append(self._tasks.create_task(self._keep_running(replica, rate)))
 
-    def close(self) -> None:
-        """End all schedulers, and start none again."""
-        for kept in self._kept:
-            kept.cancel()
+    def stop_schedulers(self) -> None:
+        """End all schedulers for good."""
+        for keeping in self._keeping:
+            keeping.cancel()
         for process in self.running:
             process.kill()
 
-    async def _keep(self, replica: str, rate: float) -> None:
+    async def _keep_running(self, replica: str, rate: float) -> None:
         for incarnation in itertools.count(1):
             name = f"{replica}-{incarnation}"
             try:
-                process = self._process(name, rate)
+                process = self._create_process(name, rate)
             except DocumentError as error:
-                self.seam.tell(name, NOT_STARTED, str(error))
+                self.seam.add_remark(name, NOT_STARTED, str(error))
             else:
                 process.start()
                 await process.wait()
-                self.seam.tell(process.name, "ended")
+                self.seam.add_remark(process.name, "ended")
             await self.clock.sleep(RESTART.after(incarnation - 1))
 
-    def _process(self, name: str, rate: float) -> Process:
-        """Raises DocumentError, as `kubedsm run` does if it is not configured well."""
-        seam: ProcessSeam = self.seam.of(name)
+    def _create_process(self, name: str, rate: float) -> Process:
+        """Raises DocumentError, as `kubedsm run` does, if the configuration is invalid."""
+        seam = ProcessSeam(self.seam, name)
         front = EmulatedFront(self.cluster.routes, self.clock, faults=seam, latency=LATENCY)
         process = Process(
             name,
-            self._judged(front, name),
+            self._observe_requests(front, name),
             self._tasks,
-            _configured(self.hands.configuration()),
-            CONFIGURED_BY,
+            _parse_configuration(self.hands.read_configuration()),
+            CONFIGURATION,
             rate=rate,
             times=self._times,
             rng=random.Random(f"{self._seed} {name}"),
-            listener=_PlansTold(partial(self.seam.tell, name)),
+            listener=_PlanRecorder(partial(self.seam.add_remark, name)),
             prometheus=self.prometheus,
         )
         seam.attach(process)
         self.processes[name] = process
         return process
 
-    def _judged(self, cluster: Cluster, name: str) -> Cluster:
-        witnessed = self.witness.before(cluster, lambda: self.processes[name].runtime)
-        return witnessed if self.ledger is None else self.ledger.before(witnessed, name)
+    def _observe_requests(self, cluster: Cluster, name: str) -> Cluster:
+        witnessed = self.witness.wrap_cluster(cluster, lambda: self.processes[name].runtime)
+        return witnessed if self.ledger is None else self.ledger.wrap_cluster(witnessed, name)
 
     @property
     def leader(self) -> Process | None:
-        """Who holds the Lease."""
+        """Return the holder of the Lease."""
         return None if self.ledger is None else self.processes.get(self.ledger.holder)
 
     @property
     def running(self) -> list[Process]:
         return [process for process in self.processes.values() if not process.over]
 
-    # The world.
+    # Incidents.
 
-    def _happen(self, fault: Fault, pod: str, node: str) -> None:
+    def _begin_incident(self, fault: Fault, pod: str, node: str) -> None:
         self.struck_pod = pod
-        self._excuse()
+        self._excuse_losses()
         try:
-            end = strike(self.hands, fault.what, pod, node)
+            end = begin_incident(self.hands, fault.what, pod, node)
         except ApiError as error:
-            self.seam.tell("", "it cannot happen", error.message)
+            self.seam.add_remark("", "incident impossible", error.message)
             return
         if end is not None and fault.lasting:
             self.seam.ended += LASTING
-            asyncio.get_running_loop().call_later(LASTING, self._end, end)
+            asyncio.get_running_loop().call_later(LASTING, self._end_incident, end)
 
-    def _end(self, end: Callable[[], object]) -> None:
-        self.seam.tell("", "it is over")
+    def _end_incident(self, end: Callable[[], object]) -> None:
+        self.seam.add_remark("", "incident ends")
         try:
             end()
         except ApiError as error:
-            self.seam.tell("", "it was over", error.message)
-        self._excuse()
+            self.seam.add_remark("", "incident had ended", error.message)
+        self._excuse_losses()
 
-    def _excuse(self) -> None:
-        """What is on its way was sent by who could not know of what has just happened."""
-        until = self.clock.monotonic() + self._on_its_way
+    def _excuse_losses(self) -> None:
+        """Excuse requests in flight: their sender could not know of the incident."""
+        until = self.clock.monotonic() + self._reaction_time
         self.invariants.excused_until = self.witness.excused_until = until
 
-    async def begin_anew(self) -> None:
-        """Have other schedulers take over that know nothing of what was."""
+    async def restart_schedulers(self) -> None:
+        """Kill all schedulers, and give their successors time."""
         for process in self.running:
             process.kill()
         await self.clock.sleep(QUIET)
 
-    # What is seen.
+    # Observations.
 
-    def end(self) -> End:
-        """Where all pods are now."""
+    def count_placements(self) -> End:
         tiers = {n["metadata"]["name"]: labels_of(n) for n in self.api.list(NODES)}
         counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for pod in filter(is_active, self.hands.pods()):
+        for pod in filter(is_active, self.hands.list_pods()):
             tier = tiers.get(node_of(pod), {}).get("kubedsm.io/tier", "cloud")
             where = tier if node_of(pod) else "waiting"
             counted[labels_of(pod).get("app", "")][where] += 1
         return {app: Placed(**counts) for app, counts in sorted(counted.items())}
 
-    def left_behind(self) -> list[str]:
-        """Plans, reservations, claims and marks that are there now.
+    def list_leftovers(self) -> list[str]:
+        """Return the plans, reservations, claims and migration labels that exist now.
 
-        What is held for a pod until those that make room for it have gone, is not.
+        Nominations count only once no victim is terminating.
         """
-        pods = self.hands.pods()
+        pods = self.hands.list_pods()
         leaving = any(map(is_terminating, pods))
         found = [f"I5: {pod['metadata']['name']} is marked" for pod in pods if _is_marked(pod)]
         for process in self.running:
@@ -227,27 +228,27 @@ class Stage:
                 found.append(f"I5: {process.name} has a plan")
         return found
 
-    def misunderstood(self) -> Iterator[str]:
-        """Where the books of a scheduler disagree with themselves, or with the cluster."""
-        there = {p["metadata"]["uid"]: node_of(p) or None for p in self.api.list(PODS)}
+    def list_mirror_errors(self) -> Iterator[str]:
+        """Yield where the mirror of a scheduler contradicts itself or the cluster."""
+        placed = {p["metadata"]["uid"]: node_of(p) or None for p in self.api.list(PODS)}
         for process in self.running:
             mirror = process.runtime.mirror
-            if {pod.uid: pod.node_name for pod in mirror.pods()} != there:
-                yield f"{process.name} takes other pods to be there, or elsewhere"
+            if {pod.uid: pod.node_name for pod in mirror.pods()} != placed:
+                yield f"{process.name}: the mirror has other pods or nodes than the cluster"
             try:
                 mirror.check_invariants()
             except AssertionError as error:
                 yield f"{process.name}: {error}"
 
-    def tell_plans(self) -> None:
-        """Have the history tell of those that are still under way."""
+    def record_plans(self) -> None:
+        """Add the plans in progress to the history."""
         for process in self.running:
-            for story in process.runtime.manager.histories:
-                self.seam.tell(process.name, "under way", story)
+            for history in process.runtime.manager.histories:
+                self.seam.add_remark(process.name, "in progress", history)
 
     @property
     def resting(self) -> bool:
-        """Whether a workload or a site is left alone, and will be seen to when time has passed."""
+        """Return whether a workload rests after a migration, or a site stabilises."""
         return any(
             process.runtime.manager.move_limits.resting(process.clock.monotonic())
             or process.runtime.sites.away().unsteady
@@ -256,11 +257,11 @@ class Stage:
 
     @property
     def quiet_for(self) -> float:
-        """Seconds since anybody wrote anything but a Lease."""
+        """Return the seconds since the last write, Leases left out."""
         return self.clock.monotonic() - self._last_write
 
-    async def until(self, condition: Callable[[], object], seconds: float) -> bool:
-        """Wait for it. Returns whether it came about in time."""
+    async def wait_until(self, condition: Callable[[], object], seconds: float) -> bool:
+        """Wait for the condition; return False after the time limit."""
         deadline = self.clock.monotonic() + seconds
         while not condition():
             if self.clock.monotonic() >= deadline:
@@ -268,7 +269,7 @@ class Stage:
             await self.clock.sleep(0.1)
         return True
 
-    def _notice(self, change: ObjectChange) -> None:
+    def _count_pod(self, change: ObjectChange) -> None:
         if change.resource is LEASES:
             return
         self._last_write = self.clock.monotonic()
@@ -279,20 +280,20 @@ class Stage:
 
 
 @cache
-def _configured(text: str) -> Configuration:
-    """Raises DocumentError. Thousands of runs have the same few."""
+def _parse_configuration(text: str) -> Configuration:
+    """Parse a document; thousands of runs share a few. Raises DocumentError."""
     return load(text, "the ConfigMap")
 
 
-class _PlansTold(Listener):
-    """Has the history tell how plans ended."""
+class _PlanRecorder(Listener):
+    """Listener that adds the ends of plans to the history."""
 
-    def __init__(self, tell: Callable[[str, str], None]) -> None:
-        self._tell = tell
+    def __init__(self, add_remark: Callable[[str, str], None]) -> None:
+        self._add_remark = add_remark
 
     def plan_ended(self, plan: Plan, seconds: float) -> None:
         steps = (f"{step.kind} {step.state} {step.reason}".rstrip() for step in plan.steps)
-        self._tell(f"{plan.id} ended after {seconds:.2f} s", ", ".join(steps))
+        self._add_remark(f"{plan.id} ended after {seconds:.2f} s", ", ".join(steps))
 
 
 def _is_marked(pod: Object) -> bool:

@@ -1,7 +1,7 @@
-"""Sweep: every fault at every injection point of every workload, or a fair sample of them.
+"""Sweep: every fault at every injection point of every workload, or a balanced sample.
 
-A reference run shows the calls and events. Up to the moment at which its fault strikes, a run
-equals its reference, so each fault finds its injection point.
+A reference run shows the requests and events. Until the fault strikes, a run equals the reference,
+so each fault finds the injection point.
 """
 
 import heapq
@@ -15,67 +15,67 @@ import attrs
 
 from kubedsm.terminal.fitted_table import FittedTable, table
 from kubedsm_lab.chaos.faults import CRASHES, OUTCOMES, WORLD, Fault
-from kubedsm_lab.chaos.incidents import STEPS, incidents
-from kubedsm_lab.chaos.perturbations import PERTURBATIONS
+from kubedsm_lab.chaos.incidents import STEPS, list_incidents
+from kubedsm_lab.chaos.perturbations import DELIVERIES, PERTURBATIONS
 from kubedsm_lab.chaos.process import INTERRUPTIONS, PROCESS
 from kubedsm_lab.chaos.seam import CALL, WATCH, Moment
-from kubedsm_lab.chaos.trace import Injection, Outcome, alike, play, told
+from kubedsm_lab.chaos.trace import Injection, Outcome, describe_outcome, normalize_violations, play
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.replay.runner import spread
 
 Cell = tuple[str, str, str]
-#: what only an eviction is answered
+#: outcome of evictions only
 _OF_EVICTIONS = "429-budget"
-#: injections that a process takes at a time
+#: injections per task of a worker process
 _CHUNK = 16
-#: seconds within which the event after one comes that can be swapped with it
+#: most seconds between two events that can be swapped
 _SOON = 0.5
 
 
 @attrs.frozen(slots=True)
 class Verdict:
-    """What is kept of a run; the rest can be had again."""
+    """Result of one run; a replay gives the history."""
 
     injection: Injection
     struck: bool
     violations: tuple[str, ...]
-    #: lines that tell of it
+    #: lines of the description
     length: int = 0
 
 
 @cache
 def reference(workload: str, seed: int, *, paced: bool = False) -> Outcome:
-    """The run without a fault. Raises RuntimeError if even that breaks a promise."""
+    """Return the run without a fault. Raises RuntimeError if a guarantee is broken."""
     outcome = play(Injection(workload, None, seed, paced))
     if outcome.violations:
         raise RuntimeError(f"{outcome.injection.command}: {'; '.join(outcome.violations)}")
     return outcome
 
 
-def injections(workloads: Iterable[str], seed: int, *, paced: bool = False) -> list[Injection]:
-    """All that there are."""
+def list_injections(workloads: Iterable[str], seed: int, *, paced: bool = False) -> list[Injection]:
+    """Return every fault at every injection point of the reference runs."""
     return [
         Injection(workload, fault, seed, paced)
         for workload in workloads
-        for fault in _faults(reference(workload, seed, paced=paced).history)
+        for fault in _list_faults(reference(workload, seed, paced=paced).history)
         if fault.family != PROCESS or WORKLOADS[workload].unhurried
     ]
 
 
-def _faults(history: Sequence[Moment]) -> Iterator[Fault]:
+def _list_faults(history: Sequence[Moment]) -> Iterator[Fault]:
     for index, moment in enumerate(history):
         if moment.site in STEPS:
-            for what, passing in incidents(moment.site):
+            for what, passing in list_incidents(moment.site):
                 yield Fault(WORLD, moment.site, moment.number, what, passing)
         if moment.family == CALL:
-            yield from _of_call(moment)
+            yield from _list_call_faults(moment)
             for what in INTERRUPTIONS:
                 yield Fault(PROCESS, moment.site, moment.number, what)
         elif moment.family == WATCH:
-            yield from _of_event(moment, history[index + 1 :])
+            yield from _list_event_faults(moment, history[index + 1 :])
 
 
-def _of_call(moment: Moment) -> Iterator[Fault]:
+def _list_call_faults(moment: Moment) -> Iterator[Fault]:
     for what in (*OUTCOMES, *CRASHES):
         if what == _OF_EVICTIONS and "eviction" not in moment.site:
             continue
@@ -83,12 +83,12 @@ def _of_call(moment: Moment) -> Iterator[Fault]:
             yield Fault(CALL, moment.site, moment.number, what, lasting)
 
 
-def _of_event(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
+def _list_event_faults(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
     plural, _, kind = moment.site.partition(".")
     following = [m for m in later if m.family == WATCH and m.site.startswith(f"{plural}.")]
     next_one = following[0] if following else None
     again = any(m.site == f"{plural}.ADDED" and m.about == moment.about for m in following)
-    for what in PERTURBATIONS:
+    for what in (*DELIVERIES, *PERTURBATIONS):
         if what == "swap" and (next_one is None or next_one.at > moment.at + _SOON):
             continue
         if what == "coalesce" and not (kind == "DELETED" and again):
@@ -96,11 +96,8 @@ def _of_event(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
         yield Fault(WATCH, moment.site, moment.number, what)
 
 
-def chosen(found: Sequence[Injection], number: int, seed: int) -> list[Injection]:
-    """So many of them, drawn; sorted, in the end.
-
-    Of each cell as many as of any other, and in each of each workload, however long that takes.
-    """
+def choose_injections(found: Sequence[Injection], number: int, seed: int) -> list[Injection]:
+    """Return a sorted random sample, balanced over cells, and over workloads within a cell."""
     rng = random.Random(seed)
     cells: defaultdict[Cell, list[tuple[int, float, Injection]]] = defaultdict(list)
     of_workload: Counter[tuple[Cell, str]] = Counter()
@@ -121,17 +118,17 @@ def chosen(found: Sequence[Injection], number: int, seed: int) -> list[Injection
 
 
 def judge(injection: Injection) -> Verdict:
-    """Play it beside its reference."""
+    """Play the injection, and compare the run with the reference."""
     usual = reference(injection.workload, injection.seed, paced=injection.paced)
     outcome = play(injection, usual)
-    length = len(told(outcome)) if outcome.violations else 0
+    length = len(describe_outcome(outcome)) if outcome.violations else 0
     return Verdict(injection, outcome.struck, outcome.violations, length)
 
 
-def sweep(
+def run_sweep(
     planned: Sequence[Injection], jobs: int, on_done: Callable[[Verdict], object]
 ) -> list[Verdict]:
-    """Play them all; `on_done` hears of each."""
+    """Play all injections; `on_done` is called with each verdict."""
     verdicts = []
     for verdict in spread(judge, planned, jobs, _CHUNK):
         on_done(verdict)
@@ -141,32 +138,34 @@ def sweep(
 
 @attrs.frozen
 class Report:
+    """Verdicts of a sweep, and the coverage of cells."""
+
     verdicts: Sequence[Verdict]
-    #: all that there are, whether they were chosen or not
+    #: all injections, the sample and the others
     found: Sequence[Injection]
 
     @property
     def broken(self) -> list[Verdict]:
-        """Those that broke a promise, the shortest to tell first."""
+        """Return the runs that broke a guarantee, those with the shortest history first."""
         wrong = [verdict for verdict in self.verdicts if verdict.violations]
         return sorted(wrong, key=lambda verdict: (verdict.length, verdict.injection))
 
     @property
-    def sorts(self) -> list[list[Verdict]]:
-        """Those that broke a promise, with those that broke it in the same way."""
-        sorts: defaultdict[frozenset[str], list[Verdict]] = defaultdict(list)
+    def failure_groups(self) -> list[list[Verdict]]:
+        """Return the runs that broke a guarantee, grouped by the same violations."""
+        groups: defaultdict[frozenset[str], list[Verdict]] = defaultdict(list)
         for verdict in self.broken:
-            sorts[alike(verdict.violations)].append(verdict)
-        return list(sorts.values())
+            groups[normalize_violations(verdict.violations)].append(verdict)
+        return list(groups.values())
 
     @property
     def cells(self) -> frozenset[Cell]:
-        """Which fault at which kind of call or event."""
+        """Return all pairs of a fault and an injection point."""
         return frozenset(i.fault.cell for i in self.found if i.fault is not None)
 
     @property
     def covered(self) -> frozenset[Cell]:
-        """Those in which a fault has struck."""
+        """Return the cells in which a fault has struck."""
         return frozenset(
             v.injection.fault.cell
             for v in self.verdicts
@@ -185,8 +184,8 @@ class Report:
             ],
         }
 
-    def table(self) -> FittedTable:
-        """By fault and workload: how many were made, and how many of them broke a promise."""
+    def fault_table(self) -> FittedTable:
+        """Count injections and broken guarantees by fault and workload."""
         workloads = sorted({v.injection.workload for v in self.verdicts})
         made: Counter[tuple[str, str]] = Counter()
         wrong: Counter[tuple[str, str]] = Counter()
@@ -200,7 +199,7 @@ class Report:
             (what, *(_table_cell(made[what, w], wrong[what, w]) for w in workloads))
             for what in sorted({what for what, _ in made})
         )
-        title = "injections by fault and workload; in brackets: promises broken"
+        title = "injections by fault and workload; in brackets: guarantees broken"
         return table(("fault", *workloads), rows, title=title, numbers=workloads)
 
 

@@ -12,10 +12,10 @@ import structlog
 
 from kubedsm.kube.watching.reflector import LIST_TIMEOUT, SILENT_AFTER
 from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.chaos.faults import APPLIED_LATE, LASTING, WORLD, Fault
+from kubedsm_lab.chaos.faults import APPLIED_LATE, LASTING, WORLD, Fault, loop_time
 from kubedsm_lab.chaos.hands import NAMESPACE
 from kubedsm_lab.chaos.incidents import INCIDENTS
-from kubedsm_lab.chaos.oracles import OURS, out_of_place
+from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, out_of_place
 from kubedsm_lab.chaos.perturbations import LATE
 from kubedsm_lab.chaos.process import GRACE, INTERRUPTIONS, PROCESS
 from kubedsm_lab.chaos.seam import Moment, Seam
@@ -30,67 +30,69 @@ from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 
 BYSTANDER_NAMESPACE = "beside"
-#: its own node, where there is no room for others
+#: node without capacity for other pods
 BYSTANDER_NODE = node("b1", "cloud", "100m", "200Mi")
-#: seconds after the fault
-COMES_AFTER = 0.1
-#: seconds in which whoever is heard of is served, also by a scheduler that was just started anew
+#: seconds from the fault to the bystander's creation
+ARRIVAL_DELAY = 0.1
+#: seconds within which a known pod is bound, also by a scheduler that has just started
 USUAL = 3.0
-#: seconds that it may take after a lasting fault until all is tried again
+#: longest back-off after a lasting fault in seconds
 _BACK_OFF = 45.0
 
 
 class Bystander:
+    """Pod of another tenant, created after the fault, whose bind must not be delayed."""
+
     def __init__(self, api: ApiServer) -> None:
         self._api = api
-        self._came: float | None = None
-        #: seconds until it was bound
+        self._created: float | None = None
+        #: seconds until the bind
         self.waited: float | None = None
         api.create(NAMESPACES, {"metadata": {"name": BYSTANDER_NAMESPACE}})
-        api.store.subscribe(self._notice)
+        api.store.subscribe(self._record_bind)
 
     @property
-    def waits(self) -> bool:
-        return self._came is not None and self.waited is None
+    def is_pending(self) -> bool:
+        return self._created is not None and self.waited is None
 
-    def come(self) -> None:
-        """To be called when something has gone wrong."""
-        asyncio.get_running_loop().call_later(COMES_AFTER, self._come)
+    def schedule_arrival(self) -> None:
+        """Create the pod soon; to be called when the fault strikes."""
+        asyncio.get_running_loop().call_later(ARRIVAL_DELAY, self._create_pod)
 
-    def _come(self) -> None:
+    def _create_pod(self) -> None:
         requests = {"cpu": "50m", "memory": "50Mi"}
         container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
         spec = {
-            "schedulerName": OURS,
+            "schedulerName": SCHEDULER_NAME,
             "nodeSelector": {"kubernetes.io/hostname": BYSTANDER_NODE["metadata"]["name"]},
             "containers": [container],
         }
-        self._came = asyncio.get_running_loop().time()
+        self._created = loop_time()
         metadata = {"name": "bystander", "labels": {"app": "bystander"}}
         self._api.create(PODS, {"metadata": metadata, "spec": spec}, namespace=BYSTANDER_NAMESPACE)
 
-    def _notice(self, change: ObjectChange) -> None:
-        thing = change.object
-        if self.waits and self._came is not None and change.resource is PODS:
-            beside = thing["metadata"]["namespace"] == BYSTANDER_NAMESPACE
-            if beside and node_of(thing):
-                self.waited = asyncio.get_running_loop().time() - self._came
+    def _record_bind(self, change: ObjectChange) -> None:
+        pod = change.object
+        if self._created is None or self.waited is not None or change.resource is not PODS:
+            return
+        if pod["metadata"]["namespace"] == BYSTANDER_NAMESPACE and node_of(pod):
+            self.waited = loop_time() - self._created
 
 
 def longest_wait(fault: Fault, handover: float, slowest: float) -> float:
-    """Seconds that it may wait: not longer than the scheduler cannot hear of it, or not bind it.
+    """Return the seconds that the bystander may wait: as long as the scheduler is disturbed.
 
-    `handover`: seconds until another one leads; 0 if there is none. `slowest`: the rate of the
+    `handover`: seconds until another replica leads; 0 if there is none. `slowest`: rate of the
     slowest clock.
     """
     if fault.family == PROCESS:
         interruption = INTERRUPTIONS[fault.what]
         replaced = handover and interruption.end is not None
         return USUAL + handover + (0.0 if replaced else interruption.lasts)
-    return handover + _unserved(fault) / slowest
+    return handover + _disturbed_seconds(fault) / slowest
 
 
-def _unserved(fault: Fault) -> float:
+def _disturbed_seconds(fault: Fault) -> float:
     if fault.lasting and fault.family != WORLD:
         return LASTING + _BACK_OFF
     if fault.what == "silence":
@@ -104,24 +106,24 @@ def _unserved(fault: Fault) -> float:
     return USUAL
 
 
-#: seconds from one scheduler's start to the next, so that the first leads
+#: seconds between the starts of two schedulers, of which the first leads
 _APART = 0.5
 _TIMING = Timing(start_delay=0.5, stop_delay=0.5, orphan_delay=10.0)
-#: how often all that is moved may be moved more on account of a fault: back, while others rest
-#: after a move that failed, and there again; and of one that lasts, for it is tried ever again
-_BACK_AND_FORTH, _IN_A_MINUTE = 2, 8
-#: I9: times its usual time that a migration may be delayed by another tenant
+#: additional migrations per usual one that a fault may cause: back and forth, after a failed
+#: migration; and the same for a lasting fault, during which migrations are retried
+_EXTRA_MIGRATIONS, _LASTING_MIGRATIONS = 2, 8
+#: I9: most delay of a migration by another tenant, in times of the usual duration
 MOST_DELAYS = 2
 
 
 @attrs.frozen(order=True)
 class Injection:
-    """What is run. The `seed` draws in which order tasks that are ready go on; 0: as they came."""
+    """Workload and fault. The `seed` shuffles the order of ready tasks; 0 leaves the order."""
 
     workload: str
     fault: Fault | None = None
     seed: int = 0
-    #: with the latencies of a real control plane, as `EmulatedCluster` draws them
+    #: with the latencies of a real control plane
     paced: bool = False
 
     @property
@@ -133,11 +135,13 @@ class Injection:
 
 @attrs.frozen
 class Outcome:
+    """Observations of one run."""
+
     injection: Injection
     end: End
     created: int
     deleted: int
-    #: by workload: how many of the pods that it wants were not Ready at once, when all had been
+    #: by workload: most desired pods that were not Ready at once, after all had been
     missed: Mapping[str, int]
     struck: bool
     history: tuple[Moment, ...]
@@ -145,12 +149,12 @@ class Outcome:
 
 
 def play(injection: Injection, reference: Outcome | None = None) -> Outcome:
-    """Run it; what it comes to is compared with the same without a fault, if there is one."""
+    """Play the injection, and compare the end with the reference, if there is one."""
     order = random.Random(injection.seed) if injection.seed else None
-    return run_in_virtual_time(_play(injection, reference), order)
+    return run_in_virtual_time(_play_injection(injection, reference), order)
 
 
-async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
+async def _play_injection(injection: Injection, reference: Outcome | None) -> Outcome:
     workload = WORKLOADS[injection.workload]
     clock = VirtualClock()
     spec = ClusterSpec((*workload.nodes, BYSTANDER_NODE), _TIMING)
@@ -158,30 +162,30 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
     async with EmulatedCluster(
         spec, clock, rng, tracks_managers=False, paced=injection.paced
     ) as cluster:
-        beside = Bystander(cluster.api)
+        bystander = Bystander(cluster.api)
         seam = Seam(cluster.routes, injection.fault)
-        seam.on_strike = beside.come
-        with _heard(seam) as errors:
+        seam.on_strike = bystander.schedule_arrival
+        with _capture_log(seam) as errors:
             async with asyncio.TaskGroup() as tasks:
                 stage = Stage(
                     cluster, seam, tasks, injection.seed, workload.times, paced=injection.paced
                 )
-                await _carry_out(workload, stage, beside, reference)
+                await _run_workload(workload, stage, bystander, reference)
                 violations = [
-                    *_violations(stage, reference),
-                    *_waited(beside, seam, workload),
+                    *_list_violations(stage, reference),
+                    *_check_bystander(bystander, seam, workload),
                     *errors,
                 ]
-                stage.tell_plans()
-                violations += await _done_anew(stage)
-                stage.close()
+                stage.record_plans()
+                violations += await _compare_with_restart(stage)
+                stage.stop_schedulers()
     left = asyncio.all_tasks() - {asyncio.current_task()}
     violations += [f"leaked: {task.get_name()}" for task in left]
     if cluster.routes.open_watches:
         violations.append(f"leaked: {cluster.routes.open_watches} watches")
     return Outcome(
         injection,
-        stage.end(),
+        stage.count_placements(),
         stage.created.total(),
         stage.deleted.total(),
         stage.invariants.missed,
@@ -191,11 +195,12 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
     )
 
 
-async def _carry_out(
-    workload: Workload, stage: Stage, beside: Bystander, reference: Outcome | None
+async def _run_workload(
+    workload: Workload, stage: Stage, bystander: Bystander, reference: Outcome | None
 ) -> None:
+    """Run the workload until the cluster has settled, or until the time limit."""
     for number, rate in enumerate(workload.rates):
-        stage.start(f"kubedsm-{number}", rate)
+        stage.start_scheduler(f"kubedsm-{number}", rate)
         if workload.times is not None:
             await stage.clock.sleep(_APART)
     await workload.course(stage)
@@ -203,74 +208,73 @@ async def _carry_out(
     while now < unsettled + SOON and now <= max(course_ended, stage.seam.ended) + PATIENCE:
         await stage.clock.sleep(1.0)
         now = stage.clock.monotonic()
-        if beside.waits or not _settled(stage, reference):
+        if bystander.is_pending or not _is_settled(stage, reference):
             unsettled = now
 
 
-def _settled(stage: Stage, reference: Outcome | None) -> bool:
+def _is_settled(stage: Stage, reference: Outcome | None) -> bool:
     due = reference is None or stage.clock.monotonic() >= stage.seam.ended + QUIET
-    if _judged_by_itself(stage):
+    if _has_incident(stage):
         as_usual = not stage.resting and not any(
-            out_of_place(stage.api, stage.hands.pods(), NAMESPACE)
+            out_of_place(stage.api, stage.hands.list_pods(), NAMESPACE)
         )
+    elif reference is None:
+        as_usual = not stage.resting
     else:
-        as_usual = not stage.resting if reference is None else stage.end() == reference.end
-    return due and as_usual and stage.quiet_for >= QUIET and not _unfinished(stage)
+        as_usual = stage.count_placements() == reference.end
+    unfinished = stage.list_leftovers() or any(stage.list_mirror_errors())
+    return due and as_usual and stage.quiet_for >= QUIET and not unfinished
 
 
-def _unfinished(stage: Stage) -> bool:
-    return bool(stage.left_behind()) or any(stage.misunderstood())
-
-
-def _judged_by_itself(stage: Stage) -> bool:
-    """Of what becomes of the world nobody else tells what is right."""
+def _has_incident(stage: Stage) -> bool:
+    """Return whether the world changes, so that the end differs from the reference."""
     return stage.seam.fault is not None and stage.seam.fault.family == WORLD
 
 
-def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
+def _list_violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
     fault = stage.seam.fault
-    # A bind that was looked up and not found may still come, when its room was given away: no
-    # precondition keeps it out, and the kubelet refuses one of both.
+    # A bind that was looked up and not found may still arrive once the capacity is reserved again:
+    # no precondition prevents that, and the kubelet refuses one of both pods.
     late = fault is not None and fault.what == APPLIED_LATE
     yield from (what for what in stage.invariants.wrong if not (late and what.startswith("I2")))
     yield from (f"I3: {what}" for what in stage.witness.wrong)
     if stage.ledger is not None:
         yield from stage.ledger.wrong
-    usual, beside = stage.neighbour_took
-    if beside > (1 + MOST_DELAYS) * usual and (fault is None or _is_of_tenant(stage, fault)):
-        yield f"I9: a neighbour's migration took {beside:.1f} s, and usually {usual:.1f} s"
-    yield from stage.left_behind()
-    yield from stage.misunderstood()
+    usual, delayed = stage.neighbour_took
+    if delayed > (1 + MOST_DELAYS) * usual and (fault is None or _is_of_tenant(stage, fault)):
+        yield f"I9: a neighbour's migration took {delayed:.1f} s, and usually {usual:.1f} s"
+    yield from stage.list_leftovers()
+    yield from stage.list_mirror_errors()
     if stage.quiet_for < QUIET:
-        yield "I6: it does not come to rest"
+        yield "I6: the cluster does not come to rest"
     for process in stage.processes.values():
         yield from (f"{process.name} caught {what}" for what in process.runtime.supervisor.caught)
         if process.failure is not None:
             yield f"{process.name} ended by {process.failure!r}"
-    if _judged_by_itself(stage):
-        yield from out_of_place(stage.api, stage.hands.pods(), NAMESPACE)
+    if _has_incident(stage):
+        yield from out_of_place(stage.api, stage.hands.list_pods(), NAMESPACE)
     elif reference is not None:
-        yield from _beside(stage, reference)
+        yield from _compare_with_reference(stage, reference)
 
 
 def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
-    """Whether a tenant brought the fault about, with a pod of its own."""
+    """Return whether a tenant caused the fault, with a pod of the workload `web`."""
     incident = INCIDENTS.get(fault.what)
     tenant = incident is not None and incident.by_tenant
     return tenant and stage.struck_pod.rpartition("/")[2].startswith("web-")
 
 
-def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:
-    """What ended otherwise than without a fault, or took more pods."""
+def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
+    """Yield differences from the end without a fault, and excess pods."""
     fault = stage.seam.fault
     lasting = fault is not None and (fault.lasting or fault.family == PROCESS)
-    allowed = reference.deleted * (_IN_A_MINUTE if lasting else _BACK_AND_FORTH)
+    allowed = reference.deleted * (_LASTING_MIGRATIONS if lasting else _EXTRA_MIGRATIONS)
     if stage.paced:
-        # Pods are decided on one after the other: one may be in the cloud because another held
-        # room that its failed bind then gave back, and is migrated there once.
+        # Pods arrive one after the other: a pod may go to the cloud while a bind that fails later
+        # reserves the edge, and is migrated once.
         allowed += reference.created
-    yield from _differences(stage.end(), reference.end, "usually")
-    # Whose pods are on a node that is lost, may depend on when they were placed.
+    yield from _list_differences(stage.count_placements(), reference.end, "usually")
+    # The workload that loses pods with a node may depend on the order of binds.
     usually = max(reference.missed.values(), default=0)
     for app, missed in stage.invariants.missed.items():
         if missed > usually:
@@ -279,55 +283,56 @@ def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:
         ("created", stage.created.total(), reference.created),
         ("deleted", stage.deleted.total(), reference.deleted),
     ):
-        if here - usual > allowed:  # what it spares harms nobody
+        if here - usual > allowed:
             yield f"{here} pods were {what}, and usually {usual}"
 
 
-def _waited(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
+def _check_bystander(bystander: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
     fault = seam.fault
     if seam.struck is None or fault is None:
         return
     if any(moment.site == NOT_STARTED for moment in seam.history):
-        return  # the configuration was wrong meanwhile: nobody can serve anybody
+        return  # with an invalid configuration no scheduler starts
     longest = longest_wait(fault, workload.handover, min(workload.rates))
     if fault.family == WORLD and workload.handover:
-        longest += GRACE  # a leader that is told to end waits for moves that are held up
-    if beside.waited is None:
+        longest += GRACE  # a leader that ends waits for migrations that are held up
+    if bystander.waited is None:
         yield "the bystander was never bound"
-    elif beside.waited > longest:
-        yield f"the bystander waited for {beside.waited:.1f} s, {longest:.1f} at most"
+    elif bystander.waited > longest:
+        yield f"the bystander waited for {bystander.waited:.1f} s, {longest:.1f} at most"
 
 
-async def _done_anew(stage: Stage) -> list[str]:
-    """Whether who knows nothing of what has happened would have the pods elsewhere."""
-    if not _judged_by_itself(stage):
+async def _compare_with_restart(stage: Stage) -> list[str]:
+    """Return differences that schedulers without memory of the run would make."""
+    if not _has_incident(stage):
         return []
-    before = stage.end()
-    await stage.begin_anew()
-    return list(_differences(before, stage.end(), "from a scheduler started anew"))
+    before = stage.count_placements()
+    await stage.restart_schedulers()
+    after = stage.count_placements()
+    return list(_list_differences(before, after, "after a restart of the schedulers"))
 
 
-def _differences(end: End, other: End, whose: str) -> Iterator[str]:
+def _list_differences(end: End, other: End, whose: str) -> Iterator[str]:
     for app in sorted({*end, *other}):
         if end.get(app) != other.get(app):
             yield f"I7: {app} has {end.get(app)}, and {whose} {other.get(app)}"
 
 
 @contextmanager
-def _heard(seam: Seam) -> Iterator[list[str]]:
-    """Have what schedulers log told in the history; errors come into the list."""
+def _capture_log(seam: Seam) -> Iterator[list[str]]:
+    """Add log entries of the schedulers to the history; yield the list of errors."""
     errors: list[str] = []
     before = structlog.get_config()
 
-    def hear(_: Any, level: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        story = " ".join(f"{key}={value}" for key, value in entry.items() if key != "event")
-        seam.tell("", f"{level} {entry['event']}", story)
+    def add_entry(_: Any, level: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        fields = " ".join(f"{key}={value}" for key, value in entry.items() if key != "event")
+        seam.add_remark("", f"{level} {entry['event']}", fields)
         if level in ("error", "critical", "exception"):
-            errors.append(f"logged: {entry['event']} {story}")
+            errors.append(f"logged: {entry['event']} {fields}")
         raise structlog.DropEvent
 
     structlog.configure(
-        processors=[hear], wrapper_class=structlog.make_filtering_bound_logger("INFO")
+        processors=[add_entry], wrapper_class=structlog.make_filtering_bound_logger("INFO")
     )
     try:
         yield errors
@@ -336,23 +341,23 @@ def _heard(seam: Seam) -> Iterator[list[str]]:
 
 
 _NAME = re.compile(r"[\w.-]+")
-#: what differs between two failures of the same sort: numbers, ends of names, who it was
+#: parts in which two failures of the same kind differ: numbers, generated names, schedulers
 _PARTICULAR = re.compile(r"\bkubedsm-[\d-]+|-[0-9a-z]{8,10}-[0-9a-z]{5}\b|[0-9a-f-]{36}|[\d.]+")
 
 
-def told(outcome: Outcome) -> list[str]:
-    """The shortest history: from where the fault struck, and of whom something is wrong with."""
-    lines = [str(moment) for moment in _concerning(outcome)]
+def describe_outcome(outcome: Outcome) -> list[str]:
+    """Return the relevant part of the history: from the fault on, about the objects in question."""
+    lines = [str(moment) for moment in _select_moments(outcome)]
     lines += [f"{app}: {placed}" for app, placed in outcome.end.items()]
     return lines + [f"BROKEN {violation}" for violation in outcome.violations]
 
 
-def alike(violations: Iterable[str]) -> frozenset[str]:
-    """What the same goes wrong by has in common, whoever and whenever it was."""
+def normalize_violations(violations: Iterable[str]) -> frozenset[str]:
+    """Remove the parts in which two failures of the same kind differ."""
     return frozenset(_PARTICULAR.sub("#", violation) for violation in violations)
 
 
-def _concerning(outcome: Outcome) -> Iterator[Moment]:
+def _select_moments(outcome: Outcome) -> Iterator[Moment]:
     history = outcome.history
     struck = next((n for n, moment in enumerate(history) if moment.is_fault), 0)
     since = history[max(0, struck - 1) :]
@@ -369,6 +374,6 @@ def _name_parts(moment: Moment) -> set[str]:
 
 
 def _is_of(part: str, named: set[str]) -> bool:
-    """Whether it is one of these, or a pod or ReplicaSet of one of these workloads."""
+    """Return whether the part names one of the objects, or a pod or ReplicaSet of a workload."""
     pieces = part.split("-")
     return any("-".join(pieces[:count]) in named for count in range(1, len(pieces) + 1))
