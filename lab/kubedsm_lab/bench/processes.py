@@ -17,15 +17,15 @@ import orjson
 
 from kubedsm.process.clock import Clock
 
-#: Bytes of the longest log line; a traceback makes it long.
+#: Bytes of the longest log line, which may contain a traceback.
 LONGEST_LINE = 2**24
 #: Seconds from SIGTERM to SIGKILL.
 _GRACE = 30.0
-#: Seconds until a scheduler that ended is restarted, and between samples of its memory.
+#: Restart delay of a scheduler, and period of memory samples, in seconds.
 PAUSE = 1.0
-#: Error of a scheduler that ends because it lost the Lease.
+#: Error of a scheduler that has lost the Lease.
 _GAVE_WAY = b"kubedsm: error: not leading any more:"
-#: Line by which a scheduler without a log reports that it has synced.
+#: Line that reports synchronisation, from schedulers without a log.
 READY = b"watching"
 
 
@@ -64,7 +64,7 @@ class LogCount:
     #: ends of migrations: monotonic time, outcome
     moves: list[tuple[float, str]] = attrs.field(factory=list)
     tracebacks: int = 0
-    #: processes that ended because another one leads
+    #: processes that ended because another replica leads
     gave_way: int = 0
     #: whether the running process is the leader
     leading: bool = False
@@ -75,7 +75,7 @@ class LogCount:
     synced: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     def read_line(self, line: bytes, now: float) -> None:
-        """Count one line: JSON, or text that Python prints when a process ends."""
+        """Count one line: JSON, or plain text of the interpreter."""
         try:
             entry = orjson.loads(line)
         except orjson.JSONDecodeError:
@@ -108,7 +108,7 @@ class LogCount:
             self.moves.append((now, str(entry.get("outcome"))))
 
     def restart(self) -> None:
-        """Forget the state of a process that ended."""
+        """Forget the state of the previous process."""
         self.leading, self.metrics, self.page = False, "", ""
 
     @classmethod
@@ -125,7 +125,7 @@ class LogCount:
 
 @attrs.frozen(slots=True)
 class MemorySample:
-    """Monotonic time, seconds since the process began, and its resident bytes."""
+    """Monotonic time, age of the process in seconds, and resident bytes."""
 
     at: float
     age: float
@@ -144,7 +144,7 @@ def run_command(kubeconfig: Path, *options: str) -> tuple[str, ...]:
 class Scheduler:
     """Scheduler process; `command` is a module and its arguments.
 
-    With `restarts` a process that ended is started again, as a kubelet would restart it.
+    With `restarts` the process is restarted after every end, as a kubelet does.
     """
 
     def __init__(self, command: Sequence[str], clock: Clock, *, restarts: bool = False) -> None:
@@ -165,7 +165,7 @@ class Scheduler:
 
     @property
     def pid(self) -> int:
-        """Process that runs, or ran last; 0 before the first."""
+        """Return the current or last process; 0 before the first."""
         return self._process.pid if self._process is not None else 0
 
     @asynccontextmanager
@@ -220,12 +220,12 @@ class Scheduler:
         self.send(signal.SIGKILL)
 
     def send(self, number: signal.Signals) -> None:
-        """Signal the process if it runs, but none of its children."""
+        """Signal the running process, without the children."""
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(number)
 
     def orphans(self) -> list[int]:
-        """Return children that outlived their scheduler."""
+        """Return child processes that outlived the scheduler."""
         return [pid for pid in self._children if _is_alive(pid)]
 
     async def read_metrics(self) -> str:
@@ -236,12 +236,12 @@ class Scheduler:
             return await response.text()
 
     def cpu_seconds(self) -> tuple[float, float]:
-        """Return the CPU seconds of the process, and of its children. Raises OSError."""
+        """Return CPU seconds of the process and of the children. Raises OSError."""
         main, *children = family(self.pid)
         return cpu_seconds(main), sum(map(cpu_seconds, children))
 
     def resident(self) -> tuple[int, int]:
-        """Return the resident bytes of the process, and of its children. Raises OSError."""
+        """Return resident bytes of the process and of the children. Raises OSError."""
         main, *children = family(self.pid)
         return resident(main), sum(map(resident, children))
 
@@ -277,7 +277,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def family(pid: int) -> tuple[int, ...]:
-    """Return the process and its children. Raises OSError."""
+    """Return the ids of the process and the child processes. Raises OSError."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return pid, *map(int, children)
 

@@ -21,7 +21,7 @@ _SEPARATOR, _ONE_MINUTE = ":", "/minute"
 
 
 class UnknownFaultError(ValueError):
-    """Text that is not the name of a fault."""
+    """Malformed name of a fault."""
 
 
 @attrs.frozen(slots=True, order=True)
@@ -83,7 +83,7 @@ OUTCOMES = {
     "409": RequestFault(answer(409, "Conflict")),
     "410": RequestFault(answer(410, "Expired")),
     "422": RequestFault(answer(422, "Invalid")),
-    # Flow control responds in plain text, admission with a Status that has a retry delay.
+    # Flow control responds in plain text, admission with a Status including a retry delay.
     "429-flow": RequestFault(answer(429, "", b"Too many requests, please try again later.\n")),
     "429-later": RequestFault(answer(429, "TooManyRequests", retry_after=10)),
     "429-budget": RequestFault(answer(429, "TooManyRequests", cause="DisruptionBudget")),

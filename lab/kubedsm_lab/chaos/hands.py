@@ -1,4 +1,4 @@
-"""Changes that users, nodes and other controllers make to a cluster."""
+"""Changes to a cluster, as made by users, nodes and other controllers."""
 
 import json
 from typing import Any
@@ -60,7 +60,7 @@ class Hands:
         namespace: str = NAMESPACE,
         **pod_spec: Any,
     ) -> None:
-        """Create a workload for the scheduler under test, with one container in each pod."""
+        """Create a workload for the scheduler under test, with a single container per pod."""
         labels = {"app": name}
         requests = {"cpu": cpu, "memory": "100Mi"}
         container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
@@ -96,8 +96,8 @@ class Hands:
         """Return whether the workload is a StatefulSet or a Deployment."""
         return STATEFUL_SETS if self.api.exists(STATEFUL_SETS, NAMESPACE, name) else DEPLOYMENTS
 
-    def desired_replicas(self, name: str) -> int:
-        """Return the replicas of the workload's spec. Raises ApiError if it is absent."""
+    def count_replicas(self, name: str) -> int:
+        """Return the replicas of the workload's spec. Raises ApiError if absent."""
         desired: int = self.api.get(self.find_resource(name), NAMESPACE, name)["spec"]["replicas"]
         return desired
 
@@ -105,7 +105,7 @@ class Hands:
         self.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": priority})
 
     def forbid_more_pods(self) -> None:
-        """Create a ResourceQuota that the existing pods exhaust."""
+        """Create a ResourceQuota exhausted by the existing pods."""
         hard = {"pods": str(len(self.list_pods()))}
         self._create(RESOURCE_QUOTAS, "no-more", spec={"hard": hard})
 
@@ -130,7 +130,7 @@ class Hands:
         self.api.bind(NAMESPACE, name, {"target": {"kind": "Node", "name": node}})
 
     def hold_pod(self, name: str, *, held: bool = True) -> None:
-        """Add or remove a finalizer, with which a deletion does not finish."""
+        """Add or remove a finalizer, which prevents the end of a deletion."""
         self._patch(PODS, name, {"metadata": {"finalizers": ["example.com/held"] * held}})
 
     # Nodes.
@@ -146,7 +146,7 @@ class Hands:
         return node
 
     def lose_node(self, name: str) -> None:
-        """Set the node's Ready condition to Unknown, as if its kubelet were unreachable."""
+        """Set the node's Ready condition to Unknown, as for an unreachable kubelet."""
         self._set_ready(name, "Unknown")
 
     def regain_node(self, name: str) -> None:
@@ -165,7 +165,7 @@ class Hands:
         return before
 
     def fill_node(self, name: str, filler: str) -> None:
-        """Create a bound pod that takes all free CPU, as a DaemonSet may."""
+        """Create a bound pod requesting all free CPU, as a DaemonSet may."""
         requests = {"cpu": f"{free_capacity(self.api, name).amount('cpu')}m"}
         container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
         spec = {"nodeName": name, "terminationGracePeriodSeconds": 0, "containers": [container]}

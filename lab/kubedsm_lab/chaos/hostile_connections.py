@@ -1,7 +1,7 @@
-"""Hostile clients on every listener of a scheduler that has to keep its Lease and bind pods.
+"""Hostile clients on every listener of a scheduler, which must keep the Lease and bind pods.
 
-Sockets know no virtual time, so this case runs on loopback in real time. It judges no duration:
-after `_PATIENCE` seconds a scheduler counts as stuck.
+Sockets know no virtual time, so the attack runs on loopback in real time, without judging times:
+after `_PATIENCE` seconds a scheduler counts as unresponsive.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ _PATIENCE = 120.0
 #: connections of each kind to each listener
 _EACH = 60
 _PODS = 20
-#: log lines that clients may cause: a few causes for each listener
+#: most log lines caused by clients: a few causes for each listener
 _LINES = 30
 #: Linux' TCP_INFO begins with the state
 _ESTABLISHED = b"\x01"
 _ADDRESSES = [f"127.0.1.{last}" for last in range(1, 6)]
 _LONG = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 8_000) for number in range(120))
-#: bytes that each kind of client sends
+#: bytes sent by each kind of client
 _HOSTILE = (
     b"",
     b"GET /livez HTTP/1.1\r\nHost: localhost\r\n",
@@ -56,7 +56,7 @@ _HOSTILE = (
 
 def attack() -> list[str]:
     """Attack a scheduler on the emulated cluster; return the broken guarantees."""
-    raise_file_limit()  # the clients' sockets are this process's, too
+    raise_file_limit()  # including the clients' sockets
     with capture_logs() as lines:
         violations = asyncio.run(_attack_scheduler())
     caused = [line for line in lines if "listener" in line]
@@ -143,7 +143,7 @@ async def _check_response(url: str) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def _open_clients(url: URL) -> AsyncIterator[list[socket.socket]]:
-    """Open connections that send the bytes of `_HOSTILE`, read nothing, and stay open."""
+    """Open connections, send the bytes of `_HOSTILE`, read nothing, and keep all open."""
     loop = asyncio.get_running_loop()
     with contextlib.ExitStack() as opened:
         clients = []

@@ -10,7 +10,7 @@ from kubedsm_lab.chaos.oracles import nodes_for
 from kubedsm_lab.emulator.actors.pod_state import node_of
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 
-#: injection points of incidents: requests of migration steps, and events that show their effect
+#: injection points of incidents: requests of migration steps, and the resulting events
 STEPS = frozenset(
     {
         *("create-pods/binding", "create-pods/eviction"),
@@ -22,7 +22,7 @@ STEPS = frozenset(
 
 @attrs.frozen
 class Here:
-    """Subject of a step: a pod, its workload, and its present or target node."""
+    """Subject of a step: a pod, the workload, and the current or target node."""
 
     hands: Hands
     pod: str
@@ -36,10 +36,10 @@ class Here:
 
 @attrs.frozen
 class Incident:
-    """Change at one step, and the change that ends the incident."""
+    """Change of the environment at a step, and the function for the end."""
 
     begin: Callable[[Here], Any]
-    #: called with the result of `begin`; None for an incident that nothing ends
+    #: called with the result of `begin`; None for a permanent incident
     end: Callable[[Here, Any], object] | None = None
     #: whether a run cannot be judged unless the incident ends
     must_end: bool = False
@@ -59,7 +59,7 @@ def begin_incident(hands: Hands, what: str, pod: str, node: str) -> Callable[[],
 
 
 def _bind_elsewhere(here: Here) -> None:
-    """Bind the pod as another scheduler does, to another node if one has capacity."""
+    """Bind the pod as another scheduler does, to another node with capacity if possible."""
     api = here.hands.api
     candidates = nodes_for(api, api.get(PODS, NAMESPACE, here.pod))
     others = [name for name in candidates if name != here.node]
@@ -67,8 +67,8 @@ def _bind_elsewhere(here: Here) -> None:
 
 
 def _change_replicas(here: Here, replicas: Callable[[int], int]) -> int:
-    """Scale the workload, and return its previous replicas."""
-    before = here.hands.desired_replicas(here.app)
+    """Scale the workload, and return the previous replicas."""
+    before = here.hands.count_replicas(here.app)
     here.hands.scale_workload(here.app, replicas(before))
     return before
 
@@ -145,7 +145,7 @@ INCIDENTS: dict[str, Incident] = {
         must_end=True,
         by_tenant=True,
     ),
-    # The API server refuses to evict pods that two budgets select.
+    # The API server refuses evictions of pods selected by two budgets.
     "two-budgets": Incident(
         lambda here: [_BUDGETS[name](here) for name in _BUDGETS],
         lambda here, _: list(map(here.hands.delete_budget, _BUDGETS)),
@@ -156,7 +156,7 @@ INCIDENTS: dict[str, Incident] = {
 
 
 def list_incidents(point: str) -> list[tuple[str, bool]]:
-    """Return the incidents that can begin at an injection point, and whether each ends."""
+    """Return the possible incidents of an injection point, and whether each ends."""
     is_pending = point in ("create-pods/binding", "pods.ADDED")
     is_deleted = point == "pods.DELETED"
     return [

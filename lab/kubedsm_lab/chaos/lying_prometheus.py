@@ -1,8 +1,8 @@
 """Lying Prometheus: responses that must be refused, each of which would cause a migration.
 
-Every lie claims that one edge node lacks CPU and another one memory, so that load balancing would
-migrate a pod. The responses pass the HTTP client of the scheduler in virtual time, without sockets
-and threads.
+Every lie claims a shortage of CPU on an edge node and of memory on another, so load balancing would
+migrate a pod. Responses pass the scheduler's HTTP client in virtual time, without sockets and
+threads.
 """
 
 import itertools
@@ -26,12 +26,12 @@ T = TypeVar("T")
 
 #: seconds between queries, and duration of each lie: a load migration takes two samples
 PERIOD, LASTS = 1.0, 3.0
-#: seconds that make a sample far too old
+#: age of an obsolete sample in seconds
 _DAY = 86_400.0
 _OK, _REDIRECT, _ERROR = 200, 302, 503
 #: series in one part of a body; a huge body has twice as many parts
 _MANY = 224
-#: usage of a pod, of the node that lacks CPU, and of the other node: millicores, bytes
+#: usage of a pod, of the node without free CPU, and of the other node: millicores, bytes
 _CPU, _MEMORY = ("500", "1500", "100"), ("5e7", "4e8", "5e9")
 #: no directory: no credentials
 _NOWHERE = Path("/nonexistent")
@@ -39,12 +39,12 @@ _NOWHERE = Path("/nonexistent")
 
 @attrs.frozen
 class Claim:
-    """One series that Prometheus claims, about a node or a pod; the age is in seconds."""
+    """Series claimed by Prometheus, about a node or a pod; the age is in seconds."""
 
     name: str
     value: str
     age: float = 0.0
-    #: of the labels that name the node or pod
+    #: of the identifying labels
     prefix: str = ""
 
     def encode(self, now: float) -> bytes:
@@ -67,7 +67,7 @@ def _encode_vector(series: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _send_claims(claims: list[Claim], now: float) -> Sent:
-    """Send well-formed claims: these are believed, and show that the lies would be effective."""
+    """Send well-formed claims, which are believed: proof of the lies' effectiveness."""
     return _OK, _encode_vector(each.encode(now) for each in claims)
 
 
@@ -138,7 +138,7 @@ class LyingPrometheus:
         return then(ask_all(whom, queries, math.inf, most, _NOWHERE, send))
 
     def _make_claims(self, query: str) -> list[Claim]:
-        """Claim that a node with pods lacks CPU, and the other edge node memory."""
+        """Claim a shortage of CPU on a node with pods, and of memory on the other edge node."""
         pods = self._hands.list_pods()
         there = {str(pod["spec"].get("nodeName", "")) for pod in pods}
         short = "e1" if "e1" in there else "e2"

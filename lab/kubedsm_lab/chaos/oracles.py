@@ -1,8 +1,8 @@
 """Oracles: the guarantees of docs/reliability.md, checked with every change and every request.
 
-`Invariants` checks I1 and I2, `Witness` I3 in front of the emulated cluster, `Ledger` I8. A write
-is judged when it is sent: a request in flight cannot be recalled, so its preconditions must make
-the request harmless. Free capacity considers the requests of these workloads: CPU, memory, labels.
+`Invariants` checks I1 and I2, `Witness` I3 in front of the emulated cluster, `Ledger` I8. Writes
+are judged when sent: a request in flight cannot be recalled, so preconditions must make the request
+harmless. Free capacity considers the requests of these workloads: CPU, memory, labels.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ def free_capacity(api: ApiServer, node: str) -> Resources:
 
 
 def nodes_for(api: ApiServer, pod: Object) -> list[str]:
-    """Return the names of the nodes that the pod fits on now."""
+    """Return the names of feasible nodes for the pod."""
     wanted, selected = requests_of(pod), pod["spec"].get("nodeSelector", {}).items()
     return [
         node["metadata"]["name"]
@@ -69,9 +69,9 @@ def nodes_for(api: ApiServer, pod: Object) -> list[str]:
 
 
 def out_of_place(api: ApiServer, pods: Sequence[Object], namespace: str) -> Iterator[str]:
-    """Yield waiting pods that fit on a node, and workloads with a wrong number of pods.
+    """Yield pending pods despite feasible nodes, and workloads with incorrect numbers of pods.
 
-    `pods`: all pods of this scheduler in the namespace, whose workloads are judged.
+    `pods`: all pods of the scheduler in the namespace.
     """
     active = [pod for pod in pods if is_active(pod)]
     for pod in active:
@@ -82,7 +82,7 @@ def out_of_place(api: ApiServer, pods: Sequence[Object], namespace: str) -> Iter
         name, wanted = owner["metadata"]["name"], owner["spec"]["replicas"]
         mine = [pod for pod in active if labels_of(pod)["app"] == name]
         running = sum(map(bool, map(node_of, mine)))
-        # a StatefulSet waits for its pods, one after the other, a rollout for room
+        # a StatefulSet waits for successive pods, a rollout for capacity
         may_lack = limited or owner["kind"] == "StatefulSet"
         if running > wanted or (len(mine) < wanted and not may_lack):
             yield f"I5: {name} has {len(mine)} pods, {running} on nodes, and wants {wanted}"
@@ -93,18 +93,18 @@ def _fits(requests: Resources, capacity: Resources) -> bool:
 
 
 class Invariants:
-    """I1 and I2: one bind per pod, and no node above its allocatable after a bind of ours."""
+    """I1 and I2: one bind per pod, and no node above the allocatable resources after a bind."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
-        #: time on the clock until which a loss of capacity may be unknown to schedulers
+        #: time until which schedulers may be unaware of a loss of capacity
         self.excused_until = 0.0
         self._bound: dict[str, str] = {}
         #: accepted binds of this scheduler's pods, by uid
         self.binds: Counter[str] = Counter()
         self.writes = 0
         self.wrong: list[str] = []
-        #: by workload: most Ready pods that were missing at once since it was complete
+        #: by workload: most unready replicas at once since all were Ready
         self.missed: Counter[str] = Counter()
         self._complete: set[str] = set()
         api.store.subscribe(self._notice)
@@ -135,7 +135,7 @@ class Invariants:
         pods = self._api.list(PODS, namespace, labels=f"app={app}")
         ready = [pod for pod in pods if is_ready(pod) and not is_terminating(pod)]
         missing = wanted - len(ready)
-        # A detached pod next to its replacement does not make the workload complete.
+        # A detached pod next to the replacement does not make the workload complete.
         if wanted <= sum(MIGRATING_LABEL not in labels_of(pod) for pod in ready):
             self._complete.add(app)
         elif missing > 0 and app in self._complete:
@@ -153,7 +153,7 @@ class Invariants:
 
 @attrs.frozen
 class Write:
-    """Write that was sent: time on the loop's clock, and the sender."""
+    """Write with the time of sending, on the loop's clock, and the sender."""
 
     at: float
     who: str
@@ -165,9 +165,9 @@ class Write:
 
 
 class Ledger:
-    """I8: all writes except those of Leases, and the terms of the Lease's holders.
+    """I8: all writes except of Leases, and the terms of the Lease's holders.
 
-    `duration`: seconds from a renewal of the Lease until it expires.
+    `duration`: seconds from renewal to expiration of the Lease.
     """
 
     def __init__(self, api: ApiServer, duration: float) -> None:
@@ -185,7 +185,7 @@ class Ledger:
         return _LedgerCluster(cluster, self, who)
 
     def judge_request(self, request: Request, who: str) -> None:
-        """Judge a request that is sent."""
+        """Judge a request at the time of sending."""
         if request.method in READS or "/leases" in request.path:
             return
         write = Write(loop_time(), who, request.method, request.path)
@@ -238,7 +238,7 @@ class _LedgerCluster(_Wrapped):
 
 
 TEMPLATE_HASH = "pod-template-hash"
-#: lowest status of a write that may have been applied without success
+#: lowest status of a possibly applied write
 _SERVER_ERROR = 500
 #: seconds from a lost response until a scheduler has recorded the loss, but not read the pod
 _RECORDED_AFTER = 0.001
@@ -254,7 +254,7 @@ class Asked:
 
     @property
     def kind(self) -> str:
-        """Return the migration step that the request carries out, or the HTTP method."""
+        """Return the corresponding migration step, or the HTTP method."""
         method, path, body = self.request.method, self.request.path, self.request.body
         if method == "POST" and path.endswith("/eviction"):
             return "dry-run" if "dryRun" in body["deleteOptions"] else "evict"
@@ -281,9 +281,9 @@ class Witness:
         self._api = api
         self.asked: list[Asked] = []
         self.wrong: list[str] = []
-        #: time on the clock until which a loss may be unknown to schedulers
+        #: time until which schedulers may be unaware of a loss
         self.excused_until = 0.0
-        #: by uid: Ready pods of the app, this pod included, at the last reads of the pod
+        #: by uid: Ready pods of the app, including the pod, at the last reads of the pod
         self._ready_before: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=3))
         api.store.subscribe(self._notice)
 
@@ -314,17 +314,17 @@ class Witness:
         return asked
 
     def judge_lost_response(self, asked: Asked, runtime: Runtime) -> None:
-        """Judge the scheduler's mirror once it has recorded that a response is lost."""
+        """Judge the scheduler's mirror once the loss of the response is recorded."""
         if asked.kind == "bind":
             asyncio.get_running_loop().call_later(
                 _RECORDED_AFTER, self._judge_reservation, asked, runtime
             )
 
     def _judge_reservation(self, asked: Asked, runtime: Runtime) -> None:
-        """Require a reservation for a bind that may be applied, until the pod is read."""
+        """Require a reservation for a possibly applied bind, until the pod is read."""
         uid, node = asked.request.body["metadata"].get("uid"), asked.request.body["target"]["name"]
         pod = runtime.mirror.pod(uid)
-        read = any(a.kind == "GET" and a.pod == asked.pod for a in self._answered_since(asked.at))
+        read = any(a.kind == "GET" and a.pod == asked.pod for a in self._list_answered(asked.at))
         if read or pod is None or pod.terminating or pod.finished or pod.node_name is not None:
             return
         self._require(
@@ -332,7 +332,7 @@ class Witness:
             f"{asked.pod} may be bound to {node}, where nothing is reserved for it any more",
         )
 
-    def _answered_since(self, moment: float) -> Iterator[Asked]:
+    def _list_answered(self, moment: float) -> Iterator[Asked]:
         for asked in reversed(self.asked):
             if asked.at < moment:
                 return
@@ -350,7 +350,7 @@ class Witness:
             self._ready_before[pod["metadata"]["uid"]].append(ready)
 
     def _judge_bind(self, runtime: Runtime, asked: Asked) -> None:
-        """Require a uid, and that no migration has claimed the pod while the queue has it."""
+        """Require a uid, and no migration's claim on a queued pod."""
         uid = asked.request.body["metadata"].get("uid")
         self._require(uid, f"{asked.pod} bound without its uid")
         if runtime.mirror.claimant(uid) is not None:
@@ -365,11 +365,11 @@ class Witness:
         """Require enough other Ready pods, as before or as desired, to evict a detached pod."""
         self._judge_eviction_uid(asked)
         pod = self._pod(asked)
-        if pod is None or not _detached(pod):
+        if pod is None or not _is_detached(pod):
             return
         if self._api.clock.monotonic() <= self.excused_until:
             return  # the decision was made before the loss
-        wanted = self._wanted(pod)
+        wanted = self._count_desired(pod)
         ready, before = self._ready_others(pod), self._ready_before[pod["metadata"]["uid"]]
         self._require(
             ready >= min(wanted, *before),
@@ -397,7 +397,7 @@ class Witness:
         )
 
     def _notice(self, change: ObjectChange) -> None:
-        """Require that a reattached pod has its template hash, and no migration annotation."""
+        """Require the template hash, and no migration annotation, on a reattached pod."""
         if change.resource is not PODS or change.type == "DELETED" or change.previous is None:
             return
         after, before = change.object["metadata"], change.previous["metadata"]
@@ -430,7 +430,7 @@ class Witness:
             if other["metadata"]["uid"] != metadata["uid"]
         )
 
-    def _wanted(self, pod: Object) -> int:
+    def _count_desired(self, pod: Object) -> int:
         """Return the Deployment's desired replicas; 0 once the owners are deleted."""
         note, namespace = _note(pod["metadata"]) or {}, pod["metadata"]["namespace"]
         replica_set = self._api.store.get(REPLICA_SETS, namespace, note.get("replicaSet", ""))
@@ -452,7 +452,7 @@ def _note(metadata: Object) -> dict[str, str] | None:
     return None if text is None else orjson.loads(text)
 
 
-def _detached(pod: Object) -> bool:
+def _is_detached(pod: Object) -> bool:
     return MIGRATING_LABEL in pod["metadata"].get("labels", {})
 
 

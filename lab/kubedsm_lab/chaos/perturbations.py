@@ -1,7 +1,7 @@
 """Perturbations of watch events.
 
-client-go (k8s.io/client-go/tools/cache) allows a watch to skip states, to deliver a deletion and a
-creation as one change, and to deliver events of different objects in any order. Others go beyond.
+client-go (k8s.io/client-go/tools/cache) allows a watch to skip states, to combine deletion and
+creation into a modification, and to reorder events of different objects. Others go beyond.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from kubedsm.kube.client.port import Request, Response
 from kubedsm_lab.chaos.faults import Event, answer, loop_time
 from kubedsm_lab.emulator.front import Delivery, RequestFault
 
-#: seconds for which changes are missed, and delay of a late event
+#: duration of missed changes, and delay of a late event, in seconds
 UNSEEN, LATE = 20.0, 5.0
 #: seconds longer than any watch stays silent
 _SILENT = 1e6
@@ -24,8 +24,8 @@ BEHIND = 25
 class Surroundings(Protocol):
     """Environment of a perturbation."""
 
-    def listed_at(self, request: Request, revision: int) -> Response:
-        """Return the response of an API server that is behind, at that revision."""
+    def list_at(self, request: Request, revision: int) -> Response:
+        """Return the response of an outdated API server, at the revision."""
 
     def kill(self) -> None: ...
 
@@ -78,7 +78,7 @@ class Unseen(Perturbation):
 
 
 class Held(Perturbation):
-    """The event is held until another one of its resource, and both are delivered together."""
+    """The event is delayed until the resource's next event, and both are delivered together."""
 
     def replace_event(self, event: Event) -> Delivery:
         self._held: Event | None = event
@@ -100,7 +100,7 @@ class Held(Perturbation):
 
 
 class Coalesced(Held):
-    """A deletion and the creation of an object of the same name come as one change."""
+    """Deletion and creation under the same name are delivered as a modification."""
 
     def combine_events(self, held: Event, event: Event) -> Delivery | None:
         if event.key != held.key:
@@ -109,9 +109,9 @@ class Coalesced(Held):
 
 
 class TimeTravel(Perturbation):
-    """The watch ends, and the next list comes from an API server that is behind (time travel).
+    """The watch ends, and the next list comes from an outdated API server (time travel).
 
-    With `restart` the process ends, too, and its successor starts from the old state.
+    With `restart` the process ends, too, and the successor starts from the old state.
     """
 
     of_all = True
@@ -133,7 +133,7 @@ class TimeTravel(Perturbation):
             return None
         self._over = True
         behind = max(1, self._version - BEHIND)
-        return RequestFault(self.surroundings.listed_at(request, behind))
+        return RequestFault(self.surroundings.list_at(request, behind))
 
 
 def _line(kind: str, thing: Any) -> bytes:

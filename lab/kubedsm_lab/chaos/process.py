@@ -1,4 +1,4 @@
-"""Scheduler process under test: its own clock, its own connection, and interruptions of both.
+"""Scheduler process under test, with a separate clock and connection, and interruptions of both.
 
 A process can be killed, stopped and continued, or disconnected. Requests in flight are delivered in
 any case.
@@ -37,7 +37,7 @@ from kubedsm_lab.chaos.faults import loop_time
 
 log = structlog.get_logger()
 
-#: default grace period of `kubedsm run` in seconds
+#: default termination grace period of `kubedsm run` in seconds
 GRACE = 25.0
 LEASE = LeaseName("kubedsm", "kubedsm")
 
@@ -88,7 +88,7 @@ class Process:
         self._cut = False
         #: delay of the pod watch in seconds
         self.watch_delay = 0.0
-        #: called before a request or watch is sent, and after its response
+        #: called before sending a request or watch, and after the response
         self.at_send: Callable[[Request], object] = lambda _: None
         self.at_response: Callable[[Request], object] = lambda _: None
         #: whether a request is lost
@@ -112,7 +112,7 @@ class Process:
             prometheus=prometheus,
         )
         self._task: asyncio.Task[None] | None = None
-        #: error by which the process ended
+        #: terminating error
         self.ended: BaseExceptionGroup[BaseException] | None = None
 
     def start(self, grace: float = GRACE) -> None:
@@ -133,7 +133,7 @@ class Process:
 
     @property
     def failure(self) -> BaseException | None:
-        """Return the error by which the process ended, other than the loss of the Lease."""
+        """Return the terminating error, other than the loss of the Lease."""
         return None if self.ended is None else self.ended.split(NotLeadingError)[1]
 
     async def wait(self) -> None:
@@ -229,7 +229,7 @@ Act = Callable[[Process], object]
 
 @attrs.frozen
 class Interruption:
-    """Interruption before a request is sent, after, or after its response."""
+    """Interruption before or after sending a request, or after the response."""
 
     moment: Literal["before", "left", "after"]
     begin: Act

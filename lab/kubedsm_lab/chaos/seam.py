@@ -1,4 +1,4 @@
-"""Seam: every request and watch event of a run passes here, is counted, and may be disturbed."""
+"""Seam between schedulers and cluster: counts all requests and watch events, and injects faults."""
 
 import asyncio
 from collections import Counter
@@ -51,14 +51,14 @@ class Moment:
 
 
 class Seam:
-    """History of one run, and its fault, if any."""
+    """History of a run, and the fault, if any."""
 
     def __init__(self, routes: Routes, fault: Fault | None) -> None:
         self._routes = routes
         self.fault = fault
         self.history: list[Moment] = []
         self._counted: Counter[tuple[str, str]] = Counter()
-        #: perturbation that the fault began
+        #: perturbation since the fault
         self.perturbation: Perturbation | None = None
         #: called when the fault strikes for the first time
         self.on_strike: Callable[[], object] = lambda: None
@@ -71,7 +71,7 @@ class Seam:
     def record_moment(
         self, who: str, family: str, site: str, about: str = "", node: str = ""
     ) -> Fault | None:
-        """Record a request or event, and return the fault if it strikes here.
+        """Record a request or event, and return the fault, if due here.
 
         `node`: target node of a binding, or the pod's node.
         """
@@ -99,11 +99,11 @@ class Seam:
         return fault
 
     def add_remark(self, who: str, what: str, about: str = "") -> None:
-        """Add a line to the history that is no injection point."""
+        """Add a line to the history, without an injection point."""
         self.history.append(Moment(loop_time(), who, "", what, -1, about))
 
-    def listed_at(self, request: Request, revision: int) -> Response:
-        """Return the response of an API server that is behind, at that revision."""
+    def list_at(self, request: Request, revision: int) -> Response:
+        """Return the response of an outdated API server, at the revision."""
         query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact"}
         response = self._routes.handle(
             ApiRequest(
@@ -121,19 +121,19 @@ class Seam:
 
 
 class ProcessSeam(Faults):
-    """Faults of one process."""
+    """Faults of a single process."""
 
     def __init__(self, seam: Seam, who: str) -> None:
         self._seam = seam
         self._who = who
         self._process: Process
-        #: requests that are not sent yet, with the fault of each
+        #: unsent requests with the fault of each
         self._due: list[tuple[Request, Fault]] = []
-        #: by moment: action once the request is sent, or its response has come
+        #: by moment: action after sending the request, or after the response
         self._then: dict[str, tuple[Request, Callable[[], object]]] = {}
 
     def attach(self, process: Process) -> None:
-        """Observe a process that has not started."""
+        """Observe a process before the start."""
         self._process = process
         process.at_send, process.at_response = self.at_send, self.at_response
 
@@ -141,13 +141,13 @@ class ProcessSeam(Faults):
         """As `Surroundings.kill`."""
         self._process.kill()
 
-    def listed_at(self, request: Request, revision: int) -> Response:
-        """As `Surroundings.listed_at`."""
+    def list_at(self, request: Request, revision: int) -> Response:
+        """As `Surroundings.list_at`."""
         self._seam.add_remark(self._who, f"listed as of revision {revision}", request.path)
-        return self._seam.listed_at(request, revision)
+        return self._seam.list_at(request, revision)
 
     def at_send(self, request: Request) -> None:
-        """Record a request before it is sent, and interrupt the process if the fault says so."""
+        """Record a request before sending, and begin an interruption if due."""
         site, about = injection_point_of(request)
         fault = self._seam.record_moment(self._who, CALL, site, about, target_of(request))
         if fault is None:
@@ -185,7 +185,7 @@ class ProcessSeam(Faults):
         return CRASHES[what]
 
     def at_response(self, request: Request) -> None:
-        """Run the action that follows on the response."""
+        """Run the scheduled action after the response."""
         self._run_action("after", request)
 
     def _run_action(self, moment: str, request: Request) -> None:
@@ -196,7 +196,7 @@ class ProcessSeam(Faults):
 
     @property
     def _perturbation(self) -> Perturbation | None:
-        """Return the perturbation that disturbs this process, if any."""
+        """Return the current perturbation of the process, if any."""
         found = self._seam.perturbation
         return found if found and (found.of_all or found.surroundings is self) else None
 
@@ -214,5 +214,5 @@ class ProcessSeam(Faults):
 
 
 def _injection_families(family: str) -> tuple[str, ...]:
-    """Return the families of moments at which the faults of a family strike."""
+    """Return the families of moments disturbed by a family of faults."""
     return {PROCESS: (CALL,), WORLD: (CALL, WATCH)}.get(family, (family,))

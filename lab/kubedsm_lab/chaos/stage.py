@@ -37,14 +37,14 @@ from plans.steps import Plan
 LATENCY = 0.01
 #: restart delay in seconds, as the kubelet's
 RESTART = Doubling(1.0, most=16.0)
-#: seconds from an event until requests that ignore it have arrived
+#: seconds from an event until requests sent in ignorance have arrived
 REACTION_TIME = 0.05
 #: seconds within which the suggester runs again
 SOON = 5.0
-#: seconds without a write after which a run ends, and time limit of a run
+#: seconds without writes before the end of a run, and time limit of a run
 QUIET, PATIENCE = 30.0, 300.0
 
-#: remark about a scheduler that finds an invalid configuration
+#: remark about a scheduler with an invalid configuration
 NOT_STARTED = "not started"
 
 
@@ -65,7 +65,7 @@ End = Mapping[str, Placed]
 
 
 class Stage:
-    """Schedulers and oracles on one emulated cluster."""
+    """Schedulers and oracles on an emulated cluster."""
 
     def __init__(
         self,
@@ -86,14 +86,14 @@ class Stage:
         seam.on_incident = self._begin_incident
         self.invariants = Invariants(self.api)
         self.witness = Witness(self.api)
-        #: every process of the run; each restart has a name of its own
+        #: every process of the run, with a separate name after each restart
         self.processes: dict[str, Process] = {}
         #: pods created and deleted, by workload
         self.created: Counter[str] = Counter()
         self.deleted: Counter[str] = Counter()
         #: I9: seconds of another tenant's migration, usually and next to a slow one
         self.neighbour_took = (0.0, 0.0)
-        #: namespace and name of the pod that an incident concerned
+        #: namespace and name of the incident's pod
         self.struck_pod = ""
         self._tasks = tasks
         self._seed = seed
@@ -210,9 +210,9 @@ class Stage:
         return {app: Placed(**counts) for app, counts in sorted(counted.items())}
 
     def list_leftovers(self) -> list[str]:
-        """Return the plans, reservations, claims and migration labels that exist now.
+        """Return existing plans, reservations, claims and migration labels.
 
-        Nominations count only once no victim is terminating.
+        Nominations count only without terminating victims.
         """
         pods = self.hands.list_pods()
         leaving = any(map(is_terminating, pods))
@@ -286,7 +286,7 @@ def _parse_configuration(text: str) -> Configuration:
 
 
 class _PlanRecorder(Listener):
-    """Listener that adds the ends of plans to the history."""
+    """Listener adding completed plans to the history."""
 
     def __init__(self, add_remark: Callable[[str, str], None]) -> None:
         self._add_remark = add_remark

@@ -28,13 +28,13 @@ Cell = tuple[str, str, str]
 _OF_EVICTIONS = "429-budget"
 #: injections per task of a worker process
 _CHUNK = 16
-#: most seconds between two events that can be swapped
+#: most seconds between swappable events
 _SOON = 0.5
 
 
 @attrs.frozen(slots=True)
 class Verdict:
-    """Result of one run; a replay gives the history."""
+    """Result of a run; a replay reproduces the history."""
 
     injection: Injection
     struck: bool
@@ -126,19 +126,19 @@ def judge(injection: Injection) -> Verdict:
 
 
 def run_sweep(
-    planned: Sequence[Injection], jobs: int, on_done: Callable[[Verdict], object]
+    planned: Sequence[Injection], jobs: int, on_done: Callable[[], object]
 ) -> list[Verdict]:
-    """Play all injections; `on_done` is called with each verdict."""
+    """Play all injections; `on_done` is called after each."""
     verdicts = []
     for verdict in spread(judge, planned, jobs, _CHUNK):
-        on_done(verdict)
+        on_done()
         verdicts.append(verdict)
     return verdicts
 
 
 @attrs.frozen
 class Report:
-    """Verdicts of a sweep, and the coverage of cells."""
+    """Verdicts of a sweep, and coverage of injection points."""
 
     verdicts: Sequence[Verdict]
     #: all injections, the sample and the others
@@ -146,13 +146,13 @@ class Report:
 
     @property
     def broken(self) -> list[Verdict]:
-        """Return the runs that broke a guarantee, those with the shortest history first."""
+        """Return the runs with violations, shortest history first."""
         wrong = [verdict for verdict in self.verdicts if verdict.violations]
         return sorted(wrong, key=lambda verdict: (verdict.length, verdict.injection))
 
     @property
     def failure_groups(self) -> list[list[Verdict]]:
-        """Return the runs that broke a guarantee, grouped by the same violations."""
+        """Return the runs with violations, grouped by equivalent violations."""
         groups: defaultdict[frozenset[str], list[Verdict]] = defaultdict(list)
         for verdict in self.broken:
             groups[normalize_violations(verdict.violations)].append(verdict)
@@ -165,7 +165,7 @@ class Report:
 
     @property
     def covered(self) -> frozenset[Cell]:
-        """Return the cells in which a fault has struck."""
+        """Return the cells with an injected fault."""
         return frozenset(
             v.injection.fault.cell
             for v in self.verdicts

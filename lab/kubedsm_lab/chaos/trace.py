@@ -1,4 +1,4 @@
-"""Trace of one run: a workload with one fault, from its start until the cluster is quiet."""
+"""Trace of a run: a workload with a single fault, from the start until the cluster is quiet."""
 
 import asyncio
 import random
@@ -34,7 +34,7 @@ BYSTANDER_NAMESPACE = "beside"
 BYSTANDER_NODE = node("b1", "cloud", "100m", "200Mi")
 #: seconds from the fault to the bystander's creation
 ARRIVAL_DELAY = 0.1
-#: seconds within which a known pod is bound, also by a scheduler that has just started
+#: seconds until a known pod is bound, also by a newly started scheduler
 USUAL = 3.0
 #: longest back-off after a lasting fault in seconds
 _BACK_OFF = 45.0
@@ -80,7 +80,7 @@ class Bystander:
 
 
 def longest_wait(fault: Fault, handover: float, slowest: float) -> float:
-    """Return the seconds that the bystander may wait: as long as the scheduler is disturbed.
+    """Return the bystander's longest acceptable wait: the duration of the disturbance.
 
     `handover`: seconds until another replica leads; 0 if there is none. `slowest`: rate of the
     slowest clock.
@@ -89,10 +89,10 @@ def longest_wait(fault: Fault, handover: float, slowest: float) -> float:
         interruption = INTERRUPTIONS[fault.what]
         replaced = handover and interruption.end is not None
         return USUAL + handover + (0.0 if replaced else interruption.lasts)
-    return handover + _disturbed_seconds(fault) / slowest
+    return handover + _longest_disturbance(fault) / slowest
 
 
-def _disturbed_seconds(fault: Fault) -> float:
+def _longest_disturbance(fault: Fault) -> float:
     if fault.lasting and fault.family != WORLD:
         return LASTING + _BACK_OFF
     if fault.what == "silence":
@@ -106,11 +106,11 @@ def _disturbed_seconds(fault: Fault) -> float:
     return USUAL
 
 
-#: seconds between the starts of two schedulers, of which the first leads
+#: seconds between the starts of two schedulers; the first becomes the leader
 _APART = 0.5
 _TIMING = Timing(start_delay=0.5, stop_delay=0.5, orphan_delay=10.0)
-#: additional migrations per usual one that a fault may cause: back and forth, after a failed
-#: migration; and the same for a lasting fault, during which migrations are retried
+#: additional migrations caused by a fault, per usual migration: back and forth after a failure;
+#: and by a lasting fault, with repeated attempts
 _EXTRA_MIGRATIONS, _LASTING_MIGRATIONS = 2, 8
 #: I9: most delay of a migration by another tenant, in times of the usual duration
 MOST_DELAYS = 2
@@ -135,13 +135,13 @@ class Injection:
 
 @attrs.frozen
 class Outcome:
-    """Observations of one run."""
+    """Observations of a run."""
 
     injection: Injection
     end: End
     created: int
     deleted: int
-    #: by workload: most desired pods that were not Ready at once, after all had been
+    #: by workload: most unready replicas at once, after all were Ready
     missed: Mapping[str, int]
     struck: bool
     history: tuple[Moment, ...]
@@ -149,7 +149,7 @@ class Outcome:
 
 
 def play(injection: Injection, reference: Outcome | None = None) -> Outcome:
-    """Play the injection, and compare the end with the reference, if there is one."""
+    """Play the injection, and compare the end with the reference, if any."""
     order = random.Random(injection.seed) if injection.seed else None
     return run_in_virtual_time(_play_injection(injection, reference), order)
 
@@ -227,14 +227,14 @@ def _is_settled(stage: Stage, reference: Outcome | None) -> bool:
 
 
 def _has_incident(stage: Stage) -> bool:
-    """Return whether the world changes, so that the end differs from the reference."""
+    """Return whether the environment changes, and the end may differ from the reference."""
     return stage.seam.fault is not None and stage.seam.fault.family == WORLD
 
 
 def _list_violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
     fault = stage.seam.fault
-    # A bind that was looked up and not found may still arrive once the capacity is reserved again:
-    # no precondition prevents that, and the kubelet refuses one of both pods.
+    # A bind considered lost may still arrive after its capacity is reserved again: no precondition
+    # prevents a late bind, and the kubelet refuses either pod.
     late = fault is not None and fault.what == APPLIED_LATE
     yield from (what for what in stage.invariants.wrong if not (late and what.startswith("I2")))
     yield from (f"I3: {what}" for what in stage.witness.wrong)
@@ -295,7 +295,7 @@ def _check_bystander(bystander: Bystander, seam: Seam, workload: Workload) -> It
         return  # with an invalid configuration no scheduler starts
     longest = longest_wait(fault, workload.handover, min(workload.rates))
     if fault.family == WORLD and workload.handover:
-        longest += GRACE  # a leader that ends waits for migrations that are held up
+        longest += GRACE  # a terminating leader waits for delayed migrations
     if bystander.waited is None:
         yield "the bystander was never bound"
     elif bystander.waited > longest:
@@ -303,7 +303,7 @@ def _check_bystander(bystander: Bystander, seam: Seam, workload: Workload) -> It
 
 
 async def _compare_with_restart(stage: Stage) -> list[str]:
-    """Return differences that schedulers without memory of the run would make."""
+    """Return differences after restarting all schedulers without memory of the run."""
     if not _has_incident(stage):
         return []
     before = stage.count_placements()
@@ -341,7 +341,7 @@ def _capture_log(seam: Seam) -> Iterator[list[str]]:
 
 
 _NAME = re.compile(r"[\w.-]+")
-#: parts in which two failures of the same kind differ: numbers, generated names, schedulers
+#: run-specific parts of violations: numbers, generated names, schedulers
 _PARTICULAR = re.compile(r"\bkubedsm-[\d-]+|-[0-9a-z]{8,10}-[0-9a-z]{5}\b|[0-9a-f-]{36}|[\d.]+")
 
 
@@ -353,7 +353,7 @@ def describe_outcome(outcome: Outcome) -> list[str]:
 
 
 def normalize_violations(violations: Iterable[str]) -> frozenset[str]:
-    """Remove the parts in which two failures of the same kind differ."""
+    """Remove run-specific parts from violations."""
     return frozenset(_PARTICULAR.sub("#", violation) for violation in violations)
 
 
@@ -374,6 +374,6 @@ def _name_parts(moment: Moment) -> set[str]:
 
 
 def _is_of(part: str, named: set[str]) -> bool:
-    """Return whether the part names one of the objects, or a pod or ReplicaSet of a workload."""
+    """Return whether the part names an object, or a pod or ReplicaSet of a workload."""
     pieces = part.split("-")
     return any("-".join(pieces[:count]) in named for count in range(1, len(pieces) + 1))

@@ -33,7 +33,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 @attrs.frozen
 class Workload:
-    """Actions of users on a cluster, and the schedulers of that cluster."""
+    """Actions of users on a cluster, and the schedulers of the cluster."""
 
     name: str
     course: Callable[[Stage], Awaitable[None]]
@@ -50,13 +50,13 @@ class Workload:
 
     @property
     def handover(self) -> float:
-        """Return the seconds from the end of a leader until another one leads."""
+        """Return the seconds from the end of a leader until the next leads."""
         times = self.times
         return 0.0 if times is None else (times.duration + times.retry_period) / min(self.rates)
 
 
 async def _create_burst(stage: Stage) -> None:
-    """Create more pods at once than fit at the edge, and one that fits nowhere."""
+    """Create more pods at once than fit at the edge, and an infeasible pod."""
     stage.hands.create_workload("web", 5)
     stage.hands.create_workload("huge", 1, cpu="64")
 
@@ -78,20 +78,20 @@ async def _open_edge_later(stage: Stage) -> None:
 
 
 async def _request_migration(stage: Stage) -> None:
-    """Add the edge node, and request the migration that would be suggested."""
+    """Add the edge node, and request the expected migration."""
     await _open_edge_later(stage)
     stage.hands.request_migration("web", "e1", stage.clock.wall())
 
 
 async def _fill_edge_first(stage: Stage) -> None:
-    """Fill the edge, then create pods that require the edge."""
+    """Fill the edge, then create pods restricted to the edge."""
     stage.hands.create_workload("web", 4)
     await stage.clock.sleep(4.0)
     stage.hands.create_workload("camera", 2, **AT_THE_EDGE)
 
 
 async def _swap_targets(stage: Stage) -> None:
-    """Swap the targets of a workload at the edge and one in the cloud."""
+    """Swap the targets of two workloads, at the edge and in the cloud."""
     stage.hands.create_workload("web", 1)
     await stage.clock.sleep(2.0)
     stage.hands.create_workload("shop", 1)
@@ -106,7 +106,7 @@ async def _migrate_single_replica(stage: Stage) -> None:
 
 
 async def _migrate_stateful_set(stage: Stage) -> None:
-    """Migrate pods that keep their names: each is deleted before the replacement is created."""
+    """Migrate pods with stable names: deletion precedes the replacement's creation."""
     stage.hands.create_workload("db", 2, resource=STATEFUL_SETS)
     await _open_edge(stage)
 
@@ -120,7 +120,7 @@ async def _roll_out_meanwhile(stage: Stage) -> None:
 
 
 async def _delete_owner_meanwhile(stage: Stage) -> None:
-    """Delete the Deployment while one of the pods is detached."""
+    """Delete the Deployment while a pod is detached."""
     stage.hands.create_workload("web", 2)
     stage.hands.create_workload("shop", 1)
     await _open_edge(stage)
@@ -129,7 +129,7 @@ async def _delete_owner_meanwhile(stage: Stage) -> None:
 
 
 async def _migrate_with_budgets(stage: Stage) -> None:
-    """Migrate three Deployments with a disruption budget each, and delete one meanwhile.
+    """Migrate three Deployments with a disruption budget each, and delete a Deployment meanwhile.
 
     The incident `undeployed` deletes Deployments at every other step of the migrations.
     """
@@ -187,7 +187,7 @@ def _deploy_tenant(stage: Stage, namespace: str = NAMESPACE, **spec: Any) -> Non
 
 def _hold_pods(stage: Stage, *, held: bool = True) -> None:
     for pod in stage.hands.list_pods():
-        # No finalizer can be added to a pod that is being deleted.
+        # The API server refuses finalizers on terminating pods.
         if labels_of(pod)["app"] == "web" and not (held and is_terminating(pod)):
             stage.hands.hold_pod(pod["metadata"]["name"], held=held)
 
@@ -261,7 +261,7 @@ async def _change_configuration(stage: Stage) -> None:
 
 
 async def _preempt_pods(stage: Stage) -> None:
-    """Fill the edge, then create a pod of a higher priority that requires the edge."""
+    """Fill the edge, then create a pod of higher priority restricted to the edge."""
     stage.hands.write_configuration({"preemption": "enabled"})
     stage.hands.create_priority_class("more", 1000)
     stage.hands.create_workload("web", 4, **AT_THE_EDGE)
@@ -270,7 +270,7 @@ async def _preempt_pods(stage: Stage) -> None:
 
 
 async def _pack_pods(stage: Stage) -> None:
-    """Create a pod that fits only after two others are packed on one node."""
+    """Create a pod that fits only after packing two others on a single node."""
     stage.hands.create_workload("web", 2)
     await stage.clock.sleep(4.0)
     stage.hands.create_workload("large", 1, cpu="2")
@@ -282,7 +282,7 @@ async def _open_edge(stage: Stage) -> None:
 
 
 def _list_detached(stage: Stage) -> set[str]:
-    """Return the workloads with a detached pod that is not terminating."""
+    """Return the workloads with a detached pod, terminating pods left out."""
     detached = [pod for pod in stage.hands.list_pods() if MIGRATING_LABEL in labels_of(pod)]
     return {labels_of(pod)["app"] for pod in detached if not is_terminating(pod)}
 
@@ -293,7 +293,7 @@ def _set_targets(**shares: float) -> Object:
 
 
 async def _wait_quietly(stage: Stage) -> None:
-    """Create pods after a time in which watches show nothing but bookmarks."""
+    """Create pods after a period with only bookmarks on the watches."""
     stage.hands.create_workload("web", 2)
     await stage.clock.sleep(65.0)
     stage.hands.create_workload("shop", 2)
@@ -314,7 +314,7 @@ async def _change_leader(stage: Stage) -> None:
 
 
 async def _serve_lies(stage: Stage) -> None:
-    """Enable load balancing by a Prometheus that serves one lie after the other."""
+    """Enable load balancing by a Prometheus with successive lies."""
     load: Object = {
         "prometheus": "http://lies",
         "period": f"{PERIOD:g}s",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from kubedsm.cli.options import OneOf, output
-from kubedsm_lab.cli.options import paced, processes
+from kubedsm_lab.cli.options import paced, processes, show_progress
 
 if TYPE_CHECKING:
     from kubedsm_lab.chaos.faults import Fault
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kubedsm_lab.chaos.trace import Injection, Outcome
 
 SHORT, LONG = 2_800, 25_000
-#: kinds of broken guarantees whose traces are printed
+#: kinds of broken guarantees with printed traces
 _TRACED = 10
 WORKLOADS = (
     "burst",
@@ -89,10 +89,7 @@ def chaos(
     Each run is a workload in virtual time with one fault: a call that fails, an event that is lost,
     a crash. The invariants are checked after every change and at the end.
     """
-    from rich.progress import Progress
-
     from kubedsm.cli.console import print_json
-    from kubedsm.terminal.console import Console
     from kubedsm.terminal.echo import echo
     from kubedsm_lab.chaos import sweep
     from kubedsm_lab.chaos.hostile_connections import attack
@@ -103,9 +100,8 @@ def chaos(
         _replay_fault(_find_injection(workloads, fault, seed, paced=paced))
     found = sweep.list_injections(workloads or WORKLOADS, seed, paced=paced)
     planned = sweep.choose_injections(found, number or (SHORT if short else LONG), seed)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("faults", total=len(planned))
-        verdicts = sweep.run_sweep(planned, jobs or processors(), lambda _: progress.advance(task))
+    with show_progress("faults", len(planned)) as advance:
+        verdicts = sweep.run_sweep(planned, jobs or processors(), advance)
     report = Report(verdicts, found)
     violations = [] if workloads else attack()
     if output == "json":

@@ -1,7 +1,7 @@
-"""Policies as schedulers on the paper's five workers, each a process next to the API server's.
+"""Policies as scheduler processes on the paper's five workers.
 
-KubeDSM is `kubedsm run`, any other policy a `policy_process`, and the bare loop is itself. During
-the burst of one scheduler the others are stopped, so they take no CPU for its pods.
+KubeDSM is `kubedsm run`, any other policy a `policy_process`. During the burst of one scheduler all
+others are stopped, so their processes consume no CPU.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ from kubedsm_lab.bench.burst.run import run as run_bursts
 from kubedsm_lab.bench.processes import Scheduler, emulated_cluster, run_command
 from kubedsm_lab.replay.hpa.service import NODES
 
-#: Names of the schedulers that can run.
+#: Names of all available schedulers.
 NAMES: Sequence[str] = (
     *POLICIES,
     *(f"{name}{policy_process.BATCHED}" for name in POLICIES if name != KUBEDSM),
     bare_loop.NAME,
 )
-#: Pods that fit on the workers.
+#: Capacity of the workers in pods.
 MOST_PODS = sum(int(node["status"]["allocatable"]["pods"]) for node in NODES)
-#: Seconds after a burst for its last events, and for the stopped schedulers to catch up.
+#: Seconds after a burst for the last events, and for stopped schedulers to catch up.
 AFTERGLOW = 1.0
-#: Time from a pod's binding to its being Ready.
+#: Time from bound to Ready.
 START_DELAY = "1s"
 #: Seconds until a scheduler has synced.
 SYNC_TIMEOUT = 120.0
@@ -45,8 +45,8 @@ async def run(plan: Plan, report: Callable[[str], None], keepalive: float) -> Bu
     """Start all schedulers and run the bursts.
 
     keepalive: seconds after which the bare loop closes an idle connection. Raises ClusterError,
-    ChildProcessError if a scheduler ends, and TimeoutError if one does not sync or a burst does not
-    end in time.
+    ChildProcessError if a scheduler ends, and TimeoutError if synchronisation or a burst takes too
+    long.
     """
     clock, cpu = SystemClock(), defaultdict[str, list[float]](list)
     async with (
@@ -75,7 +75,7 @@ async def run(plan: Plan, report: Callable[[str], None], keepalive: float) -> Bu
 
 
 def _command(name: str, kubeconfig: Path, keepalive: float) -> Sequence[str]:
-    """Return the module that is the scheduler, and its arguments."""
+    """Return the scheduler's module and arguments."""
     if name == KUBEDSM:
         # Without leader election: a stopped process would lose its Lease.
         return run_command(kubeconfig, "--leader-elect", "false")
