@@ -26,20 +26,20 @@ class UnknownFaultError(ValueError):
 
 @attrs.frozen(slots=True, order=True)
 class Fault:
-    """Fault, written `FAMILY:SITE:AT:WHAT`, with `/minute` if the fault lasts.
+    """Fault, written `FAMILY:POINT:AT:WHAT`, with `/minute` if the fault lasts.
 
-    `family` names the disturbed component: a call, a watch, the world, a process. `site` is the
+    `family` names the disturbed component: a call, a watch, the world, a process. `point` is the
     injection point, a kind of request or event, and `at` the number of the request, from 0.
     """
 
     family: str
-    site: str
+    point: str
     at: int
     what: str
     lasting: bool = False
 
     def __str__(self) -> str:
-        parts = (self.family, self.site, str(self.at), self.what)
+        parts = (self.family, self.point, str(self.at), self.what)
         return _SEPARATOR.join(parts) + _ONE_MINUTE * self.lasting
 
     @classmethod
@@ -47,14 +47,14 @@ class Fault:
         """Raises UnknownFaultError."""
         parts = text.removesuffix(_ONE_MINUTE).split(_SEPARATOR)
         if len(parts) != len(attrs.fields(cls)) - 1 or not parts[2].isdecimal():
-            raise UnknownFaultError(f"{text!r} is not FAMILY:SITE:AT:WHAT")
-        family, site, at, what = parts
-        return cls(family, site, int(at), what, text.endswith(_ONE_MINUTE))
+            raise UnknownFaultError(f"{text!r} is not FAMILY:POINT:AT:WHAT")
+        family, point, at, what = parts
+        return cls(family, point, int(at), what, text.endswith(_ONE_MINUTE))
 
     @property
     def cell(self) -> tuple[str, str, str]:
         """Return the fault without its number: the unit of coverage."""
-        return self.family, self.site, self.what + _ONE_MINUTE * self.lasting
+        return self.family, self.point, self.what + _ONE_MINUTE * self.lasting
 
 
 def answer(
@@ -113,7 +113,7 @@ class Event:
     """Line of a watch. `key`: namespace and name of the object."""
 
     #: injection point, such as pods.MODIFIED
-    site: str
+    point: str
     plural: str
     type: str
     key: tuple[str, str]
@@ -139,10 +139,10 @@ def injection_point_of(request: Request) -> tuple[str, str]:
     attributes = attributes_of(request.method, request.path, request.query)
     if attributes.path:
         return f"get-{attributes.path.strip('/')}", ""
-    site = f"{attributes.verb}-{attributes.described}{_purpose_suffix(request)}"
+    point = f"{attributes.verb}-{attributes.described}{_purpose_suffix(request)}"
     if attributes.verb == "list" and attributes.namespace:
-        site += ".of-namespace"
-    return site, "/".join(part for part in (attributes.namespace, attributes.name) if part)
+        point += ".of-namespace"
+    return point, "/".join(part for part in (attributes.namespace, attributes.name) if part)
 
 
 def target_of(request: Request) -> str:

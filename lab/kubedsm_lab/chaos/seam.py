@@ -35,7 +35,7 @@ class Moment:
     at: float
     who: str
     family: str
-    site: str
+    point: str
     #: number at the injection point, from 0; -1 for a remark
     number: int
     #: object, for people
@@ -43,11 +43,11 @@ class Moment:
 
     @property
     def is_fault(self) -> bool:
-        return self.site.startswith(_FAULT)
+        return self.point.startswith(_FAULT)
 
     def __str__(self) -> str:
         number = "" if self.number < 0 else f" #{self.number}"
-        return f"{self.at:8.2f}  {self.who:11} {self.site}{number}  {self.about}".rstrip()
+        return f"{self.at:8.2f}  {self.who:11} {self.point}{number}  {self.about}".rstrip()
 
 
 class Seam:
@@ -69,18 +69,18 @@ class Seam:
         self.ended = 0.0
 
     def record_moment(
-        self, who: str, family: str, site: str, about: str = "", node: str = ""
+        self, who: str, family: str, point: str, about: str = "", node: str = ""
     ) -> Fault | None:
         """Record a request or event, and return the fault, if due here.
 
         `node`: target node of a binding, or the pod's node.
         """
-        number = self._counted[family, site]
-        self._counted[family, site] += 1
-        moment = Moment(loop_time(), who, family, site, number, about)
+        number = self._counted[family, point]
+        self._counted[family, point] += 1
+        moment = Moment(loop_time(), who, family, point, number, about)
         self.history.append(moment)
         fault = self.fault
-        if fault is None or fault.site != site or family not in _injection_families(fault.family):
+        if fault is None or fault.point != point or family not in _injection_families(fault.family):
             return None
         if self.struck is None:
             strikes = number == fault.at
@@ -148,8 +148,8 @@ class ProcessSeam(Faults):
 
     def at_send(self, request: Request) -> None:
         """Record a request before sending, and begin an interruption if due."""
-        site, about = injection_point_of(request)
-        fault = self._seam.record_moment(self._who, CALL, site, about, target_of(request))
+        point, about = injection_point_of(request)
+        fault = self._seam.record_moment(self._who, CALL, point, about, target_of(request))
         if fault is None:
             return
         if fault.family != PROCESS:
@@ -203,7 +203,7 @@ class ProcessSeam(Faults):
     def on_line(self, request: Request, line: bytes) -> Delivery | None:
         """As `Faults.on_line`."""
         event = event_of(request, line)
-        fault = self._seam.record_moment(self._who, WATCH, event.site, event.about, event.node)
+        fault = self._seam.record_moment(self._who, WATCH, event.point, event.about, event.node)
         if fault is not None and fault.what in DELIVERIES:
             return DELIVERIES[fault.what](line)
         if fault is not None:

@@ -64,36 +64,36 @@ def list_injections(workloads: Iterable[str], seed: int, *, paced: bool = False)
 
 def _list_faults(history: Sequence[Moment]) -> Iterator[Fault]:
     for index, moment in enumerate(history):
-        if moment.site in STEPS:
-            for what, passing in list_incidents(moment.site):
-                yield Fault(WORLD, moment.site, moment.number, what, passing)
+        if moment.point in STEPS:
+            for what, passing in list_incidents(moment.point):
+                yield Fault(WORLD, moment.point, moment.number, what, passing)
         if moment.family == CALL:
             yield from _list_call_faults(moment)
             for what in INTERRUPTIONS:
-                yield Fault(PROCESS, moment.site, moment.number, what)
+                yield Fault(PROCESS, moment.point, moment.number, what)
         elif moment.family == WATCH:
             yield from _list_event_faults(moment, history[index + 1 :])
 
 
 def _list_call_faults(moment: Moment) -> Iterator[Fault]:
     for what in (*OUTCOMES, *CRASHES):
-        if what == _OF_EVICTIONS and "eviction" not in moment.site:
+        if what == _OF_EVICTIONS and "eviction" not in moment.point:
             continue
         for lasting in (False, True):
-            yield Fault(CALL, moment.site, moment.number, what, lasting)
+            yield Fault(CALL, moment.point, moment.number, what, lasting)
 
 
 def _list_event_faults(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
-    plural, _, kind = moment.site.partition(".")
-    following = [m for m in later if m.family == WATCH and m.site.startswith(f"{plural}.")]
+    plural, _, kind = moment.point.partition(".")
+    following = [m for m in later if m.family == WATCH and m.point.startswith(f"{plural}.")]
     next_one = following[0] if following else None
-    again = any(m.site == f"{plural}.ADDED" and m.about == moment.about for m in following)
+    again = any(m.point == f"{plural}.ADDED" and m.about == moment.about for m in following)
     for what in (*DELIVERIES, *PERTURBATIONS):
         if what == "swap" and (next_one is None or next_one.at > moment.at + _SOON):
             continue
         if what == "coalesce" and not (kind == "DELETED" and again):
             continue
-        yield Fault(WATCH, moment.site, moment.number, what)
+        yield Fault(WATCH, moment.point, moment.number, what)
 
 
 def choose_injections(found: Sequence[Injection], number: int, seed: int) -> list[Injection]:

@@ -99,7 +99,7 @@ def _longest_disturbance(fault: Fault) -> float:
         return SILENT_AFTER + USUAL
     if fault.what == "delay":
         return LATE + USUAL
-    if fault.what.startswith("timeout") and fault.site.startswith(
+    if fault.what.startswith("timeout") and fault.point.startswith(
         ("list-", "watch-", "get-version")
     ):
         return LIST_TIMEOUT + USUAL
@@ -291,7 +291,7 @@ def _check_bystander(bystander: Bystander, seam: Seam, workload: Workload) -> It
     fault = seam.fault
     if seam.struck is None or fault is None:
         return
-    if any(moment.site == NOT_STARTED for moment in seam.history):
+    if any(moment.point == NOT_STARTED for moment in seam.history):
         return  # with an invalid configuration no scheduler starts
     longest = longest_wait(fault, workload.handover, min(workload.rates))
     if fault.family == WORLD and workload.handover:
