@@ -24,17 +24,20 @@ from kubedsm_lab.replay.presets import (
     priced,
     stabilized,
 )
-from kubedsm_lab.replay.published import NOTHING, THE_PAPERS, Published
+from kubedsm_lab.replay.published import PUBLISHED, KubeDsm
 from kubedsm_lab.replay.report import Report, plain_tables, scenarios_of
 from kubedsm_lab.replay.services import PAPER_SERVICES
 from kubedsm_lab.replay.sources import Source
 from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import (
+    WORDS,
     Row,
     Section,
     Table,
     beside,
+    fill_sections,
     grid,
+    lookup,
     mean,
     number,
     percent,
@@ -46,34 +49,7 @@ from kubedsm_lab.replay.world import Setup
 from loadgen.generators import PAPER_COEFFICIENTS, PAPER_REQUESTS
 
 _STILL, _PAPERS = "no-migration", "paper-suggester"
-#: titles of the tables that have published figures
-_BRACKETED = (
-    "Edge ratio",
-    "Variants",
-    "Response times by scenario",
-    "Response times of variants",
-)
-_MEANINGS: Mapping[str, str] = {
-    **report.MEANINGS,
-    "mean of all": "the edge ratio over all scenarios that were played",
-    "migrations": report.MEANINGS["moves"],
-    "moves a run": report.MEANINGS["moves"],
-    "migrations a run": report.MEANINGS["moves"],
-    "taken back": "of these, moves that were given up",
-    "lost pod-seconds": report.MEANINGS["lost pod-s"],
-    "pending s": report.MEANINGS["wait s"],
-    "p95": "of that wait: 95 in 100 are as short or shorter",
-    "price of a move": "what a move must gain to be made, as seconds of a pod at the edge",
-    "cores": "that a pod asks for",
-    "GB": "of memory that a pod asks for",
-    "pods": "as many as are asked for, on average",
-    "share a core": "what part of the service's edge share a core of the edge holds",
-    "share a GB": "what part of it a GB of memory holds",
-    "mean to kube-scheduler": "how much longer the mean is than there; below 0 is faster",
-    "network to kube-scheduler": "how much longer the network's part is",
-    "QoS factors": "the variant, by what edge shares it promises",
-    "5 s": "the edge ratio with autoscalers that wait so long before they scale down",
-}
+_MEANINGS = report.MEANINGS | WORDS["evaluation-meanings"]
 _NAMES = [name.upper() for name in SERVICES]
 
 
@@ -86,7 +62,9 @@ def render_text(found: Report, other: str, *, whole: bool) -> str:
     if whole:
         parts = [note, tables(found, published=not other)]
     else:
-        bracketed = select_sections(sections(found["means"]), () if other else _BRACKETED)
+        bracketed = select_sections(
+            sections(found["means"]), () if other else list(WORDS["brackets"])
+        )
         parts = [plain_tables(found), note, render_sections(bracketed)]
     return "\n".join(filter(None, parts))
 
@@ -121,11 +99,16 @@ class Measured:
     """Means of a report by scenario and policy, and the published figures next to them."""
 
     rows: Mapping[tuple[str, str], Row]
-    published: Published = THE_PAPERS
+    published: KubeDsm = PUBLISHED.kubedsm
 
     @classmethod
-    def of(cls, means: Iterable[Row], published: Published) -> "Measured":
+    def of(cls, means: Iterable[Row], published: KubeDsm) -> "Measured":
         return cls({(row["scenario"], row["policy"]): row for row in means}, published)
+
+    @property
+    def published_times(self) -> dict[tuple[str, str], Mapping[str, float]]:
+        """Return the published percentages of each service by scenario and compared policy."""
+        return {(name, other): times for name, other, times in self.published.response_times}
 
     @property
     def scenarios(self) -> list[str]:
@@ -226,7 +209,7 @@ def _lead(measured: Measured, policy: str) -> dict[str, float]:
     return found
 
 
-def _by_scenario(measured: Measured, key: str) -> Table:
+def _by_scenario(measured: Measured, *, key: str) -> Table:
     lines = []
     for policy in measured.played(MAIN_POLICIES):
         ours = measured.values(policy, key)
@@ -314,7 +297,7 @@ def _costs(measured: Measured) -> Table:
     }
 
     def average(digits: int, *keys: str) -> Callable[[list[Row]], str]:
-        return lambda played: number(mean(_lookup(row, keys) for row in played), digits)
+        return lambda played: number(mean(lookup(row, keys) for row in played), digits)
 
     return grid(
         "policy",
@@ -329,13 +312,6 @@ def _costs(measured: Measured) -> Table:
             "avoidable": average(3, "onOneNode", "avoidable"),
         },
     )
-
-
-def _lookup(row: Row, keys: Sequence[str]) -> float | None:
-    value = row
-    for key in keys:
-        value = value[key]
-    return None if value is None else float(value)  # type: ignore[arg-type]
 
 
 def _stabilizations(measured: Measured) -> Table:
@@ -397,7 +373,7 @@ def _equal_rates(measured: Measured) -> Table:
 
 def _times_by_scenario(measured: Measured) -> Table:
     """Return KubeDSM's response times by service, in percent of the reference's."""
-    published = measured.published.response_times
+    published = measured.published_times
     against = [(name, REFERENCE) for name in PAPER_SCENARIOS]
     lines = _compare_times(measured, against)
     if lines and published:
@@ -410,7 +386,7 @@ def _times_by_scenario(measured: Measured) -> Table:
 def _compare_times(measured: Measured, pairs: Sequence[tuple[str, str]]) -> list[list[str]]:
     lines = []
     for scenario, reference in pairs:
-        published = measured.published.response_times.get((scenario, reference), {})
+        published = measured.published_times.get((scenario, reference), {})
         ours = {s: measured.longer(scenario, KUBEDSM, reference, s) for s in SERVICES}
         if any(value is not None for value in ours.values()):
             shown = scenario if reference == REFERENCE else f"{scenario}, against {reference}"
@@ -422,7 +398,7 @@ def _compare_times(measured: Measured, pairs: Sequence[tuple[str, str]]) -> list
 def _published_mean(measured: Measured, service: str) -> str:
     """Average over the scenarios with both a measured and a published figure."""
     ours, theirs = [], []
-    for (scenario, reference), published in measured.published.response_times.items():
+    for (scenario, reference), published in measured.published_times.items():
         value = measured.longer(scenario, KUBEDSM, REFERENCE, service)
         if reference == REFERENCE and service in published and value is not None:
             ours.append(value)
@@ -464,96 +440,36 @@ def _times_by_policy(measured: Measured) -> Table:
     return [*headings, f"mean to {REFERENCE}", f"network to {REFERENCE}"], lines
 
 
+_TABLES: Mapping[str, Callable[[Measured], Table]] = {
+    "At a glance": _at_a_glance,
+    "Edge ratio": partial(_by_scenario, key="edgeRatio"),
+    "Share of the optimum": partial(_by_scenario, key="optimumShare"),
+    "Standard deviation of the edge share over services": partial(_by_scenario, key="std"),
+    "What a pod is worth": _worth_of_a_pod,
+    "Equal rates": _equal_rates,
+    "Variants": _variants,
+    "What moves are worth": _prices,
+    "Objectives": _objectives,
+    "QoS factors": _qos,
+    "Response times by scenario": _times_by_scenario,
+    "Response times of variants": _times_of_variants,
+    "Response times by policy": _times_by_policy,
+    "What it cost": _costs,
+    "Slower autoscalers": _stabilizations,
+}
+
+
 def sections(means: Iterable[Row], *, published: bool = True) -> list[Section]:
     """Return all tables. published: whether the paper's figures stand in brackets."""
-    measured = Measured.of(means, THE_PAPERS if published else NOTHING)
-
-    def section(title: str, about: str, table: Table, brackets: str = "") -> Section:
-        return Section(title, f"{about} {brackets if published else ''}".strip(), table, _MEANINGS)
-
+    measured = Measured.of(means, PUBLISHED.kubedsm if published else KubeDsm())
+    brackets = WORDS["brackets"] if published else {}
     return [
-        section(
-            "At a glance",
-            "Over the ten scenarios, where nothing else is said.",
-            _at_a_glance(measured),
-        ),
-        section(
-            "Edge ratio",
-            "By scenario, and the mean over them.",
-            _by_scenario(measured, "edgeRatio"),
-            "In brackets: as published, read off the figures of the second version.",
-        ),
-        section(
-            "Share of the optimum",
-            "The share of the greatest mean share that any packing of the same pods would have.",
-            _by_scenario(measured, "optimumShare"),
-        ),
-        section(
-            "Standard deviation of the edge share over services",
-            "The less, the more alike are services served.",
-            _by_scenario(measured, "std"),
-        ),
-        section(
-            "What a pod is worth",
-            "At mean 1.5, as the paper's generator draws rates and with the same mean for every"
-            " service (as many pods in all).",
-            _worth_of_a_pod(measured),
-        ),
-        section("Equal rates", "What shares the services then have.", _equal_rates(measured)),
-        section(
-            "Variants",
-            "Edge ratios. MidMigration in"
-            " two readings: `mid-migration` is the second version's, two moves from the cloud and"
-            " one inside the edge a suggestion; `half-frequency` the first's, twice the period.",
-            _variants(measured),
-            f"In brackets: as published, at {VARIANT_SCENARIO}.",
-        ),
-        section(
-            "What moves are worth",
-            "`migration.price`, in seconds of a pod at the edge; means over the ten scenarios, of a"
-            " run of 18 minutes. In bold: the default. Picture: `moves.svg`.",
-            _prices(measured),
-        ),
-        section(
-            "Objectives",
-            "Means over the scenarios; by service, the response time against kube-scheduler's.",
-            _objectives(measured),
-        ),
-        section("QoS factors", f"Edge shares by service at {VARIANT_SCENARIO}.", _qos(measured)),
-        section(
-            "Response times by scenario",
-            "KubeDSM's mean response time by service, in percent longer than kube-scheduler's"
-            " unless another policy is named.",
-            _times_by_scenario(measured),
-            "In brackets: as published in the first version.",
-        ),
-        section(
-            "Response times of variants",
-            f"At {VARIANT_SCENARIO}, in percent longer than KubeDSM's as it comes, and than"
-            f" {REFERENCE}'s.",
-            _times_of_variants(measured),
-            "In brackets: what the first version says of its variants against its original; half"
-            " the frequency is what it calls MidMigration.",
-        ),
-        section(
-            "Response times by policy",
-            "Means over the ten scenarios; the percentages are of the whole time, and of what of it"
-            " the network takes.",
-            _times_by_policy(measured),
-        ),
-        section(
-            "What it cost",
-            "Means over the ten scenarios, of a run of 18 minutes. On one node: the time mean of"
-            " the number of services of two or more Ready pods that the death of one node would"
-            " take whole; avoidable: of these, while another node of the tier had room for one of"
-            " their pods.",
-            _costs(measured),
-        ),
-        section(
-            "Slower autoscalers",
-            f"{VARIANT_SCENARIO}, with autoscalers that wait longer before they scale down.",
-            _stabilizations(measured),
-        ),
+        attrs.evolve(
+            each,
+            about=f"{each.about} {brackets.get(each.title, '')}".strip(),
+            columns=_MEANINGS,
+        )
+        for each in fill_sections("evaluation", _TABLES, measured)
     ]
 
 
@@ -582,7 +498,7 @@ def standings(means: Iterable[Row]) -> list[Standing]:
     for what, unit, keys, less in _FIGURES:
         values = {}
         for policy, played in rows.items():
-            known = [value for row in played if (value := _lookup(row, keys)) is not None]
+            known = [value for row in played if (value := lookup(row, keys)) is not None]
             if len(known) == len(played):
                 values[policy] = round(statistics.fmean(known), _DIGITS)
         found.append(Standing(what, unit, less, values, _NOISE_OF_TIMES if unit else _NOISE))

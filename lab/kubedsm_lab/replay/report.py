@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,82 +19,39 @@ from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.replay.measures import Measures
 from kubedsm_lab.replay.page import RESULTS
 from kubedsm_lab.replay.runner import Outcome
-from kubedsm_lab.replay.tables import UNKNOWN, Row, legend, markdown, number
+from kubedsm_lab.replay.tables import UNKNOWN, WORDS, Row, legend, lookup, markdown, number
 
 Report = dict[str, Any]
 EMULATED = "found on an emulated cluster in virtual time"
 _DIGITS = 6
 #: keys that identify a run
 _NAMES = frozenset({"scenario", "policy", "seed"})
-_MS = "milliseconds from when a request is due to its answer"
 
 
 @attrs.frozen
 class _Column:
     heading: str
-    meaning: str
     cell: Callable[[Row], str]
     #: whether a terminal of 80 columns has room for it
     narrow: bool = True
 
 
+def _column(heading: str, digits: int, *keys: str, narrow: bool = True) -> _Column:
+    return _Column(heading, lambda row: number(lookup(row, keys), digits), narrow)
+
+
 _COLUMNS = (
-    _Column(
-        "edge ratio",
-        "the part of its pods that a service has on the edge: the mean over services and time,"
-        " 1 is all of them",
-        lambda row: number(row["edgeRatio"], 3),
-    ),
-    _Column(
-        "of optimum",
-        "the edge ratio as a part of the greatest that any placement of the same pods could have",
-        lambda row: number(row["optimumShare"], 3),
-    ),
-    _Column(
-        "std",
-        "how far the services' edge shares are apart: their standard deviation, 0 is all alike",
-        lambda row: number(row["std"], 3),
-    ),
-    _Column("mean ms", f"{_MS}: the mean", lambda row: number(row["overallLatencyMs"]["mean"], 1)),
-    _Column(
-        "p95 ms",
-        f"{_MS}: 95 in 100 are as fast or faster",
-        lambda row: number(row["overallLatencyMs"]["p95"], 1),
-    ),
-    _Column(
-        "network ms",
-        "what of the mean the network takes, there and back",
-        lambda row: number(row["overallLatencyMs"]["network"], 1),
-        narrow=False,
-    ),
-    _Column(
-        "moves",
-        "pods moved after they had been placed, a run",
-        lambda row: number(row["migrations"], 1),
-    ),
-    _Column(
-        "lost pod-s",
-        "pod-seconds: for how long how many Ready pods were missing because of moves",
-        lambda row: number(row["lostPodSeconds"], 2),
-    ),
-    _Column(
-        "wait s",
-        "seconds from a pod's creation to its binding, the mean",
-        lambda row: number(row["pendingSeconds"]["mean"], 3),
-    ),
-    _Column(
-        "on one node",
-        "services of two or more pods that the death of one node would take whole, the mean over"
-        " time",
-        lambda row: number(row["onOneNode"]["services"], 2),
-        narrow=False,
-    ),
-    _Column(
-        "avoidable",
-        "of these, as many as could have had a pod on another node of the tier",
-        lambda row: number(row["onOneNode"]["avoidable"], 3),
-        narrow=False,
-    ),
+    _column("edge ratio", 3, "edgeRatio"),
+    _column("of optimum", 3, "optimumShare"),
+    _column("std", 3, "std"),
+    _column("mean ms", 1, "overallLatencyMs", "mean"),
+    _column("p95 ms", 1, "overallLatencyMs", "p95"),
+    _column("network ms", 1, "overallLatencyMs", "network", narrow=False),
+    _column("moves", 1, "migrations"),
+    _column("lost pod-s", 2, "lostPodSeconds"),
+    _column("wait s", 3, "pendingSeconds", "mean"),
+    _column("on one node", 2, "onOneNode", "services", narrow=False),
+    _column("avoidable", 3, "onOneNode", "avoidable", narrow=False),
 )
 HEADINGS = ("scenario", "policy", *(column.heading for column in _COLUMNS))
 SERVICE_HEADINGS = (
@@ -106,24 +63,7 @@ EFFECT_HEADINGS = (
     *("expected ms longer", "measured ms longer", "not measured"),
 )
 #: by heading of a report's tables
-MEANINGS: Mapping[str, str] = {
-    **{column.heading: column.meaning for column in _COLUMNS},
-    "edge share": "the part of its Ready pods that is on edge nodes, the mean over time",
-    "edge ms": "the mean of the answers that say they are from the edge",
-    "cloud ms": "the mean of the answers that say they are from the cloud",
-    "completed moves": "moves that were carried to their end",
-    "effect measured": "of these, those whose effect on response times could be told",
-    "expected ms longer": "what moves were to add to the mean response time; below 0 is faster",
-    "measured ms longer": "what they added",
-    "not measured": "why the others' effect cannot be told",
-    "tier": "edge: near the users, scarce; cloud: far, plentiful",
-    "cpu": "cores that a node has for pods, or that a pod asks for",
-    "memory": "likewise",
-    "pods, least to most": "how many an autoscaler may run",
-    "requests/s a pod": "what the autoscaler keeps each pod at",
-    "at once": "requests that a pod serves at the same time",
-    "takes": "how long it serves each of them",
-}
+MEANINGS = WORDS["meanings"]
 
 
 def how_measured(found: Report) -> str:

@@ -13,38 +13,15 @@ from kubedsm_lab.replay.findings import select_trials
 from kubedsm_lab.replay.hpa.service import DEMAND
 from kubedsm_lab.replay.hpa.trial import Outcome, Start
 from kubedsm_lab.replay.presets import REFERENCE
+from kubedsm_lab.replay.published import PUBLISHED
 from kubedsm_lab.replay.standings import Standing
-from kubedsm_lab.replay.tables import Section, Table, grid, mean, number
+from kubedsm_lab.replay.tables import Section, Table, fill_sections, grid, mean, number
 from loadgen.measures import nearest_rank
 from loadgen.recovery import HOLD_SECONDS, WINDOW_SECONDS
 
-
-@attrs.frozen
-class Published:
-    """One published run, without a repetition. Seconds."""
-
-    #: time to recover, and when 20 pods were Ready
-    ttr: float
-    full: float
-    max_p99: float
-    mean_p99: float
-    ok_rate: float
-
-
-#: Table 4 of the paper of the rotating score cache, by scheduler; 10 clients each
-TABLE_4: Mapping[str, Published] = {
-    "default": Published(346, 99, 1.962, 1.273, 0.40),
-    "Koordinator": Published(191, 105, 2.613, 1.291, 0.43),
-    "YuniKorn": Published(152, 111, 1.823, 1.166, 0.33),
-    "cache": Published(115, 105, 1.872, 1.178, 0.43),
-}
-#: seconds, least and most of the four: until more pods were wanted, and until 20 were
-_RISES, _WANTS_ALL = (17, 28), (96, 107)
-#: seconds between two windows in their benchmark, in all; all four TTRs are that many times 3, 4,
-#: 5 and 9, to half a second in each
-WINDOW = 38.3
 _ALL = "published, all four"
-_TTRS = [run.ttr for run in TABLE_4.values()]
+_RUNS = PUBLISHED.hpa.runs
+_TTRS = [run.ttr for run in _RUNS.values()]
 
 Outcomes = Sequence[Outcome]
 Figure = Callable[[Outcome], float | None]
@@ -175,13 +152,13 @@ def _recovery(outcomes: Outcomes) -> Table:
             f"published, {name}",
             _seconds(run.ttr),
             "-",
-            f"{run.ttr / WINDOW:.1f}",
+            f"{run.ttr / PUBLISHED.hpa.window:.1f}",
             "-",
             "-",
             *(f"{value:.2f}" for value in (run.max_p99, run.mean_p99, run.ok_rate)),
             _seconds(run.full),
         ]
-        for name, run in TABLE_4.items()
+        for name, run in _RUNS.items()
     ]
     return headings, [*lines, *published] if lines else []
 
@@ -190,7 +167,7 @@ def _chance(outcomes: Outcomes) -> Table:
     plain = by_policy(outcomes)
     theirs = {each.trial.seed: recovery(each) for each in plain.get(REFERENCE, ())}
     # As many windows as the published runs are apart, each of which took them longer.
-    apart = round((max(_TTRS) - min(_TTRS)) / WINDOW) * WINDOW_SECONDS
+    apart = round((max(_TTRS) - min(_TTRS)) / PUBLISHED.hpa.window) * WINDOW_SECONDS
 
     def chance(each: Outcomes) -> str:
         return f"{chance_of_apart(recoveries(each).values, len(_TTRS), apart):.2f}"
@@ -283,8 +260,10 @@ def _autoscaler(outcomes: Outcomes) -> Table:
             "20 are Ready": partial(moment, figure=lambda one: one.full),
         },
     )
-    full = [run.full for run in TABLE_4.values()]
-    published = map(_from_to, (_RISES, _WANTS_ALL, (min(full), max(full))))
+    full = [run.full for run in _RUNS.values()]
+    published = map(
+        _from_to, (PUBLISHED.hpa.rises, PUBLISHED.hpa.wants_all, (min(full), max(full)))
+    )
     return headings, [*lines, [_ALL, *published]] if lines else []
 
 
@@ -300,55 +279,24 @@ def _demands(outcomes: Outcomes) -> Table:
             "95 %": lambda each: _from_to(recoveries(each).interval),
         },
     )
-    runs = TABLE_4.values()
+    runs = _RUNS.values()
     figures = ([r.max_p99 for r in runs], [r.mean_p99 for r in runs], [r.ok_rate for r in runs])
     published = [_ALL, *(_range(each, 2) for each in figures), _range(_TTRS, 0), "-"]
     return headings, [*lines, published] if lines else []
 
 
+_TABLES: Mapping[str, Callable[[Outcomes], Table]] = {
+    "Time to recover": _recovery,
+    "Chance or policy": _chance,
+    "How much of it is scheduling": _scheduling,
+    "Pods created after HOLD began": _starts,
+    "The autoscaler": _autoscaler,
+    "Requests of another size": _demands,
+}
+
+
 def sections(outcomes: Outcomes) -> list[Section]:
-    return [
-        Section(
-            "Time to recover",
-            "The median over the seeds; between which of them that of all seeds is with 95 %, by"
-            " order statistics; and how many windows it is. In how many trials no window of HOLD"
-            " was bad (TTR 0), or none was good after a bad one. Means over the seeds of the"
-            " greatest and of the mean p99 of the windows, and of the share of good ones; the"
-            " median of when 20 pods were Ready, from FIND's start. Published are single runs.",
-            _recovery(outcomes),
-        ),
-        Section(
-            "Chance or policy",
-            "How far the TTRs of one policy's seeds are apart, and how far the policies are for the"
-            " same seed. The chance is that of four trials of this policy the longest TTR is as"
-            " many windows above the shortest as of the four that are published.",
-            _chance(outcomes),
-        ),
-        Section(
-            "How much of it is scheduling",
-            "Each seed beside the same one where scheduling takes no time; and with pods that get"
-            " their nodes later, by as much as in the paper's bursts (mean and p99), and by more."
-            " T_sched is that of pods created after HOLD began.",
-            _scheduling(outcomes),
-        ),
-        Section(
-            "Pods created after HOLD began",
-            "From created to bound, from created to Ready, and from bound to Ready, of the pods of"
-            " all seeds; percentiles by nearest rank.",
-            _starts(outcomes),
-        ),
-        Section(
-            "The autoscaler",
-            "Medians over the seeds, and from the first to the last, by looks every 5 s.",
-            _autoscaler(outcomes),
-        ),
-        Section(
-            "Requests of another size",
-            f"Under {REFERENCE}. A client that shares a pod with another waits for twice this over"
-            " half a core.",
-            _demands(outcomes),
-        ),
-    ]
+    return fill_sections("hpa", _TABLES, outcomes)
 
 
 def answer(outcomes: Outcomes) -> str:
