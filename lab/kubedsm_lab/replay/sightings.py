@@ -3,12 +3,13 @@
 The values of `kubedsm.model` omit these, since no decision depends on them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import attrs
 
 from kubedsm.kube.wire import decoding, schema
-from kubedsm.kube.wire.decoding import Reader
+from kubedsm.kube.wire.decoding import Identity, Reader
 from kubedsm.kube.wire.pods import made
 from kubedsm.kube.wire.schema import Wire
 from kubedsm.model.model import Node, Pod, Uid
@@ -81,8 +82,20 @@ def _deployment(shape: schema.Workload) -> DeploymentSeen:
     return DeploymentSeen(metadata.namespace or "", metadata.name, shape.wanted, labels)
 
 
-PODS: Reader[schema.Pod, PodSeen] = Reader("Pod", schema.Pod, _pod)
-NODES: Reader[_Node, NodeSeen] = Reader("Node", _Node, _node)
-DEPLOYMENTS: Reader[schema.Workload, DeploymentSeen] = Reader(
-    "Deployment", schema.Workload, _deployment
-)
+@attrs.frozen
+class Kind:
+    """Recorded kind: decoder, and the sighting of a deletion."""
+
+    reader: Reader[Any, Any]
+    read_deletion: Callable[[Identity], Sighting | None]
+
+
+#: nodes before their pods; pods that ran on a deleted node have run there
+KINDS: Mapping[str, Kind] = {
+    "Node": Kind(Reader("Node", _Node, _node), lambda _: None),
+    "Deployment": Kind(
+        Reader("Deployment", schema.Workload, _deployment),
+        lambda gone: DeploymentGone(gone.namespace, gone.name),
+    ),
+    "Pod": Kind(Reader("Pod", schema.Pod, _pod), lambda gone: PodGone(Uid(gone.uid))),
+}

@@ -19,11 +19,11 @@ from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, paper_cluster
-from kubedsm_lab.replay import sightings
 from kubedsm_lab.replay.films import Camera
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
 from kubedsm_lab.replay.services import PAPER_SERVICES, ServiceSpec
+from kubedsm_lab.replay.sightings import KINDS
 from kubedsm_lab.replay.variants import contender
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 from loadgen.scenario import Scenario
@@ -106,7 +106,7 @@ async def _play(run: Run, camera: Camera | None) -> Record:
     ) as cluster:
         recorder = TimelineRecorder(setup.service_names, configuration.tiers)
         for node in cluster.api.list(NODES):
-            recorder.take(sightings.NODES.value(node), clock.monotonic())
+            recorder.take(KINDS["Node"].reader.value(node), clock.monotonic())
         cluster.api.store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
         policy = registered_policy(chosen.policy, configuration)
