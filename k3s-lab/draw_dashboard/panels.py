@@ -80,9 +80,11 @@ def draw_timeseries(card: Axes, panel: Panel, answer: Answer, times: Values) -> 
     axes.set_ylim(lowest, top if top > lowest else lowest + 1)
     axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: format_value(y, given["unit"])))
-    dates = AutoDateLocator(minticks=2, maxticks=max(4, int(card.bbox.width / 75)))
+    most = max(4, int(card.bbox.width / 75))
+    dates = AutoDateLocator(minticks=2, maxticks=most)  # type: ignore[no-untyped-call]
+    form = ConciseDateFormatter(dates, show_offset=False)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(dates)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(dates, show_offset=False))
+    axes.xaxis.set_major_formatter(form)
     axes.legend(
         [Line2D([], [], color=style["colour"], linewidth=2) for style in styles[:shown]],
         [curve.name for curve in curves[:shown]],

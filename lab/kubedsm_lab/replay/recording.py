@@ -82,8 +82,8 @@ class TimelineRecorder:
         seen = kind.reader.value(change.object)
         if change.type == "DELETED":
             metadata = change.object["metadata"]
-            identity = (metadata.get(key, "") for key in ("namespace", "name", "uid"))
-            seen = kind.read_deletion(Identity(*identity, resource_version=""))
+            name = metadata.get("namespace", ""), metadata["name"]
+            seen = kind.read_deletion(Identity(*name, metadata["uid"], ""))
         if seen is not None:
             self.take(seen, now)
 
