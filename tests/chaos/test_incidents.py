@@ -20,16 +20,16 @@ def played(workload, fault):
 
 
 def told(outcome):
-    return {moment.site for moment in outcome.history}
+    return {moment.point for moment in outcome.history}
 
 
 @pytest.mark.parametrize("what", INCIDENTS)
 def test_an_incident_happens_and_where_it_passes_leaves_nothing_behind(what):
-    site, passes = (
+    point, passes = (
         "pods.ADDED" if what == "pod-bound" else "patch-pods.detach",
         INCIDENTS[what].end is not None,
     )
-    outcome = played("single-replica", f"world:{site}:0:{what}{MINUTE * passes}")
+    outcome = played("single-replica", f"world:{point}:0:{what}{MINUTE * passes}")
     assert outcome.struck
     assert told(outcome) & {"it cannot happen", "it is over", "it was over"} == (
         {"it is over"} if passes else set()
@@ -40,7 +40,7 @@ def test_an_incident_happens_and_where_it_passes_leaves_nothing_behind(what):
 
 def test_a_pod_that_is_gone_is_not_asked_for():
     assert not any(what.startswith("pod-") for what, _ in incidents("pods.DELETED"))
-    assert {what for site in STEPS for what, _ in incidents(site)} == set(INCIDENTS)
+    assert {what for point in STEPS for what, _ in incidents(point)} == set(INCIDENTS)
 
 
 # Oracles.

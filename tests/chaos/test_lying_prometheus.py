@@ -7,7 +7,7 @@ LYING = Injection("lying-prometheus")
 
 
 def detached(outcome):
-    return [moment for moment in outcome.history if moment.site == "patch-pods.detach"]
+    return [moment for moment in outcome.history if moment.point == "patch-pods.detach"]
 
 
 def test_no_lie_has_a_pod_migrated():
@@ -16,7 +16,7 @@ def test_no_lie_has_a_pod_migrated():
     assert str(outcome.end["web"]) == "1 at the edge, 0 in the cloud, 0 waiting"
     assert str(outcome.end["shop"]) == "2 at the edge, 0 in the cloud, 0 waiting"
     assert (outcome.deleted, detached(outcome)) == (0, [])
-    starts = [moment for moment in outcome.history if moment.site == "create-leases"]
+    starts = [moment for moment in outcome.history if moment.point == "create-leases"]
     assert len(starts) == 1
 
 

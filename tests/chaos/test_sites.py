@@ -72,7 +72,7 @@ def test_each_function_that_asks_is_passed_by_a_run_without_a_fault(monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("request_", "site"),
+    ("request_", "point"),
     [
         (Request("GET", "/version"), "get-version"),
         (Request("GET", "/api/v1/pods", {"limit": "1"}), "list-pods.greeting"),
@@ -82,11 +82,11 @@ def test_each_function_that_asks_is_passed_by_a_run_without_a_fault(monkeypatch)
         (Request("POST", "/api/v1/namespaces/a/pods/b/binding"), "create-pods/binding"),
     ],
 )
-def test_calls_that_are_alike_have_one_name(request_, site):
-    assert injection_point_of(request_)[0] == site
+def test_calls_that_are_alike_have_one_name(request_, point):
+    assert injection_point_of(request_)[0] == point
 
 
 def test_an_event_is_named_by_its_kind():
     line = b'{"type": "ADDED", "object": {"metadata": {"namespace": "a", "name": "b"}}}'
     event = event_of(Request("GET", "/api/v1/pods", {"watch": "1"}), line)
-    assert (event.site, event.about) == ("pods.ADDED", "a/b")
+    assert (event.point, event.about) == ("pods.ADDED", "a/b")

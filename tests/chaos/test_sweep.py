@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from kubedsm_lab.chaos.faults import Fault
-from kubedsm_lab.chaos.sweep import Report, Verdict, chosen, injections, judge
+from kubedsm_lab.chaos.sweep import Report, Verdict, draw_sample, injections, judge
 from kubedsm_lab.chaos.trace import Injection
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.cli.chaos import SHORT
@@ -21,7 +21,7 @@ def found():
 
 @cache
 def planned():
-    return chosen(found(), SHORT, seed=0)
+    return draw_sample(found(), SHORT, seed=0)
 
 
 @pytest.mark.parametrize("part", range(PARTS))

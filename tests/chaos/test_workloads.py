@@ -22,4 +22,4 @@ MOVED = {
 
 @pytest.mark.parametrize("workload", sorted(MOVED))
 def test_what_is_about_moves_has_pods_detached(workload):
-    assert "patch-pods.detach" in {moment.site for moment in reference(workload, 0).history}
+    assert "patch-pods.detach" in {moment.point for moment in reference(workload, 0).history}

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from kubedsm_lab.emulator.processes.usage import Accounts, Counters, Look, held_by, used_by
+from kubedsm_lab.emulator.processes.usage import Accounts, Counters, Look, held_by, measure_usage
 
 
 def proc(tmp_path, **files):
@@ -25,23 +25,23 @@ def test_what_the_kernel_tells_of_a_process(tmp_path):
         smaps_rollup="55d-7ff ---p 00000000 00:00 0    [rollup]\nRss:  50 kB\nPss:   12 kB\n",
     )
     counters = Counters(user=250 * tick, system=50 * tick, read=300, written=4096)
-    assert used_by(7, at) == counters
+    assert measure_usage(7, at) == counters
     assert held_by(7, at) == 12 * 1024
 
 
 def test_what_it_does_not_tell_counts_as_nothing(tmp_path):
     at = proc(tmp_path, stat="7 (a) S 1 7 7 0 -1 4194304 9 0 0 0 0 0 0 0 20 0 3 0 9 8 7")
-    assert used_by(7, at) == Counters()
+    assert measure_usage(7, at) == Counters()
     assert held_by(7, at) == 0
 
 
 def test_a_process_that_is_gone_is_none(tmp_path):
-    assert used_by(7, tmp_path) is None
+    assert measure_usage(7, tmp_path) is None
     assert held_by(7, tmp_path) == 0
 
 
 def test_this_process_has_used_something():
-    assert used_by(os.getpid()).user > 0
+    assert measure_usage(os.getpid()).user > 0
     assert held_by(os.getpid()) > 0
 
 

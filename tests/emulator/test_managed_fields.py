@@ -25,9 +25,9 @@ from kubedsm_lab.emulator.api.managed_fields.field_sets import (
 from kubedsm_lab.emulator.api.managed_fields.tracking import (
     Entries,
     Write,
-    decoded_entries,
+    decode_entries,
     entries_of,
-    shown_entries,
+    format_entries,
 )
 from kubedsm_lab.emulator.api.resources import PODS, Object
 from support.examples import examples
@@ -104,9 +104,9 @@ def test_sets_of_fields_are_sets(left: Any, right: Any) -> None:
 def test_a_set_reads_as_it_was_written(fields: Any) -> None:
     entry = {"operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
     given_one = {**entry, "manager": "m", "fieldsV1": ordered(fields)}
-    entries = decoded_entries([given_one])
+    entries = decode_entries([given_one])
     assert entries is not None
-    assert orjson.dumps(shown_entries(entries)[0]["fieldsV1"]) == orjson.dumps(ordered(fields))
+    assert orjson.dumps(format_entries(entries)[0]["fieldsV1"]) == orjson.dumps(ordered(fields))
 
 
 @examples(60)
@@ -240,7 +240,7 @@ def test_entries_are_worked_out_from_all_writes_since_they_were() -> None:
             if api is looking:
                 entries_of(api.get(PODS, "default", "p"))
     seen, unseen = (
-        shown_entries(entries_of(api.get(PODS, "default", "p"))) for api in (looking, blind)
+        format_entries(entries_of(api.get(PODS, "default", "p"))) for api in (looking, blind)
     )
     assert seen == unseen
     assert [entry["manager"] for entry in seen] == ["kubectl", "m0", "m1"]
@@ -261,7 +261,7 @@ def test_where_managers_are_not_tracked_there_are_none_until_somebody_applies() 
     config = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"c": "d"}}}
     of_apply = "application/apply-patch+yaml"
     done = api.patch(PODS, "default", "p", config, of_apply, manager="me")
-    owners = [entry["manager"] for entry in shown_entries(entries_of(done))]
+    owners = [entry["manager"] for entry in format_entries(entries_of(done))]
     assert owners == ["me", "before-first-apply"]
 
 

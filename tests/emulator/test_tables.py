@@ -84,38 +84,9 @@ RUNNING = {"name": "c", "ready": True, "restartCount": 0, "state": {"running": {
         ),
         ("Error", pod(containers=[{"name": "c", "state": {"terminated": {"reason": "Error"}}}])),
         ("ExitCode:3", pod(containers=[{"name": "c", "state": {"terminated": {"exitCode": 3}}}])),
-        ("Signal:9", pod(containers=[{"name": "c", "state": {"terminated": {"signal": 9}}}])),
-        (
-            "NotReady",
-            pod(
-                containers=[
-                    {"name": "c", "state": {"terminated": {"reason": "Completed"}}},
-                    {**RUNNING, "name": "d"},
-                ]
-            ),
-        ),
     ],
 )
 def test_a_pod_status_is_worked_out(word: str, obj: dict[str, Any]) -> None:
-    assert pod_status(obj) == word
-
-
-@pytest.mark.parametrize(
-    ("word", "state"),
-    [
-        ("Init:0/2", {"running": {}}),
-        ("Init:ImagePullBackOff", {"waiting": {"reason": "ImagePullBackOff"}}),
-        ("Init:Error", {"terminated": {"reason": "Error", "exitCode": 1}}),
-        ("Init:1/2", {"terminated": {"exitCode": 0}}),
-    ],
-)
-def test_an_init_container_is_what_a_pod_waits_for(word: str, state: dict[str, Any]) -> None:
-    obj = pod("Pending")
-    obj["spec"]["initContainers"] = [{"name": "i"}, {"name": "j"}]
-    obj["status"]["initContainerStatuses"] = [
-        {"name": "i", "state": state},
-        {"name": "j", "state": {"waiting": {"reason": "PodInitializing"}}},
-    ]
     assert pod_status(obj) == word
 
 

@@ -1,4 +1,4 @@
-"""Faults, and the injection points at which they strike: calls, watch events, and their names."""
+"""Faults and their injection points: requests, watch events, and the names of both."""
 
 from typing import Any, Self
 
@@ -10,56 +10,56 @@ from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.http.paths import attributes_of
 
-#: the family of what becomes of nodes, pods and their owners, whoever does it
+#: fault family of incidents: changes of nodes, pods and owners
 WORLD = "world"
-#: seconds that a lasting fault lasts
+#: duration of a lasting fault in seconds
 LASTING = 60.0
-#: seconds longer than any time-out, after which nobody waits any more; and than that of a write
+#: seconds beyond every time-out; delay of a write that is applied late
 _NEVER, _LATE = 1e6, 12.0
 _SEPARATOR, _ONE_MINUTE = ":", "/minute"
 
 
 class UnknownFaultError(ValueError):
-    """No fault is called so."""
+    """Text that names no fault."""
 
 
 @attrs.frozen(slots=True, order=True)
 class Fault:
-    """One thing that goes wrong, written `FAMILY:SITE:AT:WHAT`, with `/minute` if it lasts.
+    """Fault at one injection point, written `FAMILY:POINT:AT:WHAT`, with `/minute` if it lasts.
 
-    `family` says what is disturbed: a call, a watch, the world, who leads. `site` is the kind of
-    call or event at which it happens, `at` which of them, counted from 0.
+    `family`: request, watch, process or world. `point`: type of the request or event; `at`: its
+    number at that point, from 0.
     """
 
     family: str
-    site: str
+    point: str
     at: int
     what: str
     lasting: bool = False
 
     def __str__(self) -> str:
-        parts = (self.family, self.site, str(self.at), self.what)
+        parts = (self.family, self.point, str(self.at), self.what)
         return _SEPARATOR.join(parts) + _ONE_MINUTE * self.lasting
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises UnknownFaultError."""
+        """Parse the written form. Raises UnknownFaultError."""
         parts = text.removesuffix(_ONE_MINUTE).split(_SEPARATOR)
         if len(parts) != len(attrs.fields(cls)) - 1 or not parts[2].isdecimal():
-            raise UnknownFaultError(f"{text!r} is not FAMILY:SITE:AT:WHAT")
-        family, site, at, what = parts
-        return cls(family, site, int(at), what, text.endswith(_ONE_MINUTE))
+            raise UnknownFaultError(f"{text!r} is not FAMILY:POINT:AT:WHAT")
+        family, point, at, what = parts
+        return cls(family, point, int(at), what, text.endswith(_ONE_MINUTE))
 
     @property
     def cell(self) -> tuple[str, str, str]:
-        """What it has in common with the same fault at another of these calls or events."""
-        return self.family, self.site, self.what + _ONE_MINUTE * self.lasting
+        """Return the part that faults at the same injection point share: all but the number."""
+        return self.family, self.point, self.what + _ONE_MINUTE * self.lasting
 
 
 def answer(
     status: int, reason: str, body: bytes | None = None, cause: str = "", retry_after: int = 0
 ) -> Response:
-    """What an API server that refuses says; `body` in place of a Status. Seconds."""
+    """Build an error response; `body` replaces the Status."""
     causes = [{"reason": cause, "message": "a budget"}] if cause else []
     content = {
         "kind": "Status",
@@ -72,7 +72,7 @@ def answer(
 
 
 APPLIED_LATE = "timeout-applied-late"
-#: what becomes of a call
+#: outcomes of a request
 OUTCOMES = {
     "refused": RequestFault(Unreachable("connection refused")),
     "400": RequestFault(answer(400, "BadRequest")),
@@ -82,7 +82,7 @@ OUTCOMES = {
     "409": RequestFault(answer(409, "Conflict")),
     "410": RequestFault(answer(410, "Expired")),
     "422": RequestFault(answer(422, "Invalid")),
-    # flow control answers in plain words, others with a Status that says when to come again
+    # flow control responds in plain text, others with a Status and retryAfterSeconds
     "429-flow": RequestFault(answer(429, "", b"Too many requests, please try again later.\n")),
     "429-later": RequestFault(answer(429, "TooManyRequests", retry_after=10)),
     "429-budget": RequestFault(answer(429, "TooManyRequests", cause="DisruptionBudget")),
@@ -99,7 +99,7 @@ OUTCOMES = {
     "html": RequestFault(answer(502, "", b"<html>Bad Gateway</html>")),
     "html-200": RequestFault(Response(200, b"<html>Log in</html>")),
 }
-#: a crash, and whether the API server got the call that it happened at
+#: crashes; whether the API server received the request
 CRASHES = {
     "crash-before": RequestFault(Unreachable("killed")),
     "crash-applied": RequestFault(OutcomeUnknown("killed"), applied=True),
@@ -109,10 +109,10 @@ CRASHES = {
 
 @attrs.frozen(slots=True)
 class Event:
-    """A line of a watch. Keys are namespace and name."""
+    """Watch event. `key`: namespace and name."""
 
-    #: such as pods.MODIFIED
-    site: str
+    #: injection point, such as pods.MODIFIED
+    point: str
     plural: str
     type: str
     key: tuple[str, str]
@@ -125,7 +125,7 @@ class Event:
 
     @property
     def node(self) -> str:
-        """Of a pod that has one."""
+        """Return the pod's node, or ""."""
         return str(self.object.get("spec", {}).get("nodeName", ""))
 
     @property
@@ -134,24 +134,24 @@ class Event:
 
 
 def injection_point_of(request: Request) -> tuple[str, str]:
-    """Its kind, such as create-pods/binding or patch-pods.detach, and what it is about."""
+    """Return the injection point of a request, such as patch-pods.detach, and its object."""
     asked = attributes_of(request.method, request.path, request.query)
     if asked.path:
         return f"get-{asked.path.strip('/')}", ""
-    site = f"{asked.verb}-{asked.described}{_purpose(request)}"
+    point = f"{asked.verb}-{asked.described}{_purpose(request)}"
     if asked.verb == "list" and asked.namespace:
-        site += ".of-namespace"
-    return site, "/".join(part for part in (asked.namespace, asked.name) if part)
+        point += ".of-namespace"
+    return point, "/".join(part for part in (asked.namespace, asked.name) if part)
 
 
 def target_of(request: Request) -> str:
-    """The node that a binding names."""
+    """Return the target node of a binding, or ""."""
     body = request.body if isinstance(request.body, dict) else {}
     return str(body.get("target", {}).get("name", ""))
 
 
 def _purpose(request: Request) -> str:
-    """Of a call whose path does not tell what it is for."""
+    """Return the suffix of requests whose path does not show their purpose."""
     if request.query.get("limit") == "1":
         return ".greeting"
     body = request.body if isinstance(request.body, dict) else {}
@@ -165,7 +165,7 @@ def _purpose(request: Request) -> str:
 
 
 def event_of(request: Request, line: bytes) -> Event:
-    """What a line of the watch says; a bookmark is about nothing."""
+    """Parse a line of a watch. A bookmark has no object."""
     read = orjson.loads(line)
     plural = request.path.rpartition("/")[2]
     thing = read["object"]

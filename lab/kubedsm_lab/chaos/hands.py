@@ -1,4 +1,4 @@
-"""What anybody but a scheduler does to a cluster: users, nodes, other controllers."""
+"""Operations of users, nodes and other controllers on the cluster."""
 
 import json
 from typing import Any
@@ -26,15 +26,15 @@ from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 
 NAMESPACE = "default"
 MERGE = "application/merge-patch+json"
-#: where the configuration is, for those that follow it
+#: ConfigMap of the configuration
 CONFIGURED_BY = ConfigMapName("kubedsm", "kubedsm")
-#: moves are free, and soon: whether they pay is another matter
+#: migrations cost nothing and start soon
 _SETTINGS: Object = {
     "suggester": {"period": "1s"},
     "migration": {"price": "0s", "cooldown": "1s", "drainDelay": "1s", "deadline": "10s"},
     "site": {"settle": "10s"},
 }
-#: seconds after which a pod has to leave a node that does not answer
+#: seconds until a pod is evicted from a node that is not ready
 _LEAVES = [
     {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -42,7 +42,7 @@ _LEAVES = [
 
 
 class Hands:
-    """What is to be changed, and is not there any more, needs nothing."""
+    """Operations on the cluster. An object that no longer exists is skipped."""
 
     def __init__(self, cluster: EmulatedCluster) -> None:
         self._cluster = cluster
@@ -60,7 +60,7 @@ class Hands:
         namespace: str = NAMESPACE,
         **pod_spec: Any,
     ) -> None:
-        """One container a pod, of our scheduler."""
+        """Create a workload of the scheduler under test: one container a pod, label `app`."""
         labels = {"app": name}
         requests = {"cpu": cpu, "memory": "100Mi"}
         container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
@@ -83,7 +83,7 @@ class Hands:
         self._patch(self.kind_of(name), name, {"spec": {"replicas": replicas}})
 
     def roll_out(self, name: str) -> None:
-        """A template that differs by an annotation."""
+        """Change an annotation of the pod template."""
         template = {"metadata": {"annotations": {"restarted": "now"}}}
         self._patch(self.kind_of(name), name, {"spec": {"template": template}})
 
@@ -93,20 +93,20 @@ class Hands:
             self.api.delete(kind, NAMESPACE, name, propagation="Background")
 
     def kind_of(self, name: str) -> Resource:
-        """What a workload is."""
+        """Return the resource of a workload."""
         return STATEFUL_SETS if self.api.exists(STATEFUL_SETS, NAMESPACE, name) else DEPLOYMENTS
 
     def replicas(self, name: str) -> int:
-        """That are wanted of it. Raises ApiError if it is not there."""
+        """Return the wanted replicas. Raises ApiError if the workload is missing."""
         wanted: int = self.api.get(self.kind_of(name), NAMESPACE, name)["spec"]["replicas"]
         return wanted
 
     def prefer(self, name: str, priority: int) -> None:
-        """A priority class."""
+        """Create a PriorityClass."""
         self.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": priority})
 
     def forbid_more_pods(self) -> None:
-        """A quota of as many as there are."""
+        """Create a ResourceQuota that the present pods exhaust."""
         hard = {"pods": str(len(self.pods()))}
         self._create(RESOURCE_QUOTAS, "no-more", spec={"hard": hard})
 
@@ -122,7 +122,7 @@ class Hands:
         self.api.delete(POD_DISRUPTION_BUDGETS, NAMESPACE, name)
 
     def stop_controllers(self) -> None:
-        """As if kube-controller-manager had ended."""
+        """Stop all controllers, like a crash of kube-controller-manager."""
         self._cluster.stop_controllers()
 
     def start_controllers(self) -> None:
@@ -134,11 +134,11 @@ class Hands:
         self.api.delete(PODS, NAMESPACE, name, grace_seconds=grace_seconds)
 
     def bind(self, name: str, node: str) -> None:
-        """As a scheduler does that is not ours."""
+        """Bind a pod like another scheduler."""
         self.api.bind(NAMESPACE, name, {"target": {"kind": "Node", "name": node}})
 
     def hold_pod(self, name: str, *, held: bool = True) -> None:
-        """By a finalizer: a deletion comes to no end."""
+        """Add a finalizer that blocks the deletion of the pod, or remove it."""
         self._patch(PODS, name, {"metadata": {"finalizers": ["example.com/held"] * held}})
 
     # Nodes.
@@ -148,13 +148,13 @@ class Hands:
         self.api.create(NODES, {**node, "metadata": kept})
 
     def remove_node(self, name: str) -> Object:
-        """Returns it as it was."""
+        """Delete a node and return its last state."""
         node = self.api.get(NODES, "", name)
         self.api.delete(NODES, "", name)
         return node
 
     def lose_node(self, name: str) -> None:
-        """It is heard of no more."""
+        """Set the node condition Ready to Unknown."""
         self._report(name, "Unknown")
 
     def regain_node(self, name: str) -> None:
@@ -164,7 +164,7 @@ class Hands:
         self._patch(NODES, name, {"spec": {"unschedulable": cordoned}}, "")
 
     def resize_node(self, name: str, cpu: str) -> str:
-        """Returns how many cores it had."""
+        """Change the allocatable CPU of a node and return the previous amount."""
         node = self.api.get(NODES, "", name)
         amounts = node["status"]["allocatable"]
         status = node["status"] | {"allocatable": amounts | {"cpu": cpu}}
@@ -173,7 +173,7 @@ class Hands:
         return before
 
     def fill_node(self, name: str, filler: str) -> None:
-        """A pod that no scheduler was asked about takes all cores that are free."""
+        """Create a pod, already bound, that takes all free CPU of the node."""
         requests = {"cpu": f"{free(self.api, name).amount('cpu')}m"}
         container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
         spec = {"nodeName": name, "terminationGracePeriodSeconds": 0, "containers": [container]}
@@ -192,7 +192,7 @@ class Hands:
     # The scheduler's configuration.
 
     def configure(self, document: Object) -> None:
-        """Have it in the ConfigMap that is followed, beside what holds in every run."""
+        """Write the scheduler's configuration into its ConfigMap, on top of the common settings."""
         name = CONFIGURED_BY
         data = {KEY: json.dumps(_SETTINGS | document)}
         if self.api.exists(CONFIGMAPS, name.namespace, name.name):
@@ -202,13 +202,13 @@ class Hands:
             self._create(CONFIGMAPS, name.name, name.namespace, data=data)
 
     def configuration(self) -> str:
-        """The text of it."""
+        """Return the text of the configuration."""
         name = CONFIGURED_BY
         text: str = self.api.get(CONFIGMAPS, name.namespace, name.name)["data"][KEY]
         return text
 
     def ask_to_move(self, app: str, target: str, at: float) -> None:
-        """As `kubedsm suggest --apply` does beside a scheduler: all pods of a workload."""
+        """Request the migration of all pods of a workload, like `kubedsm suggest --apply`."""
         moves = tuple(
             RequestedMove(
                 f"{NAMESPACE}/{pod['metadata']['name']}",
@@ -227,7 +227,7 @@ class Hands:
     # Any object.
 
     def pods(self) -> list[Object]:
-        """Those of our scheduler."""
+        """Return the pods of the scheduler under test."""
         there = self.api.list(PODS, NAMESPACE)
         return [pod for pod in there if pod["spec"]["schedulerName"] == OURS]
 

@@ -93,14 +93,14 @@ async def _attack() -> list[str]:
             process.start()
             attacked = {monitoring.url: METRICS, page: PAGE, diagnostics.url: DIAGNOSTICS}
             for url, limits in attacked.items():
-                opened = await clients.enter_async_context(_hostile(URL(url)))
+                opened = await clients.enter_async_context(_open_hostile_clients(URL(url)))
                 too_many = f"{limits.listener}: more than {limits.connections} connections"
-                stuck += await _stuck(too_many, partial(_within, limits, opened))
+                stuck += await _wait_for(too_many, partial(_is_within_limit, limits, opened))
             hands.deploy("web", _PODS)
-            stuck += await _stuck("not all pods are bound", lambda: _bound(hands) == _PODS)
+            stuck += await _wait_for("not all pods are bound", lambda: _count_bound(hands) == _PODS)
             for url in (f"{monitoring.url}/livez", page, f"{diagnostics.url}/decisions"):
-                stuck += await _unanswered(url)
-            stuck += await _stuck(
+                stuck += await _request_page(url)
+            stuck += await _wait_for(
                 "the leader cannot renew", lambda: elector is not None and elector.leading
             )
             lease = cluster.api.get(LEASES, LEASE.namespace, LEASE.name)["spec"]
@@ -114,16 +114,16 @@ async def _attack() -> list[str]:
     return stuck
 
 
-def _within(limits: Limits, clients: Sequence[socket.socket]) -> bool:
+def _is_within_limit(limits: Limits, clients: Sequence[socket.socket]) -> bool:
     established = (c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) for c in clients)
     return sum(state == _ESTABLISHED for state in established) <= limits.connections
 
 
-def _bound(hands: Hands) -> int:
+def _count_bound(hands: Hands) -> int:
     return sum(bool(node_of(pod)) for pod in hands.pods())
 
 
-async def _stuck(what: str, condition: Callable[[], bool]) -> list[str]:
+async def _wait_for(what: str, condition: Callable[[], bool]) -> list[str]:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE):
             while not condition():
@@ -132,7 +132,7 @@ async def _stuck(what: str, condition: Callable[[], bool]) -> list[str]:
     return [what]
 
 
-async def _unanswered(url: str) -> list[str]:
+async def _request_page(url: str) -> list[str]:
     timeout = aiohttp.ClientTimeout(total=_PATIENCE)
     try:
         async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as answer:
@@ -142,7 +142,7 @@ async def _unanswered(url: str) -> list[str]:
 
 
 @contextlib.asynccontextmanager
-async def _hostile(url: URL) -> AsyncIterator[list[socket.socket]]:
+async def _open_hostile_clients(url: URL) -> AsyncIterator[list[socket.socket]]:
     """Connections that stay, read nothing, and begin as `_HOSTILE` says."""
     loop = asyncio.get_running_loop()
     with contextlib.ExitStack() as opened:

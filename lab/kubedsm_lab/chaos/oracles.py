@@ -325,7 +325,7 @@ class Witness:
         """Require that the mirror keeps a bind that may be applied, until it reads the pod."""
         uid, node = asked.request.body["metadata"].get("uid"), asked.request.body["target"]["name"]
         pod = runtime.mirror.pod(uid)
-        read = any(a.kind == "GET" and a.pod == asked.pod for a in self._answered_since(asked.at))
+        read = any(a.kind == "GET" and a.pod == asked.pod for a in self._responses_since(asked.at))
         if read or pod is None or pod.terminating or pod.finished or pod.node_name is not None:
             return
         self._require(
@@ -333,7 +333,7 @@ class Witness:
             f"{asked.pod} may be bound to {node}, where nothing is reserved for it any more",
         )
 
-    def _answered_since(self, moment: float) -> Iterator[Asked]:
+    def _responses_since(self, moment: float) -> Iterator[Asked]:
         for asked in reversed(self.asked):
             if asked.at < moment:
                 return
@@ -366,11 +366,11 @@ class Witness:
         """Require as many other Ready pods as before or as wanted, to evict a detached pod."""
         self._judge_uid_of_eviction(asked)
         pod = self._pod(asked)
-        if pod is None or not _detached(pod):
+        if pod is None or not _is_detached(pod):
             return
         if self._api.clock.monotonic() <= self.excused_until:
             return  # the decision was made before the loss
-        wanted = self._wanted(pod)
+        wanted = self._count_wanted(pod)
         ready, before = self._ready_others(pod), self._ready_before[pod["metadata"]["uid"]]
         self._require(
             ready >= min(wanted, *before),
@@ -431,7 +431,7 @@ class Witness:
             if other["metadata"]["uid"] != metadata["uid"]
         )
 
-    def _wanted(self, pod: Object) -> int:
+    def _count_wanted(self, pod: Object) -> int:
         """Return the Deployment's wanted replicas; 0 once it or the ReplicaSet is gone."""
         note, namespace = _note(pod["metadata"]) or {}, pod["metadata"]["namespace"]
         replica_set = self._api.store.get(REPLICA_SETS, namespace, note.get("replicaSet", ""))
@@ -453,7 +453,7 @@ def _note(metadata: Object) -> dict[str, str] | None:
     return None if text is None else orjson.loads(text)
 
 
-def _detached(pod: Object) -> bool:
+def _is_detached(pod: Object) -> bool:
     return MIGRATING_LABEL in pod["metadata"].get("labels", {})
 
 

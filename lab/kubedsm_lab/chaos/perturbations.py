@@ -28,7 +28,7 @@ class Surroundings(Protocol):
 
     def now(self) -> float: ...
 
-    def listed_at(self, request: Request, revision: int) -> Response:
+    def list_at(self, request: Request, revision: int) -> Response:
         """Return the response of an API server that is behind, at that revision."""
 
     def kill(self) -> None: ...
@@ -149,7 +149,7 @@ class TimeTravel(Perturbation):
             return None
         self._over = True
         behind = max(1, self._version - BEHIND)
-        return RequestFault(self.surroundings.listed_at(request, behind))
+        return RequestFault(self.surroundings.list_at(request, behind))
 
 
 def _line(kind: str, thing: Any) -> bytes:

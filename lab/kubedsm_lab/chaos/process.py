@@ -36,18 +36,18 @@ from kubedsm.kube.watching.reflector import LIST_TIMEOUT
 
 log = structlog.get_logger()
 
-#: seconds that a scheduler which is told to end may take, as `kubedsm run` does by default
+#: termination grace period of a scheduler, the default of `kubedsm run`
 GRACE = 25.0
 LEASE = LeaseName("kubedsm", "kubedsm")
 
 
 @attrs.define
 class ProcessClock:
-    """Runs at `rate`; nothing that waits for it goes on while its process is stopped."""
+    """Clock that runs at `rate`; sleepers wait while the clock's process is stopped."""
 
     rate: float
     running: asyncio.Event
-    #: seconds by which its wall clock is wrong
+    #: error of the wall clock in seconds
     wrong: float = 0.0
 
     def monotonic(self) -> float:
@@ -62,7 +62,7 @@ class ProcessClock:
 
 
 class Process:
-    """`kubedsm run` on `front`; its requests live in `network`, whatever becomes of the process."""
+    """`kubedsm run` on `front`. Its requests are tasks of `network`, and survive the process."""
 
     def __init__(
         self,
@@ -85,12 +85,12 @@ class Process:
         self._running.set()
         self.clock = ProcessClock(rate, self._running)
         self._cut = False
-        #: seconds before what the watch of pods says is heard
+        #: delay of events of pods in seconds
         self.late = 0.0
-        #: called with each request or watch that is about to be sent, and with each answered one
+        #: called with each request or watch before it is sent, and with each after its response
         self.at_send: Callable[[Request], object] = lambda _: None
         self.at_answer: Callable[[Request], object] = lambda _: None
-        #: which requests get lost
+        #: selects requests that get lost
         self.hangs: Callable[[Request], bool] = lambda _: False
         gate = WriteGate(self, self.clock) if times is not None else None
         self.elector = (
@@ -111,7 +111,7 @@ class Process:
             prometheus=prometheus,
         )
         self._task: asyncio.Task[None] | None = None
-        #: how it ended, if by an error of its own
+        #: error of the process's own that ended it
         self.ended: BaseExceptionGroup[BaseException] | None = None
 
     def start(self, grace: float = GRACE) -> None:
@@ -132,16 +132,16 @@ class Process:
 
     @property
     def failure(self) -> BaseException | None:
-        """How it ended, if not because another process leads."""
+        """Return the error that ended the process, unless another replica took the Lease."""
         return None if self.ended is None else self.ended.split(NotLeadingError)[1]
 
     async def wait(self) -> None:
-        """Until it is over."""
+        """Wait until the process has ended."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
     def kill(self) -> None:
-        """As SIGKILL does: nothing more leaves it."""
+        """Kill the process like SIGKILL: no request leaves after this."""
         self._cut = True
         self._running.set()
         if self._task is not None:
@@ -154,14 +154,14 @@ class Process:
         self._running.set()
 
     def cut_off(self) -> None:
-        """Nothing goes through any more, neither way."""
+        """Drop all traffic in both directions."""
         self._cut = True
 
     def heal(self) -> None:
         self._cut = False
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """As `Cluster.request`."""
+        """See `Cluster.request`."""
         self.at_send(request)
         await self._running.wait()
         if not request.may_leave():
@@ -170,7 +170,7 @@ class Process:
             await asyncio.sleep(timeout / self.clock.rate)
             await self._running.wait()
             raise Unreachable(f"{request.path}: cut off")
-        answer = await self._sent(request, timeout / self.clock.rate)
+        answer = await self._send_request(request, timeout / self.clock.rate)
         await self._running.wait()
         if self._cut:
             await asyncio.sleep(timeout / self.clock.rate)
@@ -179,8 +179,8 @@ class Process:
         self.at_answer(request)
         return answer
 
-    async def _sent(self, request: Request, timeout: float) -> Response:
-        """What has left arrives, even if nobody waits for the answer any more."""
+    async def _send_request(self, request: Request, timeout: float) -> Response:
+        """Send a request that is delivered even if the caller is cancelled."""
         sending = self._network.create_task(self._outcome(request, timeout))
         outcome = await asyncio.shield(sending)
         if isinstance(outcome, ClusterError):
@@ -197,7 +197,7 @@ class Process:
     async def stream(
         self, request: Request, *, timeout: float
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """As `Cluster.stream`."""
+        """See `Cluster.stream`."""
         self.at_send(request)
         await self._running.wait()
         if self._cut:
@@ -205,9 +205,11 @@ class Process:
             raise Unreachable(f"{request.path}: cut off")
         async with self._front.stream(request, timeout=timeout / self.clock.rate) as lines:
             self.at_answer(request)
-            yield self._heard(lines, of_pods=request.path.endswith("/pods"))
+            yield self._deliver_lines(lines, of_pods=request.path.endswith("/pods"))
 
-    async def _heard(self, lines: AsyncIterator[bytes], *, of_pods: bool) -> AsyncIterator[bytes]:
+    async def _deliver_lines(
+        self, lines: AsyncIterator[bytes], *, of_pods: bool
+    ) -> AsyncIterator[bytes]:
         async for line in lines:
             if self.late and of_pods:
                 await asyncio.sleep(self.late)
@@ -217,9 +219,9 @@ class Process:
             yield line
 
 
-#: seconds for which it is stopped, or cut off: another leads before, even by a clock at half speed
+#: seconds of an interruption: longer than a failover, even by a clock at half speed
 AWAY = 40.0
-#: seconds that one may take to end that was told to, and to be started again
+#: seconds for termination and restart
 ENDING = 30.0
 HOUR = 3600.0
 PROCESS = "process"
@@ -229,13 +231,13 @@ Act = Callable[[Process], object]
 
 @attrs.frozen
 class Interruption:
-    """It begins before the call leaves, when it has left, or when its answer has been heard."""
+    """Interruption: it begins before the request leaves, after that, or after the response."""
 
     moment: Literal["before", "left", "after"]
     begin: Act
-    #: what ends it, `AWAY` seconds later
+    #: ends the interruption after `AWAY` seconds
     end: Act | None = None
-    #: seconds for which the process serves nobody, at most
+    #: longest time without service in seconds
     lasts: float = AWAY
 
 
@@ -247,7 +249,7 @@ def _lose_nothing(process: Process) -> None:
     process.hangs = lambda _: False
 
 
-def _step(seconds: float) -> Act:
+def _step_clock(seconds: float) -> Act:
     def step(process: Process) -> None:
         process.clock.wrong += seconds
 
@@ -267,6 +269,6 @@ INTERRUPTIONS = {
     "leases-lost": Interruption("before", _lose_leases, _lose_nothing),
     "terminated-before": Interruption("before", _terminate, lasts=ENDING),
     "terminated-after": Interruption("after", _terminate, lasts=ENDING),
-    "hour-forth": Interruption("before", _step(HOUR), lasts=0.0),
-    "hour-back": Interruption("before", _step(-HOUR), lasts=0.0),
+    "hour-forth": Interruption("before", _step_clock(HOUR), lasts=0.0),
+    "hour-back": Interruption("before", _step_clock(-HOUR), lasts=0.0),
 }

@@ -1,6 +1,6 @@
-"""The one place through which every call and every watch event of a run passes.
+"""Seam: the point of control that every request and every watch event of a run passes.
 
-It counts them by site, keeps their history, and has the fault strike at its moment.
+The seam counts requests and events by injection point, records the history, and injects the fault.
 """
 
 import asyncio
@@ -32,61 +32,61 @@ _STRUCK = "FAULT"
 
 @attrs.frozen(slots=True)
 class Moment:
-    """Something that passed: a call, an event, a fault; `at` in seconds of virtual time."""
+    """Entry of the history: a request, event, fault or log line; `at`: seconds of virtual time."""
 
     at: float
     who: str
     family: str
-    site: str
-    #: which of its site, counted from 0; -1 for what is only told
+    point: str
+    #: number at its injection point, from 0; -1 for log lines
     number: int
-    #: what it is about, for people
+    #: object, for display
     about: str = ""
 
     @property
     def is_fault(self) -> bool:
-        return self.site.startswith(_STRUCK)
+        return self.point.startswith(_STRUCK)
 
     def __str__(self) -> str:
         number = "" if self.number < 0 else f" #{self.number}"
-        return f"{self.at:8.2f}  {self.who:11} {self.site}{number}  {self.about}".rstrip()
+        return f"{self.at:8.2f}  {self.who:11} {self.point}{number}  {self.about}".rstrip()
 
 
 class Seam:
-    """Where the fault strikes, if there is one."""
+    """Seam of a run. `fault`: the run's fault, if any."""
 
     def __init__(self, routes: Routes, fault: Fault | None) -> None:
         self._routes = routes
         self.fault = fault
         self.history: list[Moment] = []
         self._counted: Counter[tuple[str, str]] = Counter()
-        #: what goes on after it has struck; of the whole cluster, whichever process asks
+        #: perturbation of the cluster that the fault has started
         self.perturbation: Perturbation | None = None
-        #: called when the fault strikes first
+        #: called when the fault first strikes
         self.on_strike: Callable[[], object] = lambda: None
-        #: has an incident happen, of the pod and at the node that it is about
+        #: triggers an incident; arguments: fault, pod and node
         self.on_incident: Callable[[Fault, str, str], object] = lambda *_: None
-        #: when the fault struck first, and last
+        #: times of the first and the last strike
         self.struck: float | None = None
         self.ended = 0.0
 
     def of(self, who: str) -> "ProcessSeam":
-        """The seam as one process has it."""
+        """Return the seam of one process."""
         return ProcessSeam(self, who)
 
     def passes(
-        self, who: str, family: str, site: str, about: str = "", node: str = ""
+        self, who: str, family: str, point: str, about: str = "", node: str = ""
     ) -> Fault | None:
-        """Note that it passes. Returns the fault if it strikes here, at what passes.
+        """Record a passing request or event. Returns the fault if it strikes this one.
 
-        `node`: which it is about, beside what is known of the pod that it is about.
+        `node`: target node, unless the pod `about` shows it.
         """
-        number = self._counted[family, site]
-        self._counted[family, site] += 1
-        moment = Moment(_now(), who, family, site, number, about)
+        number = self._counted[family, point]
+        self._counted[family, point] += 1
+        moment = Moment(_now(), who, family, point, number, about)
         self.history.append(moment)
         fault = self.fault
-        if fault is None or fault.site != site or family not in _seen_at(fault.family):
+        if fault is None or fault.point != point or family not in _families_of(fault.family):
             return None
         if self.struck is None:
             strikes = number == fault.at
@@ -105,11 +105,11 @@ class Seam:
         return fault
 
     def tell(self, who: str, what: str, about: str = "") -> None:
-        """Keep in the history what no fault can strike at."""
+        """Record an entry that is no injection point."""
         self.history.append(Moment(_now(), who, "", what, -1, about))
 
-    def listed_at(self, request: Request, revision: int) -> Response:
-        """The answer of an API server that lags so far behind."""
+    def list_at(self, request: Request, revision: int) -> Response:
+        """List as of an earlier revision, like an API server that is behind."""
         query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact"}
         answer = self._routes.handle(
             ApiRequest(
@@ -127,37 +127,37 @@ class Seam:
 
 
 class ProcessSeam(Faults):
-    """Faults of one process."""
+    """Fault injection for one process."""
 
     def __init__(self, seam: Seam, who: str) -> None:
         self._seam = seam
         self._who = who
         self._process: Process
-        #: of requests that have not left yet, what becomes of them
+        #: requests to be sent, with the fault of each
         self._due: list[tuple[Request, Fault]] = []
-        #: what happens when a request has left, or its answer was heard
+        #: actions due when a request has left, or its response has arrived
         self._then: dict[str, tuple[Request, Callable[[], object]]] = {}
 
     def attach(self, process: Process) -> None:
-        """To be called before it starts."""
+        """Observe a process, before its start."""
         self._process = process
         process.at_send, process.at_answer = self.at_send, self.at_answer
 
     def kill(self) -> None:
-        """As `Surroundings.kill`."""
+        """See `Surroundings.kill`."""
         self._process.kill()
 
     def now(self) -> float:
-        """Seconds of virtual time."""
+        """Return the virtual time in seconds."""
         return _now()
 
-    def listed_at(self, request: Request, revision: int) -> Response:
-        """The answer of an API server that lags so far behind."""
+    def list_at(self, request: Request, revision: int) -> Response:
+        """See `Surroundings.list_at`."""
         self._seam.tell(self._who, f"listed as of revision {revision}", request.path)
-        return self._seam.listed_at(request, revision)
+        return self._seam.list_at(request, revision)
 
     def at_send(self, request: Request) -> None:
-        """Count a call that is about to leave; as long as the process is stopped, it does not."""
+        """Count a request before it is sent."""
         fault = self._seam.passes(self._who, CALL, *injection_point_of(request), target_of(request))
         if fault is None:
             return
@@ -175,16 +175,16 @@ class ProcessSeam(Faults):
             self._then[interruption.moment] = request, begin
 
     def on_request(self, request: Request) -> RequestFault | None:
-        """As `Faults.on_request`."""
-        self._do("left", request)
+        """See `Faults.on_request`."""
+        self._run_action("left", request)
         for due, fault in self._due:
             if due is request:
                 self._due.remove((due, fault))
-                return self._outcome(fault.what, request)
+                return self._begin_outcome(fault.what, request)
         going_on = self._going_on
         return None if going_on is None else going_on.on_request(request)
 
-    def _outcome(self, what: str, request: Request) -> RequestFault | None:
+    def _begin_outcome(self, what: str, request: Request) -> RequestFault | None:
         if what in OUTCOMES:
             return OUTCOMES[what]
         if what == "crash-after":
@@ -194,10 +194,10 @@ class ProcessSeam(Faults):
         return CRASHES[what]
 
     def at_answer(self, request: Request) -> None:
-        """Have happen what does when the process has gone on with the answer."""
-        self._do("after", request)
+        """Run the action that follows the response."""
+        self._run_action("after", request)
 
-    def _do(self, moment: str, request: Request) -> None:
+    def _run_action(self, moment: str, request: Request) -> None:
         awaited, action = self._then.get(moment, (None, None))
         if awaited is request and action is not None:
             del self._then[moment]
@@ -205,15 +205,15 @@ class ProcessSeam(Faults):
 
     @property
     def _going_on(self) -> Perturbation | None:
-        """What disturbs this process since the fault has struck."""
+        """Return the perturbation of this process, if any."""
         going_on = self._seam.perturbation
         concerned = going_on is not None and (going_on.of_all or going_on.surroundings is self)
         return going_on if concerned else None
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:
-        """As `Faults.on_line`."""
+        """See `Faults.on_line`."""
         event = event_of(request, line)
-        fault = self._seam.passes(self._who, WATCH, event.site, event.about, event.node)
+        fault = self._seam.passes(self._who, WATCH, event.point, event.about, event.node)
         if fault is not None:
             self._seam.perturbation = perturbation(fault.what, self)
             return self._seam.perturbation.strike(event)
@@ -225,6 +225,6 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _seen_at(family: str) -> tuple[str, ...]:
-    """Where the faults of a family strike: a process is disturbed at its calls."""
+def _families_of(family: str) -> tuple[str, ...]:
+    """Return the families of injection points for a family of faults."""
     return {PROCESS: (CALL,), WORLD: (CALL, WATCH)}.get(family, (family,))

@@ -1,4 +1,4 @@
-"""Where a run takes place: an emulated cluster, the schedulers on it, and what is seen of both."""
+"""Stage of a run: the emulated cluster, the schedulers on it, and their oracles."""
 
 import asyncio
 import itertools
@@ -33,24 +33,24 @@ from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
 from plans.steps import Plan
 
-#: seconds for a request and its answer
+#: round-trip time of a request in seconds
 LATENCY = 0.01
-#: seconds until a scheduler that ended is started again, as the kubelet does
+#: restart back-off of a scheduler in seconds, like that of the kubelet
 RESTART = Doubling(1.0, most=16.0)
-#: seconds for an event to be heard of, and for what is decided then to come in
+#: seconds from an event until the last request of a scheduler that had not received the event
 ON_ITS_WAY = 0.05
-#: seconds in which the suggester comes to think again
+#: seconds until the suggester runs again
 SOON = 5.0
-#: seconds without a write after which all is over, and that a run has to come to that
+#: seconds without a write that end a run, and the time limit for reaching that
 QUIET, PATIENCE = 30.0, 300.0
 
-#: what the history says of a scheduler that finds a wrong configuration
+#: history entry of a scheduler with an invalid configuration
 NOT_STARTED = "not started"
 
 
 @attrs.frozen(slots=True)
 class Placed:
-    """Where the pods of a workload are."""
+    """Placement of the pods of a workload."""
 
     edge: int = 0
     cloud: int = 0
@@ -60,7 +60,7 @@ class Placed:
         return f"{self.edge} at the edge, {self.cloud} in the cloud, {self.waiting} waiting"
 
 
-#: by workload; those without pods left out
+#: placement by workload, without empty ones
 End = Mapping[str, Placed]
 
 
@@ -81,47 +81,47 @@ class Stage:
         self.clock = VirtualClock()
         self.prometheus = LyingPrometheus(self.hands, self.clock)
         self.seam = seam
-        seam.on_incident = self._happen
+        seam.on_incident = self._begin_incident
         self.invariants = Invariants(self.api)
         self.witness = Witness(self.api)
-        #: all that ever ran, by name; an incarnation has a name of its own
+        #: every incarnation of a scheduler by name
         self.processes: dict[str, Process] = {}
-        #: pods that came and went, by workload
+        #: created and deleted pods by workload
         self.created: Counter[str] = Counter()
         self.deleted: Counter[str] = Counter()
-        #: I9: seconds that another tenant's migration takes usually, and beside one that is slow
+        #: I9: seconds of the migration of another tenant: usual, and next to a slow one
         self.neighbour_took = (0.0, 0.0)
-        #: what the fault of the world was about: namespace and name of a pod
+        #: namespace and name of the pod of the incident
         self.struck_pod = ""
         self._tasks = tasks
         self._seed = seed
         self._times = times
         self.paced = paced
         self._on_its_way = ON_ITS_WAY + (DELIVERY[1] if paced else 0.0)
-        #: None without an election
+        #: None without leader election
         self.ledger = None if times is None else Ledger(self.api, times.duration)
         self._last_write = 0.0
         self._kept: list[asyncio.Task[None]] = []
-        self.api.store.subscribe(self._notice)
+        self.api.store.subscribe(self._on_change)
 
     # Schedulers.
 
     def start(self, replica: str, rate: float = 1.0) -> None:
-        """Have a scheduler run, and started again whenever it ends, as the kubelet does."""
-        self._kept.append(self._tasks.create_task(self._keep(replica, rate)))
+        """Run a scheduler, and restart it with back-off like the kubelet."""
+        self._kept.append(self._tasks.create_task(self._keep_running(replica, rate)))
 
     def close(self) -> None:
-        """End all schedulers, and start none again."""
+        """Kill all schedulers for good."""
         for kept in self._kept:
             kept.cancel()
         for process in self.running:
             process.kill()
 
-    async def _keep(self, replica: str, rate: float) -> None:
+    async def _keep_running(self, replica: str, rate: float) -> None:
         for incarnation in itertools.count(1):
             name = f"{replica}-{incarnation}"
             try:
-                process = self._process(name, rate)
+                process = self._create_process(name, rate)
             except DocumentError as error:
                 self.seam.tell(name, NOT_STARTED, str(error))
             else:
@@ -130,44 +130,44 @@ class Stage:
                 self.seam.tell(process.name, "ended")
             await self.clock.sleep(RESTART.after(incarnation - 1))
 
-    def _process(self, name: str, rate: float) -> Process:
-        """Raises DocumentError, as `kubedsm run` does if it is not configured well."""
+    def _create_process(self, name: str, rate: float) -> Process:
+        """Create a process. Raises DocumentError if its configuration is invalid."""
         seam: ProcessSeam = self.seam.of(name)
         front = EmulatedFront(self.cluster.routes, self.clock, faults=seam, latency=LATENCY)
         process = Process(
             name,
-            self._judged(front, name),
+            self._put_under_oracles(front, name),
             self._tasks,
-            _configured(self.hands.configuration()),
+            _parse_configuration(self.hands.configuration()),
             CONFIGURED_BY,
             rate=rate,
             times=self._times,
             rng=random.Random(f"{self._seed} {name}"),
-            listener=_PlansTold(partial(self.seam.tell, name)),
+            listener=_PlanRecorder(partial(self.seam.tell, name)),
             prometheus=self.prometheus,
         )
         seam.attach(process)
         self.processes[name] = process
         return process
 
-    def _judged(self, cluster: Cluster, name: str) -> Cluster:
+    def _put_under_oracles(self, cluster: Cluster, name: str) -> Cluster:
         witnessed = self.witness.before(cluster, lambda: self.processes[name].runtime)
         return witnessed if self.ledger is None else self.ledger.before(witnessed, name)
 
     @property
     def leader(self) -> Process | None:
-        """Who holds the Lease."""
+        """Return the holder of the Lease."""
         return None if self.ledger is None else self.processes.get(self.ledger.holder)
 
     @property
     def running(self) -> list[Process]:
         return [process for process in self.processes.values() if not process.over]
 
-    # The world.
+    # Incidents.
 
-    def _happen(self, fault: Fault, pod: str, node: str) -> None:
+    def _begin_incident(self, fault: Fault, pod: str, node: str) -> None:
         self.struck_pod = pod
-        self._excuse()
+        self._excuse_requests()
         try:
             end = strike(self.hands, fault.what, pod, node)
         except ApiError as error:
@@ -175,31 +175,31 @@ class Stage:
             return
         if end is not None and fault.lasting:
             self.seam.ended += LASTING
-            asyncio.get_running_loop().call_later(LASTING, self._end, end)
+            asyncio.get_running_loop().call_later(LASTING, self._end_incident, end)
 
-    def _end(self, end: Callable[[], object]) -> None:
+    def _end_incident(self, end: Callable[[], object]) -> None:
         self.seam.tell("", "it is over")
         try:
             end()
         except ApiError as error:
             self.seam.tell("", "it was over", error.message)
-        self._excuse()
+        self._excuse_requests()
 
-    def _excuse(self) -> None:
-        """What is on its way was sent by who could not know of what has just happened."""
+    def _excuse_requests(self) -> None:
+        """Excuse requests that were sent before their sender could observe the incident."""
         until = self.clock.monotonic() + self._on_its_way
         self.invariants.excused_until = self.witness.excused_until = until
 
-    async def begin_anew(self) -> None:
-        """Have other schedulers take over that know nothing of what was."""
+    async def replace_schedulers(self) -> None:
+        """Replace all schedulers by new ones, without their memory."""
         for process in self.running:
             process.kill()
         await self.clock.sleep(QUIET)
 
-    # What is seen.
+    # Observations.
 
     def end(self) -> End:
-        """Where all pods are now."""
+        """Return the present placement."""
         tiers = {n["metadata"]["name"]: labels_of(n) for n in self.api.list(NODES)}
         counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for pod in filter(is_active, self.hands.pods()):
@@ -208,10 +208,10 @@ class Stage:
             counted[labels_of(pod).get("app", "")][where] += 1
         return {app: Placed(**counts) for app, counts in sorted(counted.items())}
 
-    def left_behind(self) -> list[str]:
-        """Plans, reservations, claims and marks that are there now.
+    def orphans(self) -> list[str]:
+        """Return orphaned plans, reservations, claims and migration labels.
 
-        What is held for a pod until those that make room for it have gone, is not.
+        A nomination is no orphan while its victims terminate.
         """
         pods = self.hands.pods()
         leaving = any(map(is_terminating, pods))
@@ -227,8 +227,8 @@ class Stage:
                 found.append(f"I5: {process.name} has a plan")
         return found
 
-    def misunderstood(self) -> Iterator[str]:
-        """Where the books of a scheduler disagree with themselves, or with the cluster."""
+    def contradictions(self) -> Iterator[str]:
+        """Yield contradictions within a mirror, and between a mirror and the cluster."""
         there = {p["metadata"]["uid"]: node_of(p) or None for p in self.api.list(PODS)}
         for process in self.running:
             mirror = process.runtime.mirror
@@ -240,14 +240,14 @@ class Stage:
                 yield f"{process.name}: {error}"
 
     def tell_plans(self) -> None:
-        """Have the history tell of those that are still under way."""
+        """Record plans that are still in progress."""
         for process in self.running:
             for story in process.runtime.manager.histories:
                 self.seam.tell(process.name, "under way", story)
 
     @property
     def resting(self) -> bool:
-        """Whether a workload or a site is left alone, and will be seen to when time has passed."""
+        """Return whether a cooldown of a workload, or stabilisation of a site, is pending."""
         return any(
             process.runtime.manager.move_limits.resting(process.clock.monotonic())
             or process.runtime.sites.away().unsteady
@@ -256,11 +256,11 @@ class Stage:
 
     @property
     def quiet_for(self) -> float:
-        """Seconds since anybody wrote anything but a Lease."""
+        """Return the seconds since the last write, except those of Leases."""
         return self.clock.monotonic() - self._last_write
 
     async def until(self, condition: Callable[[], object], seconds: float) -> bool:
-        """Wait for it. Returns whether it came about in time."""
+        """Wait for a condition; return whether it held before the deadline."""
         deadline = self.clock.monotonic() + seconds
         while not condition():
             if self.clock.monotonic() >= deadline:
@@ -268,7 +268,7 @@ class Stage:
             await self.clock.sleep(0.1)
         return True
 
-    def _notice(self, change: ObjectChange) -> None:
+    def _on_change(self, change: ObjectChange) -> None:
         if change.resource is LEASES:
             return
         self._last_write = self.clock.monotonic()
@@ -279,13 +279,13 @@ class Stage:
 
 
 @cache
-def _configured(text: str) -> Configuration:
-    """Raises DocumentError. Thousands of runs have the same few."""
+def _parse_configuration(text: str) -> Configuration:
+    """Parse a configuration. Raises DocumentError. Cached: thousands of runs share a few."""
     return load(text, "the ConfigMap")
 
 
-class _PlansTold(Listener):
-    """Has the history tell how plans ended."""
+class _PlanRecorder(Listener):
+    """Records the results of plans."""
 
     def __init__(self, tell: Callable[[str, str], None]) -> None:
         self._tell = tell

@@ -19,33 +19,33 @@ from kubedsm_lab.chaos.incidents import STEPS, incidents
 from kubedsm_lab.chaos.perturbations import PERTURBATIONS
 from kubedsm_lab.chaos.process import INTERRUPTIONS, PROCESS
 from kubedsm_lab.chaos.seam import CALL, WATCH, Moment
-from kubedsm_lab.chaos.trace import Injection, Outcome, alike, play, told
+from kubedsm_lab.chaos.trace import Injection, Outcome, play, trace_lines, without_particulars
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.replay.runner import spread
 
 Cell = tuple[str, str, str]
-#: what only an eviction is answered
+#: response to evictions only
 _OF_EVICTIONS = "429-budget"
-#: injections that a process takes at a time
+#: injections for each task of a worker process
 _CHUNK = 16
-#: seconds within which the event after one comes that can be swapped with it
+#: seconds within which the next event must follow to be swapped
 _SOON = 0.5
 
 
 @attrs.frozen(slots=True)
 class Verdict:
-    """What is kept of a run; the rest can be had again."""
+    """Result of a run, without its history."""
 
     injection: Injection
     struck: bool
     violations: tuple[str, ...]
-    #: lines that tell of it
+    #: lines of the trace
     length: int = 0
 
 
 @cache
 def reference(workload: str, seed: int, *, paced: bool = False) -> Outcome:
-    """The run without a fault. Raises RuntimeError if even that breaks a promise."""
+    """Play a run without a fault. Raises RuntimeError if the run violates an invariant."""
     outcome = play(Injection(workload, None, seed, paced))
     if outcome.violations:
         raise RuntimeError(f"{outcome.injection.command}: {'; '.join(outcome.violations)}")
@@ -53,54 +53,51 @@ def reference(workload: str, seed: int, *, paced: bool = False) -> Outcome:
 
 
 def injections(workloads: Iterable[str], seed: int, *, paced: bool = False) -> list[Injection]:
-    """All that there are."""
+    """Return every injection of the workloads."""
     return [
         Injection(workload, fault, seed, paced)
         for workload in workloads
-        for fault in _faults(reference(workload, seed, paced=paced).history)
+        for fault in _list_faults(reference(workload, seed, paced=paced).history)
         if fault.family != PROCESS or WORKLOADS[workload].unhurried
     ]
 
 
-def _faults(history: Sequence[Moment]) -> Iterator[Fault]:
+def _list_faults(history: Sequence[Moment]) -> Iterator[Fault]:
     for index, moment in enumerate(history):
-        if moment.site in STEPS:
-            for what, passing in incidents(moment.site):
-                yield Fault(WORLD, moment.site, moment.number, what, passing)
+        if moment.point in STEPS:
+            for what, passing in incidents(moment.point):
+                yield Fault(WORLD, moment.point, moment.number, what, passing)
         if moment.family == CALL:
-            yield from _of_call(moment)
+            yield from _faults_of_request(moment)
             for what in INTERRUPTIONS:
-                yield Fault(PROCESS, moment.site, moment.number, what)
+                yield Fault(PROCESS, moment.point, moment.number, what)
         elif moment.family == WATCH:
-            yield from _of_event(moment, history[index + 1 :])
+            yield from _faults_of_event(moment, history[index + 1 :])
 
 
-def _of_call(moment: Moment) -> Iterator[Fault]:
+def _faults_of_request(moment: Moment) -> Iterator[Fault]:
     for what in (*OUTCOMES, *CRASHES):
-        if what == _OF_EVICTIONS and "eviction" not in moment.site:
+        if what == _OF_EVICTIONS and "eviction" not in moment.point:
             continue
         for lasting in (False, True):
-            yield Fault(CALL, moment.site, moment.number, what, lasting)
+            yield Fault(CALL, moment.point, moment.number, what, lasting)
 
 
-def _of_event(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
-    plural, _, kind = moment.site.partition(".")
-    following = [m for m in later if m.family == WATCH and m.site.startswith(f"{plural}.")]
+def _faults_of_event(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
+    plural, _, kind = moment.point.partition(".")
+    following = [m for m in later if m.family == WATCH and m.point.startswith(f"{plural}.")]
     next_one = following[0] if following else None
-    again = any(m.site == f"{plural}.ADDED" and m.about == moment.about for m in following)
+    again = any(m.point == f"{plural}.ADDED" and m.about == moment.about for m in following)
     for what in PERTURBATIONS:
         if what == "swap" and (next_one is None or next_one.at > moment.at + _SOON):
             continue
         if what == "coalesce" and not (kind == "DELETED" and again):
             continue
-        yield Fault(WATCH, moment.site, moment.number, what)
+        yield Fault(WATCH, moment.point, moment.number, what)
 
 
-def chosen(found: Sequence[Injection], number: int, seed: int) -> list[Injection]:
-    """So many of them, drawn; sorted, in the end.
-
-    Of each cell as many as of any other, and in each of each workload, however long that takes.
-    """
+def draw_sample(found: Sequence[Injection], number: int, seed: int) -> list[Injection]:
+    """Draw a sorted sample, balanced over cells and, within each cell, over workloads."""
     rng = random.Random(seed)
     cells: defaultdict[Cell, list[tuple[int, float, Injection]]] = defaultdict(list)
     of_workload: Counter[tuple[Cell, str]] = Counter()
@@ -121,17 +118,17 @@ def chosen(found: Sequence[Injection], number: int, seed: int) -> list[Injection
 
 
 def judge(injection: Injection) -> Verdict:
-    """Play it beside its reference."""
+    """Play an injection and compare the outcome with its reference run."""
     usual = reference(injection.workload, injection.seed, paced=injection.paced)
     outcome = play(injection, usual)
-    length = len(told(outcome)) if outcome.violations else 0
+    length = len(trace_lines(outcome)) if outcome.violations else 0
     return Verdict(injection, outcome.struck, outcome.violations, length)
 
 
 def sweep(
     planned: Sequence[Injection], jobs: int, on_done: Callable[[Verdict], object]
 ) -> list[Verdict]:
-    """Play them all; `on_done` hears of each."""
+    """Play the injections; `on_done` receives each verdict."""
     verdicts = []
     for verdict in spread(judge, planned, jobs, _CHUNK):
         on_done(verdict)
@@ -142,31 +139,31 @@ def sweep(
 @attrs.frozen
 class Report:
     verdicts: Sequence[Verdict]
-    #: all that there are, whether they were chosen or not
+    #: all injections, drawn or not
     found: Sequence[Injection]
 
     @property
     def broken(self) -> list[Verdict]:
-        """Those that broke a promise, the shortest to tell first."""
+        """Return runs with violations, shortest trace first."""
         wrong = [verdict for verdict in self.verdicts if verdict.violations]
         return sorted(wrong, key=lambda verdict: (verdict.length, verdict.injection))
 
     @property
     def sorts(self) -> list[list[Verdict]]:
-        """Those that broke a promise, with those that broke it in the same way."""
+        """Return runs with violations, grouped by similar violations."""
         sorts: defaultdict[frozenset[str], list[Verdict]] = defaultdict(list)
         for verdict in self.broken:
-            sorts[alike(verdict.violations)].append(verdict)
+            sorts[without_particulars(verdict.violations)].append(verdict)
         return list(sorts.values())
 
     @property
     def cells(self) -> frozenset[Cell]:
-        """Which fault at which kind of call or event."""
+        """Return the cells: fault and injection point, without its number."""
         return frozenset(i.fault.cell for i in self.found if i.fault is not None)
 
     @property
     def covered(self) -> frozenset[Cell]:
-        """Those in which a fault has struck."""
+        """Return the cells whose fault has struck."""
         return frozenset(
             v.injection.fault.cell
             for v in self.verdicts
@@ -186,7 +183,7 @@ class Report:
         }
 
     def table(self) -> FittedTable:
-        """By fault and workload: how many were made, and how many of them broke a promise."""
+        """Return the table of runs by fault and workload, with numbers of violations."""
         workloads = sorted({v.injection.workload for v in self.verdicts})
         made: Counter[tuple[str, str]] = Counter()
         wrong: Counter[tuple[str, str]] = Counter()

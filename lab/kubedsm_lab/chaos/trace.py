@@ -30,13 +30,13 @@ from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 
 BYSTANDER_NAMESPACE = "beside"
-#: its own node, where there is no room for others
+#: node for the bystander only
 BYSTANDER_NODE = node("b1", "cloud", "100m", "200Mi")
-#: seconds after the fault
+#: seconds from the fault to the arrival of the bystander
 COMES_AFTER = 0.1
-#: seconds in which whoever is heard of is served, also by a scheduler that was just started anew
+#: seconds within which a pod is bound, even by a scheduler that has just started
 USUAL = 3.0
-#: seconds that it may take after a lasting fault until all is tried again
+#: longest back-off after a lasting fault in seconds
 _BACK_OFF = 45.0
 
 
@@ -44,7 +44,7 @@ class Bystander:
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         self._came: float | None = None
-        #: seconds until it was bound
+        #: seconds until bound
         self.waited: float | None = None
         api.create(NAMESPACES, {"metadata": {"name": BYSTANDER_NAMESPACE}})
         api.store.subscribe(self._notice)
@@ -54,7 +54,7 @@ class Bystander:
         return self._came is not None and self.waited is None
 
     def come(self) -> None:
-        """To be called when something has gone wrong."""
+        """Create the bystander soon."""
         asyncio.get_running_loop().call_later(COMES_AFTER, self._come)
 
     def _come(self) -> None:
@@ -78,50 +78,49 @@ class Bystander:
 
 
 def longest_wait(fault: Fault, handover: float, slowest: float) -> float:
-    """Seconds that it may wait: not longer than the scheduler cannot hear of it, or not bind it.
+    """Return the longest acceptable wait of the bystander: the outage of the scheduler.
 
-    `handover`: seconds until another one leads; 0 if there is none. `slowest`: the rate of the
-    slowest clock.
+    `handover`: seconds of a failover; 0 without another replica. `slowest`: rate of the slowest
+    clock.
     """
     if fault.family == PROCESS:
         interruption = INTERRUPTIONS[fault.what]
         replaced = handover and interruption.end is not None
         return USUAL + handover + (0.0 if replaced else interruption.lasts)
-    return handover + _unserved(fault) / slowest
+    return handover + _measure_outage(fault) / slowest
 
 
-def _unserved(fault: Fault) -> float:
+def _measure_outage(fault: Fault) -> float:
     if fault.lasting and fault.family != WORLD:
         return LASTING + _BACK_OFF
     if fault.what == "silence":
         return SILENT_AFTER + USUAL
     if fault.what == "delay":
         return LATE + USUAL
-    if fault.what.startswith("timeout") and fault.site.startswith(
+    if fault.what.startswith("timeout") and fault.point.startswith(
         ("list-", "watch-", "get-version")
     ):
         return LIST_TIMEOUT + USUAL
     return USUAL
 
 
-#: seconds from one scheduler's start to the next, so that the first leads
+#: seconds between the starts of schedulers, so that the first one leads
 _APART = 0.5
 _TIMING = Timing(start_delay=0.5, stop_delay=0.5, orphan_delay=10.0)
-#: how often all that is moved may be moved more on account of a fault: back, while others rest
-#: after a move that failed, and there again; and of one that lasts, for it is tried ever again
+#: factors of extra migrations: back and forth after a failure; retries of a lasting fault
 _BACK_AND_FORTH, _IN_A_MINUTE = 2, 8
-#: I9: times its usual time that a migration may be delayed by another tenant
+#: I9: longest delay by another tenant, as a multiple of the usual time
 MOST_DELAYS = 2
 
 
 @attrs.frozen(order=True)
 class Injection:
-    """What is run. The `seed` draws in which order tasks that are ready go on; 0: as they came."""
+    """One run. `seed` draws the order of ready tasks; 0: first in, first out."""
 
     workload: str
     fault: Fault | None = None
     seed: int = 0
-    #: with the latencies of a real control plane, as `EmulatedCluster` draws them
+    #: whether with the latencies of a real control plane, drawn by `EmulatedCluster`
     paced: bool = False
 
     @property
@@ -137,7 +136,7 @@ class Outcome:
     end: End
     created: int
     deleted: int
-    #: by workload: how many of the pods that it wants were not Ready at once, when all had been
+    #: by workload: most pods not Ready at once, after all had been
     missed: Mapping[str, int]
     struck: bool
     history: tuple[Moment, ...]
@@ -145,7 +144,7 @@ class Outcome:
 
 
 def play(injection: Injection, reference: Outcome | None = None) -> Outcome:
-    """Run it; what it comes to is compared with the same without a fault, if there is one."""
+    """Play a run, and compare it with its reference, if any."""
     order = random.Random(injection.seed) if injection.seed else None
     return run_in_virtual_time(_play(injection, reference), order)
 
@@ -161,19 +160,19 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
         beside = Bystander(cluster.api)
         seam = Seam(cluster.routes, injection.fault)
         seam.on_strike = beside.come
-        with _heard(seam) as errors:
+        with _record_logs(seam) as errors:
             async with asyncio.TaskGroup() as tasks:
                 stage = Stage(
                     cluster, seam, tasks, injection.seed, workload.times, paced=injection.paced
                 )
-                await _carry_out(workload, stage, beside, reference)
+                await _run_workload(workload, stage, beside, reference)
                 violations = [
-                    *_violations(stage, reference),
-                    *_waited(beside, seam, workload),
+                    *_list_violations(stage, reference),
+                    *_check_bystander(beside, seam, workload),
                     *errors,
                 ]
                 stage.tell_plans()
-                violations += await _done_anew(stage)
+                violations += await _compare_with_new_schedulers(stage)
                 stage.close()
     left = asyncio.all_tasks() - {asyncio.current_task()}
     violations += [f"leaked: {task.get_name()}" for task in left]
@@ -191,7 +190,7 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
     )
 
 
-async def _carry_out(
+async def _run_workload(
     workload: Workload, stage: Stage, beside: Bystander, reference: Outcome | None
 ) -> None:
     for number, rate in enumerate(workload.rates):
@@ -203,34 +202,34 @@ async def _carry_out(
     while now < unsettled + SOON and now <= max(course_ended, stage.seam.ended) + PATIENCE:
         await stage.clock.sleep(1.0)
         now = stage.clock.monotonic()
-        if beside.waits or not _settled(stage, reference):
+        if beside.waits or not _is_settled(stage, reference):
             unsettled = now
 
 
-def _settled(stage: Stage, reference: Outcome | None) -> bool:
+def _is_settled(stage: Stage, reference: Outcome | None) -> bool:
     due = reference is None or stage.clock.monotonic() >= stage.seam.ended + QUIET
-    if _judged_by_itself(stage):
+    if _is_after_incident(stage):
         as_usual = not stage.resting and not any(
             out_of_place(stage.api, stage.hands.pods(), NAMESPACE)
         )
     else:
         as_usual = not stage.resting if reference is None else stage.end() == reference.end
-    return due and as_usual and stage.quiet_for >= QUIET and not _unfinished(stage)
+    return due and as_usual and stage.quiet_for >= QUIET and not _has_orphans(stage)
 
 
-def _unfinished(stage: Stage) -> bool:
-    return bool(stage.left_behind()) or any(stage.misunderstood())
+def _has_orphans(stage: Stage) -> bool:
+    return bool(stage.orphans()) or any(stage.contradictions())
 
 
-def _judged_by_itself(stage: Stage) -> bool:
-    """Of what becomes of the world nobody else tells what is right."""
+def _is_after_incident(stage: Stage) -> bool:
+    """Return whether the outcome may differ from the reference: after an incident."""
     return stage.seam.fault is not None and stage.seam.fault.family == WORLD
 
 
-def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
+def _list_violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
     fault = stage.seam.fault
-    # A bind that was looked up and not found may still come, when its room was given away: no
-    # precondition keeps it out, and the kubelet refuses one of both.
+    # A late bind may arrive after its reservation was released: no precondition prevents that,
+    # and the kubelet rejects one of the two pods.
     late = fault is not None and fault.what == APPLIED_LATE
     yield from (what for what in stage.invariants.wrong if not (late and what.startswith("I2")))
     yield from (f"I3: {what}" for what in stage.witness.wrong)
@@ -239,38 +238,38 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
     usual, beside = stage.neighbour_took
     if beside > (1 + MOST_DELAYS) * usual and (fault is None or _is_of_tenant(stage, fault)):
         yield f"I9: a neighbour's migration took {beside:.1f} s, and usually {usual:.1f} s"
-    yield from stage.left_behind()
-    yield from stage.misunderstood()
+    yield from stage.orphans()
+    yield from stage.contradictions()
     if stage.quiet_for < QUIET:
         yield "I6: it does not come to rest"
     for process in stage.processes.values():
         yield from (f"{process.name} caught {what}" for what in process.runtime.supervisor.caught)
         if process.failure is not None:
             yield f"{process.name} ended by {process.failure!r}"
-    if _judged_by_itself(stage):
+    if _is_after_incident(stage):
         yield from out_of_place(stage.api, stage.hands.pods(), NAMESPACE)
     elif reference is not None:
-        yield from _beside(stage, reference)
+        yield from _compare_with_reference(stage, reference)
 
 
 def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
-    """Whether a tenant brought the fault about, with a pod of its own."""
+    """Return whether a tenant caused the fault, with a pod of that tenant."""
     incident = INCIDENTS.get(fault.what)
     tenant = incident is not None and incident.by_tenant
     return tenant and stage.struck_pod.rpartition("/")[2].startswith("web-")
 
 
-def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:
-    """What ended otherwise than without a fault, or took more pods."""
+def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
+    """Yield differences from the reference: placement, missing pods, extra pods."""
     fault = stage.seam.fault
     lasting = fault is not None and (fault.lasting or fault.family == PROCESS)
     allowed = reference.deleted * (_IN_A_MINUTE if lasting else _BACK_AND_FORTH)
     if stage.paced:
-        # Pods are decided on one after the other: one may be in the cloud because another held
-        # room that its failed bind then gave back, and is migrated there once.
+        # Pods are scheduled one by one: a failed bind may send another pod to the cloud, and then
+        # that pod is migrated once.
         allowed += reference.created
-    yield from _differences(stage.end(), reference.end, "usually")
-    # Whose pods are on a node that is lost, may depend on when they were placed.
+    yield from _compare_placements(stage.end(), reference.end, "usually")
+    # The node of a pod, and so the number of pods lost with a node, depends on timing.
     usually = max(reference.missed.values(), default=0)
     for app, missed in stage.invariants.missed.items():
         if missed > usually:
@@ -283,11 +282,11 @@ def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:
             yield f"{here} pods were {what}, and usually {usual}"
 
 
-def _waited(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
+def _check_bystander(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
     fault = seam.fault
     if seam.struck is None or fault is None:
         return
-    if any(moment.site == NOT_STARTED for moment in seam.history):
+    if any(moment.point == NOT_STARTED for moment in seam.history):
         return  # the configuration was wrong meanwhile: nobody can serve anybody
     longest = longest_wait(fault, workload.handover, min(workload.rates))
     if fault.family == WORLD and workload.handover:
@@ -298,24 +297,24 @@ def _waited(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
         yield f"the bystander waited for {beside.waited:.1f} s, {longest:.1f} at most"
 
 
-async def _done_anew(stage: Stage) -> list[str]:
-    """Whether who knows nothing of what has happened would have the pods elsewhere."""
-    if not _judged_by_itself(stage):
+async def _compare_with_new_schedulers(stage: Stage) -> list[str]:
+    """Yield differences from the placement by new schedulers without memory."""
+    if not _is_after_incident(stage):
         return []
     before = stage.end()
-    await stage.begin_anew()
-    return list(_differences(before, stage.end(), "from a scheduler started anew"))
+    await stage.replace_schedulers()
+    return list(_compare_placements(before, stage.end(), "from a scheduler started anew"))
 
 
-def _differences(end: End, other: End, whose: str) -> Iterator[str]:
+def _compare_placements(end: End, other: End, whose: str) -> Iterator[str]:
     for app in sorted({*end, *other}):
         if end.get(app) != other.get(app):
             yield f"I7: {app} has {end.get(app)}, and {whose} {other.get(app)}"
 
 
 @contextmanager
-def _heard(seam: Seam) -> Iterator[list[str]]:
-    """Have what schedulers log told in the history; errors come into the list."""
+def _record_logs(seam: Seam) -> Iterator[list[str]]:
+    """Record the log of the schedulers in the history; collect errors."""
     errors: list[str] = []
     before = structlog.get_config()
 
@@ -336,23 +335,23 @@ def _heard(seam: Seam) -> Iterator[list[str]]:
 
 
 _NAME = re.compile(r"[\w.-]+")
-#: what differs between two failures of the same sort: numbers, ends of names, who it was
+#: parts that differ between similar violations: numbers, suffixes of names, replicas
 _PARTICULAR = re.compile(r"\bkubedsm-[\d-]+|-[0-9a-z]{8,10}-[0-9a-z]{5}\b|[0-9a-f-]{36}|[\d.]+")
 
 
-def told(outcome: Outcome) -> list[str]:
-    """The shortest history: from where the fault struck, and of whom something is wrong with."""
-    lines = [str(moment) for moment in _concerning(outcome)]
+def trace_lines(outcome: Outcome) -> list[str]:
+    """Return the trace: the history from the fault on, of objects named in violations."""
+    lines = [str(moment) for moment in _select_moments(outcome)]
     lines += [f"{app}: {placed}" for app, placed in outcome.end.items()]
     return lines + [f"BROKEN {violation}" for violation in outcome.violations]
 
 
-def alike(violations: Iterable[str]) -> frozenset[str]:
-    """What the same goes wrong by has in common, whoever and whenever it was."""
+def without_particulars(violations: Iterable[str]) -> frozenset[str]:
+    """Return the violations without the particulars of the run."""
     return frozenset(_PARTICULAR.sub("#", violation) for violation in violations)
 
 
-def _concerning(outcome: Outcome) -> Iterator[Moment]:
+def _select_moments(outcome: Outcome) -> Iterator[Moment]:
     history = outcome.history
     struck = next((n for n, moment in enumerate(history) if moment.is_fault), 0)
     since = history[max(0, struck - 1) :]
@@ -369,6 +368,6 @@ def _name_parts(moment: Moment) -> set[str]:
 
 
 def _is_of(part: str, named: set[str]) -> bool:
-    """Whether it is one of these, or a pod or ReplicaSet of one of these workloads."""
+    """Return whether a part of a name is named, or belongs to a named workload."""
     pieces = part.split("-")
     return any("-".join(pieces[:count]) in named for count in range(1, len(pieces) + 1))

@@ -1,4 +1,4 @@
-"""What users do while something goes wrong. Each takes its course whatever the scheduler does."""
+"""Workloads of chaos runs: operations of users on a fixed schedule."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,9 +24,9 @@ TWO = tuple(node(name, "edge", "2", "8Gi") for name in ("e1", "e2"))
 SITE = tuple(node(name, "edge", "2", "8Gi", zone="north") for name in ("e1", "e2"))
 IN_PIECES = tuple(node(name, "cloud", "2", "8Gi") for name in ("c1", "c2"))
 AT_THE_EDGE: Object = {"nodeSelector": {"kubedsm.io/tier": "edge"}}
-#: seconds that are waited for a move to begin, or to come to its middle
+#: time limit for the start or the middle of a migration in seconds
 _BEGUN = 10.0
-#: seconds that are waited for a neighbour's migration
+#: time limit for the migration of another tenant in seconds
 _AT_LAST = 120.0
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -36,32 +36,32 @@ class Workload:
     name: str
     course: Callable[[Stage], Awaitable[None]]
     nodes: tuple[Object, ...] = (EDGE, CLOUD)
-    #: of each scheduler's clock; of several, one leads
+    #: clock rate of each scheduler; one of several leads
     rates: tuple[float, ...] = (1.0,)
 
-    #: whether it ends alike if schedulers are away for a while
+    #: whether the outcome is the same after an outage of the schedulers
     unhurried: bool = True
 
     @property
     def times(self) -> LeaseTimes | None:
-        """Of the election, if there is one."""
+        """Return the times of the leader election, if any."""
         return LeaseTimes() if len(self.rates) > 1 else None
 
     @property
     def handover(self) -> float:
-        """Seconds until somebody leads when nobody does any more."""
+        """Return the longest failover in seconds."""
         times = self.times
         return 0.0 if times is None else (times.duration + times.retry_period) / min(self.rates)
 
 
 async def _burst(stage: Stage) -> None:
-    """More pods at once than the edge holds, and one that fits nowhere."""
+    """Create more pods at once than the edge holds, and one that fits on no node."""
     stage.hands.deploy("web", 5)
     stage.hands.deploy("huge", 1, cpu="64")
 
 
 async def _scaling(stage: Stage) -> None:
-    """Up, beyond the edge, and down again."""
+    """Scale up, beyond the capacity of the edge, and down again."""
     stage.hands.deploy("web", 2)
     stage.hands.deploy("shop", 1)
     await stage.clock.sleep(2.0)
@@ -71,64 +71,64 @@ async def _scaling(stage: Stage) -> None:
 
 
 async def _cloud_to_edge(stage: Stage) -> None:
-    """The edge opens when all have settled in the cloud."""
+    """Add an edge node after all pods were bound in the cloud."""
     stage.hands.deploy("web", 2)
-    await _edge_opens(stage)
+    await _add_edge(stage)
 
 
-async def _asked_to_move(stage: Stage) -> None:
-    """As soon as the edge opens, somebody asks for what would be suggested."""
+async def _request_migration(stage: Stage) -> None:
+    """Request the migration that would be suggested, once there is an edge node."""
     await _cloud_to_edge(stage)
     stage.hands.ask_to_move("web", "e1", stage.clock.wall())
 
 
 async def _edge_to_cloud(stage: Stage) -> None:
-    """Pods that can only be at the edge come when it is full."""
+    """Create pods that require the edge when the edge is full."""
     stage.hands.deploy("web", 4)
     await stage.clock.sleep(4.0)
     stage.hands.deploy("camera", 2, **AT_THE_EDGE)
 
 
 async def _swap(stage: Stage) -> None:
-    """The one that is at the edge is promised it no more, and the one in the cloud is."""
+    """Swap the QoS targets of a workload at the edge and one in the cloud."""
     stage.hands.deploy("web", 1)
     await stage.clock.sleep(2.0)
     stage.hands.deploy("shop", 1)
     await stage.clock.sleep(4.0)
-    stage.hands.configure(_promising(web=0, shop=1))
+    stage.hands.configure(_qos_targets(web=0, shop=1))
 
 
 async def _single_replica(stage: Stage) -> None:
-    """As cloud-to-edge: there must be one of it all the time."""
+    """Migrate the only replica, which must stay available."""
     stage.hands.deploy("web", 1)
-    await _edge_opens(stage)
+    await _add_edge(stage)
 
 
 async def _stateful_set(stage: Stage) -> None:
-    """Pods that keep their names, and can only be moved by leaving first."""
+    """Migrate StatefulSet pods, whose names allow only delete-then-create."""
     stage.hands.deploy("db", 2, resource=STATEFUL_SETS)
-    await _edge_opens(stage)
+    await _add_edge(stage)
 
 
 async def _rollout(stage: Stage) -> None:
-    """The pod template changes while a pod is detached."""
+    """Change the pod template while a pod is detached."""
     stage.hands.deploy("web", 2)
-    await _edge_opens(stage)
-    await stage.until(lambda: _detached(stage), _BEGUN)
+    await _add_edge(stage)
+    await stage.until(lambda: _list_detached(stage), _BEGUN)
     stage.hands.roll_out("web")
 
 
 async def _owner_deleted(stage: Stage) -> None:
-    """The Deployment is deleted while a pod of it is detached."""
+    """Delete the Deployment while one of its pods is detached."""
     stage.hands.deploy("web", 2)
     stage.hands.deploy("shop", 1)
-    await _edge_opens(stage)
-    await stage.until(lambda: "web" in _detached(stage), _BEGUN)
+    await _add_edge(stage)
+    await stage.until(lambda: "web" in _list_detached(stage), _BEGUN)
     stage.hands.undeploy("web")
 
 
-async def _budgeted(stage: Stage) -> None:
-    """Three Deployments with a disruption budget each are migrated; one is deleted meanwhile.
+async def _migrate_with_budgets(stage: Stage) -> None:
+    """Migrate three Deployments with disruption budgets; delete one meanwhile.
 
     The incident `undeployed` deletes them at every other step of their migrations.
     """
@@ -139,29 +139,29 @@ async def _budgeted(stage: Stage) -> None:
     ):
         stage.hands.deploy(name, 2, cpu="500m")
         stage.hands.budget(name, name, **limit)
-    await _edge_opens(stage)
-    await stage.until(lambda: "bank" in _detached(stage), _BEGUN)
+    await _add_edge(stage)
+    await stage.until(lambda: "bank" in _list_detached(stage), _BEGUN)
     stage.hands.undeploy("bank")
 
 
 async def _finalizer(stage: Stage) -> None:
-    """A tenant's pods have a finalizer, so that they do not go when they are migrated."""
+    """Migrate a tenant's pods whose finalizer blocks their deletion."""
     _deploy_tenant(stage)
     await stage.clock.sleep(1.0)
     _hold_pods(stage)
-    await _neighbour_migrates_meanwhile(stage)
+    await _measure_neighbour(stage)
 
 
 async def _slow_termination(stage: Stage) -> None:
-    """A tenant's pods ignore SIGTERM, and have ten minutes to terminate."""
+    """Migrate a tenant's pods that ignore SIGTERM for ten minutes."""
     _deploy_tenant(stage, terminationGracePeriodSeconds=600)
     await stage.clock.sleep(1.0)
     _hold_pods(stage)
-    await _neighbour_migrates_meanwhile(stage)
+    await _measure_neighbour(stage)
 
 
 async def _namespace_deleted(stage: Stage) -> None:
-    """A tenant deletes its namespace the moment its pod is detached: no replacement is made."""
+    """Delete a tenant's namespace when a pod is detached, so that no replacement is created."""
     api, name = stage.hands.api, "tenant"
     api.create(NAMESPACES, {"metadata": {"name": name}})
     _deploy_tenant(stage, namespace=name)
@@ -177,7 +177,7 @@ async def _namespace_deleted(stage: Stage) -> None:
             asyncio.get_running_loop().call_later(0.1, stage.hands.start_controllers)
 
     api.store.subscribe(notice)
-    await _neighbour_migrates_meanwhile(stage)
+    await _measure_neighbour(stage)
 
 
 def _deploy_tenant(stage: Stage, namespace: str = NAMESPACE, **spec: Any) -> None:
@@ -191,30 +191,30 @@ def _hold_pods(stage: Stage, *, held: bool = True) -> None:
             stage.hands.hold_pod(pod["metadata"]["name"], held=held)
 
 
-async def _neighbour_migrates_meanwhile(stage: Stage) -> None:
-    """Measure I9: another tenant's migration before the tenant's, and as that has begun."""
+async def _measure_neighbour(stage: Stage) -> None:
+    """Measure I9: another tenant's migration before the tenant's migration, and during it."""
     for name in ("before", "beside"):
         reach = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["c1", name]}]}
         terms = {"nodeSelectorTerms": [reach]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
         stage.hands.deploy(name, 1, cpu="5m", affinity=affinity)
     await stage.clock.sleep(4.0)
-    usual = await _migrates(stage, "before")
+    usual = await _time_migration(stage, "before")
     stage.hands.add_node(EDGE)
-    await stage.until(partial(_leaving, stage), _BEGUN)
-    stage.neighbour_took = (usual, await _migrates(stage, "beside"))
+    await stage.until(partial(_has_begun, stage), _BEGUN)
+    stage.neighbour_took = (usual, await _time_migration(stage, "beside"))
     await stage.clock.sleep(LASTING)
     _hold_pods(stage, held=False)
 
 
-def _leaving(stage: Stage) -> bool:
-    """Whether a migration of the tenant has come to where it waits."""
+def _has_begun(stage: Stage) -> bool:
+    """Return whether the tenant's migration has reached its wait."""
     pods = stage.hands.api.list(PODS, labels="app=web")
     return any(map(is_terminating, pods)) or not pods
 
 
-async def _migrates(stage: Stage, name: str) -> float:
-    """Return how many seconds it takes until the workload is on the node that opens for it."""
+async def _time_migration(stage: Stage, name: str) -> float:
+    """Return the duration of a migration to a node that is added for the workload."""
     began = stage.clock.monotonic()
     stage.hands.add_node(node(name, "edge", "10m", "200Mi"))
 
@@ -227,7 +227,7 @@ async def _migrates(stage: Stage, name: str) -> float:
 
 
 async def _node_loss(stage: Stage) -> None:
-    """One of two edge nodes is heard of no more, and comes back when its pods are elsewhere."""
+    """Lose one of two edge nodes, until its pods are elsewhere."""
     stage.hands.deploy("web", 2)
     stage.hands.deploy("shop", 1)
     await stage.clock.sleep(4.0)
@@ -237,7 +237,7 @@ async def _node_loss(stage: Stage) -> None:
 
 
 async def _site_loss(stage: Stage) -> None:
-    """All edge nodes are heard of no more, and come back when their pods are elsewhere."""
+    """Lose all edge nodes, until their pods are elsewhere."""
     stage.hands.deploy("web", 2)
     stage.hands.deploy("shop", 1)
     await stage.clock.sleep(4.0)
@@ -249,18 +249,18 @@ async def _site_loss(stage: Stage) -> None:
 
 
 async def _configuration_change(stage: Stage) -> None:
-    """The edge is promised to one, then to the other; what is written between, is wrong."""
-    stage.hands.configure(_promising(web=0))
+    """Give the QoS target to one workload, then to another; in between the document is invalid."""
+    stage.hands.configure(_qos_targets(web=0))
     stage.hands.deploy("web", 2)
     stage.hands.deploy("shop", 4)
     await stage.clock.sleep(5.0)
     stage.hands.configure({"apiVersion": "kubedsm.io/v2"})
     await stage.clock.sleep(5.0)
-    stage.hands.configure(_promising(shop=0))
+    stage.hands.configure(_qos_targets(shop=0))
 
 
 async def _preemption(stage: Stage) -> None:
-    """A pod that counts more can only be at the edge, where all places are taken."""
+    """Create a pod of higher priority that requires the edge, which is full."""
     stage.hands.configure({"preemption": "enabled"})
     stage.hands.prefer("more", 1000)
     stage.hands.deploy("web", 4, **AT_THE_EDGE)
@@ -269,30 +269,30 @@ async def _preemption(stage: Stage) -> None:
 
 
 async def _packing(stage: Stage) -> None:
-    """A pod comes that only has room if two others are on one node, which are on two."""
+    """Create a pod that fits only if two pods on two nodes share one."""
     stage.hands.deploy("web", 2)
     await stage.clock.sleep(4.0)
     stage.hands.deploy("large", 1, cpu="2")
 
 
-async def _edge_opens(stage: Stage) -> None:
+async def _add_edge(stage: Stage) -> None:
     await stage.clock.sleep(4.0)
     stage.hands.add_node(EDGE)
 
 
-def _detached(stage: Stage) -> set[str]:
-    """Workloads of which a pod is, that stays."""
+def _list_detached(stage: Stage) -> set[str]:
+    """Return the workloads with a detached pod."""
     marked = [pod for pod in stage.hands.pods() if MIGRATING_LABEL in labels_of(pod)]
     return {labels_of(pod)["app"] for pod in marked if not is_terminating(pod)}
 
 
-def _promising(**shares: float) -> Object:
-    """Shares of workloads that are to be at the edge."""
+def _qos_targets(**shares: float) -> Object:
+    """Return a configuration with these QoS targets."""
     return {"services": {f"default/{name}": {"qos": share} for name, share in shares.items()}}
 
 
 async def _long_quiet(stage: Stage) -> None:
-    """More come when for so long nothing but bookmarks was seen."""
+    """Create pods after a long time with bookmarks only."""
     stage.hands.deploy("web", 2)
     await stage.clock.sleep(65.0)
     stage.hands.deploy("shop", 2)
@@ -300,23 +300,20 @@ async def _long_quiet(stage: Stage) -> None:
 
 
 async def _leader_change(stage: Stage) -> None:
-    """Pods come and go, then the leader is told to end while one is detached.
-
-    They do for so long that it would be seen if two thought that they lead.
-    """
+    """Scale for longer than a Lease lasts, then terminate the leader while a pod is detached."""
     stage.hands.deploy("web", 2)
     stage.hands.deploy("shop", 1)
     for replicas in (3, 1, 3, 1, 3, 1):
         await stage.clock.sleep(3.5)
         stage.hands.scale("shop", replicas)
-    await _edge_opens(stage)
-    await stage.until(lambda: _detached(stage), _BEGUN)
+    await _add_edge(stage)
+    await stage.until(lambda: _list_detached(stage), _BEGUN)
     if stage.leader is not None:
         stage.leader.stopping.set()
 
 
 async def _lying_prometheus(stage: Stage) -> None:
-    """Load balancing is on, and Prometheus tells one lie after the other, until it is gone."""
+    """Balance load on the claims of a lying Prometheus."""
     load: Object = {
         "prometheus": "http://lies",
         "period": f"{PERIOD:g}s",
@@ -339,14 +336,14 @@ WORKLOADS = {
         Workload("burst", _burst),
         Workload("scaling", _scaling),
         Workload("cloud-to-edge", _cloud_to_edge, nodes=(CLOUD,)),
-        Workload("asked-to-move", _asked_to_move, nodes=(CLOUD,)),
+        Workload("asked-to-move", _request_migration, nodes=(CLOUD,)),
         Workload("edge-to-cloud", _edge_to_cloud),
         Workload("swap", _swap, nodes=(ONE_PLACE, CLOUD)),
         Workload("single-replica", _single_replica, nodes=(CLOUD,)),
         Workload("stateful-set", _stateful_set, nodes=(CLOUD,)),
         Workload("rollout", _rollout, nodes=(CLOUD,)),
         Workload("owner-deleted", _owner_deleted, nodes=(CLOUD,)),
-        Workload("budgeted", _budgeted, nodes=(CLOUD,)),
+        Workload("budgeted", _migrate_with_budgets, nodes=(CLOUD,)),
         Workload("finalizer", _finalizer, nodes=(CLOUD,)),
         Workload("slow-termination", _slow_termination, nodes=(CLOUD,)),
         Workload("namespace-deleted", _namespace_deleted, nodes=(CLOUD,)),

@@ -102,7 +102,7 @@ def chaos(
     if fault is not None:
         _replay(_find_injection(workloads, fault, seed, paced=paced))
     found = sweep.injections(workloads or WORKLOADS, seed, paced=paced)
-    planned = sweep.chosen(found, number or (SHORT if short else LONG), seed)
+    planned = sweep.draw_sample(found, number or (SHORT if short else LONG), seed)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("faults", total=len(planned))
         verdicts = sweep.sweep(planned, jobs or processors(), lambda _: progress.advance(task))
@@ -134,10 +134,10 @@ def _find_injection(
 
 def _replay(injection: "Injection") -> NoReturn:
     from kubedsm.terminal.echo import echo
-    from kubedsm_lab.chaos.trace import told
+    from kubedsm_lab.chaos.trace import trace_lines
 
     outcome = _play(injection)
-    for line in told(outcome):
+    for line in trace_lines(outcome):
         echo(line)
     sys.exit(1 if outcome.violations else 0)
 
@@ -145,13 +145,13 @@ def _replay(injection: "Injection") -> NoReturn:
 def _print_report(report: "Report") -> None:
     from kubedsm.terminal.console import Console
     from kubedsm.terminal.echo import echo
-    from kubedsm_lab.chaos.trace import told
+    from kubedsm_lab.chaos.trace import trace_lines
 
     console = Console()
     console.print(report.table())
     for first, *others in report.sorts[:_TRACED]:
         echo(f"{first.injection.command} (and {len(others)} alike)")
-        for line in told(_play(first.injection)):
+        for line in trace_lines(_play(first.injection)):
             echo(f"  {line}")
     console.print(
         f"{len(report.verdicts)} injections, {len(report.broken)} broke a promise;"

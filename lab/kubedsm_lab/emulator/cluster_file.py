@@ -27,7 +27,7 @@ from kubedsm.config.documents import (
     refuse_others,
 )
 from kubedsm.config.yaml_text import parsed_all
-from kubedsm.model.quantities import QuantityError, millis
+from kubedsm.model.quantities import QuantityError, parse_millis
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
@@ -162,9 +162,9 @@ def _of_document(document: Any) -> Iterator[tuple[Place, Object]]:
             raise DocumentError("not a list", ("items",))
         for index, item in enumerate(items):
             with at(f"items[{index}]"):
-                yield (f"items[{index}]",), _checked(item)
+                yield (f"items[{index}]",), _check_node(item)
     else:
-        yield (), _checked(document)
+        yield (), _check_node(document)
 
 
 def _long(entry: _ShortNode) -> Object:
@@ -179,7 +179,7 @@ def _long(entry: _ShortNode) -> Object:
     return made
 
 
-def _checked(item: Any) -> Object:
+def _check_node(item: Any) -> Object:
     """Return a Node that can be created: without metadata of a server, with mandatory fields."""
     if isinstance(item, dict) and item.get("kind", "Node") != "Node":
         raise DocumentError(f"kind {item['kind']!r} is not a Node")
@@ -218,6 +218,6 @@ def _check_tier(labels: dict[str, str]) -> None:
 
 def _check_amount(field: str, amount: str | float) -> None:
     try:
-        millis(amount)
+        parse_millis(amount)
     except QuantityError as error:
         raise DocumentError(str(error), (field,)) from None

@@ -117,7 +117,7 @@ class EmulatedCluster:
         self._group = asyncio.TaskGroup()
         self._tasks: list[asyncio.Task[None]] = []
         for number, node in enumerate(spec.nodes, 1):
-            self.api.create(NODES, _registered(node, number), manager=Kubelet.manager)
+            self.api.create(NODES, _build_node(node, number), manager=Kubelet.manager)
 
     def stop_controllers(self) -> None:
         """Pause all actors but the kubelets, as if kube-controller-manager had ended."""
@@ -172,7 +172,7 @@ class EmulatedCluster:
         return self._kubelet.serving()
 
 
-def _registered(node: Object, number: int) -> Object:
+def _build_node(node: Object, number: int) -> Object:
     """Return the node as its kubelet registers it: with an address and the emulated runtime."""
     status = node.get("status") or {}
     info = (status.get("nodeInfo") or {}) | {"containerRuntimeVersion": EMULATED_RUNTIME}

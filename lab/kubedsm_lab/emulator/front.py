@@ -98,7 +98,7 @@ class EmulatedFront:
                 finally:
                     await answer.aclose()
         except TimeoutError:
-            raise _timed_out(request, timeout) from None
+            raise _time_out(request, timeout) from None
 
     @asynccontextmanager
     async def stream(
@@ -112,7 +112,7 @@ class EmulatedFront:
             async with asyncio.timeout(timeout):
                 watch = await self._send(request)
         except TimeoutError:
-            raise _timed_out(request, timeout) from None
+            raise _time_out(request, timeout) from None
         if isinstance(watch, Response):
             raise api_error(watch.status, watch.body)
         lines = self._lines(request, watch)
@@ -182,5 +182,5 @@ class EmulatedFront:
         )
 
 
-def _timed_out(request: Request, seconds: float) -> OutcomeUnknown:
+def _time_out(request: Request, seconds: float) -> OutcomeUnknown:
     return OutcomeUnknown(f"{request.method} {request.path} had no answer within {seconds:g} s")

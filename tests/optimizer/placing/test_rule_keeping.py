@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kubedsm.model.model import HostPort, NodeName, Tier
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.decision import Binding
@@ -34,7 +34,7 @@ BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "2500"))
 
 
 def scheduled(snapshot, pods, bounds=None):
-    return immediate_schedule(snapshot, pods, lambda _: Promise(), Objective(), bounds=bounds)
+    return immediate_schedule(snapshot, pods, lambda _: QosTarget(), Objective(), bounds=bounds)
 
 
 def waiting_in(nodes, pods, *others):

@@ -88,7 +88,7 @@ class Policy:
         return [message for program, message in self._validations if not holds(program)]
 
 
-def enforced_policies(
+def list_enforced_policies(
     store: Store, resource: Resource, subresource: str
 ) -> Iterator[tuple[str, str, Object]]:
     """Yield name, binding and spec of the policies for updates of this resource."""
@@ -115,7 +115,7 @@ def _matches(rule: Object, resource: Resource, subresource: str) -> bool:
 def check_update(policies: list[tuple[str, str, Object]], update: Update) -> None:
     """Raises ApiError (422) if a policy denies the update."""
     for name, binding, spec in policies:
-        for message in _compiled(orjson.dumps(spec)).denials(update):
+        for message in _compile_policy(orjson.dumps(spec)).denials(update):
             why = (
                 f"ValidatingAdmissionPolicy '{name}' with binding '{binding}' denied request:"
                 f" {message}"
@@ -126,7 +126,7 @@ def check_update(policies: list[tuple[str, str, Object]], update: Update) -> Non
 
 
 @lru_cache(maxsize=16)
-def _compiled(spec: bytes) -> Policy:
+def _compile_policy(spec: bytes) -> Policy:
     return Policy(orjson.loads(spec))
 
 

@@ -115,7 +115,7 @@ def decide(user: User, request: Attributes, objects: RbacObjects) -> Decision:
             kind = f"{reference['kind'].lower()}.rbac.authorization.k8s.io"
             missing.append(f'{kind} "{reference["name"]}" not found')
         elif any(_allows(rule, request) for rule in grant.role.get("rules") or ()):
-            return Decision(allowed=True, reason=f"RBAC: allowed by {_described(grant)}")
+            return Decision(allowed=True, reason=f"RBAC: allowed by {_describe_rule(grant)}")
     if not missing:
         return Decision(allowed=False)
     listed = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
@@ -193,7 +193,7 @@ def _allows(rule: Object, request: Attributes) -> bool:
     )
 
 
-def _described(grant: _Grant) -> str:
+def _describe_rule(grant: _Grant) -> str:
     binding, subject, reference = grant.binding, grant.subject, grant.binding["roleRef"]
     kind, name, holder = "ClusterRoleBinding", binding["metadata"]["name"], subject["name"]
     namespace = binding["metadata"].get("namespace", "")

@@ -79,7 +79,7 @@ class Cache:
         """Return every object with an owner reference to that uid."""
         return list(self._dependents.get(uid, {}).values())
 
-    def controlled_by(self, resource: Resource, uid: str) -> list[Object]:
+    def list_controlled(self, resource: Resource, uid: str) -> list[Object]:
         return list(self._controlled.get((resource.plural, uid), {}).values())
 
     def uncontrolled(self, resource: Resource, namespace: str) -> list[Object]:

@@ -15,7 +15,7 @@ from kubedsm_lab.emulator.actors.rollout import (
     REVISION,
     Family,
     has_template,
-    inherited_annotations,
+    inherit_annotations,
     is_rolling,
     is_saturated,
     is_scaled,
@@ -150,7 +150,7 @@ class DeploymentController(Controller):
     def _refresh(self, deployment: Object, new: Object, revision: int) -> Object:
         """Update an existing ReplicaSet: an old template may be the current one again."""
         annotations = {
-            **inherited_annotations(deployment),
+            **inherit_annotations(deployment),
             REVISION: str(max(revision, revision_of(new))),
         }
         min_ready = deployment["spec"].get("minReadySeconds", 0)
@@ -240,7 +240,7 @@ class DeploymentController(Controller):
         return not active and all(
             is_finished(pod)
             for rs in family.old
-            for pod in self.cache.controlled_by(PODS, rs["metadata"]["uid"])
+            for pod in self.cache.list_controlled(PODS, rs["metadata"]["uid"])
         )
 
     def _scale(self, family: Family) -> None:

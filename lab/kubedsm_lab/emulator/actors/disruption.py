@@ -65,11 +65,11 @@ class DisruptionController(Controller):
         namespace = budget["metadata"]["namespace"]
         pods = [pod for pod in self.cache.in_namespace(PODS, namespace) if _selects(budget, pod)]
         try:
-            expected, desired = self._expected(budget, pods)
+            expected, desired = self._count_expected(budget, pods)
         except _NoScale as error:
             failed = {**budget["status"], "disruptionsAllowed": 0}
             return self._with_condition(failed, budget, False, "SyncFailed", str(error))
-        disrupted = self._disrupted(budget, pods)
+        disrupted = self._list_disrupted(budget, pods)
         healthy = sum(
             is_ready(pod) and not is_terminating(pod) and pod["metadata"]["name"] not in disrupted
             for pod in pods
@@ -100,7 +100,7 @@ class DisruptionController(Controller):
         }
         return {**status, "conditions": conditions.updated(conditions.of(status), new)}
 
-    def _expected(self, budget: Object, pods: Sequence[Object]) -> tuple[int, int]:
+    def _count_expected(self, budget: Object, pods: Sequence[Object]) -> tuple[int, int]:
         """Return the numbers of expected and of desired healthy pods. Raises _NoScale."""
         spec = budget["spec"]
         if "maxUnavailable" in spec:
@@ -131,7 +131,7 @@ class DisruptionController(Controller):
             scales[owner["metadata"]["uid"]] = wanted(owner)
         return sum(scales.values())
 
-    def _disrupted(self, budget: Object, pods: Sequence[Object]) -> dict[str, str]:
+    def _list_disrupted(self, budget: Object, pods: Sequence[Object]) -> dict[str, str]:
         """Return times of allowed evictions whose deletion is not observed yet, by pod name."""
         present = {pod["metadata"]["name"]: pod for pod in pods}
         now = self.clock.wall()

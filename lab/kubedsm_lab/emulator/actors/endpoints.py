@@ -90,13 +90,13 @@ def _ports(service: Object, pod: Object) -> tuple[tuple[str, int, str], ...]:
     for port in service["spec"].get("ports") or ():
         protocol = port.get("protocol", "TCP")
         target = port.get("targetPort", port["port"])
-        number = target if isinstance(target, int) else _named_port(pod, target, protocol)
+        number = target if isinstance(target, int) else _find_port(pod, target, protocol)
         if number is not None:
             found.append((port.get("name", ""), number, protocol))
     return tuple(found)
 
 
-def _named_port(pod: Object, name: str, protocol: str) -> int | None:
+def _find_port(pod: Object, name: str, protocol: str) -> int | None:
     return next(
         (
             port["containerPort"]

@@ -20,9 +20,9 @@ class GarbageCollector(Controller):
     """Keys hold a uid in place of the name."""
 
     def subscribe(self) -> None:
-        self.cache.on_all(self._changed)
+        self.cache.on_all(self._on_change)
 
-    def _changed(self, change: ObjectChange) -> None:
+    def _on_change(self, change: ObjectChange) -> None:
         obj = change.object
         owners = owners_of(obj)
         if change.type == "DELETED":

@@ -137,9 +137,9 @@ class HorizontalPodAutoscalerController(Controller):
         self._histories: dict[Key, ScalingHistory] = {}
 
     def subscribe(self) -> None:
-        self.cache.on(HORIZONTAL_POD_AUTOSCALERS, self._changed)
+        self.cache.on(HORIZONTAL_POD_AUTOSCALERS, self._on_change)
 
-    def _changed(self, change: ObjectChange) -> None:
+    def _on_change(self, change: ObjectChange) -> None:
         key = key_of(change.object)
         if change.type == "DELETED":
             self._histories.pop(key, None)
@@ -173,7 +173,7 @@ class HorizontalPodAutoscalerController(Controller):
         if not self._histories[key].recommendations:
             self._remember(key, current)
         try:
-            desired = self._desired(key, hpa, scale, status)
+            desired = self._desire_replicas(key, hpa, scale, status)
         except MetricUnavailable as error:
             message = f"the HPA was unable to compute the replica count: {error}"
             status.set("ScalingActive", False, error.reason, message)
@@ -206,7 +206,7 @@ class HorizontalPodAutoscalerController(Controller):
         namespace = hpa["metadata"]["namespace"]
         return resource, self.api.get_scale(resource, namespace, reference["name"])
 
-    def _desired(self, key: Key, hpa: Object, scale: Object, status: "_Status") -> int:
+    def _desire_replicas(self, key: Key, hpa: Object, scale: Object, status: "_Status") -> int:
         """Return the desired size. Raises MetricUnavailable."""
         spec, now = hpa["spec"], self.clock.monotonic()
         current: int = scale["spec"].get("replicas", 0)
@@ -345,12 +345,12 @@ def _limit(history: ScalingHistory, rules: Rules, now: float, current: int, *, u
     if rules.select_policy == "Disabled" or not rules.policies:
         return current
     sizes = [
-        policy.size(current - _changed(history.events, now - policy.period_seconds), up=up)
+        policy.size(current - _sum_changes(history.events, now - policy.period_seconds), up=up)
         for policy in rules.policies
     ]
     farthest = (rules.select_policy == "Max") == up
     return max(sizes) if farthest else min(sizes)
 
 
-def _changed(events: Sequence[tuple[float, int]], since: float) -> int:
+def _sum_changes(events: Sequence[tuple[float, int]], since: float) -> int:
     return sum(change for at, change in events if at > since)

@@ -18,7 +18,7 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.store import ObjectChange
-from kubedsm_lab.emulator.api.values import seconds, shown_quantity
+from kubedsm_lab.emulator.api.values import format_quantity, seconds
 
 _FINALIZER = "kubernetes"
 #: seconds from the deletion of a namespace to that of its contents: other clients still find them
@@ -31,9 +31,9 @@ class NamespaceController(Controller):
     """Deletes the contents of a terminating namespace, then its finalizer."""
 
     def subscribe(self) -> None:
-        self.cache.on_all(self._changed)
+        self.cache.on_all(self._on_change)
 
-    def _changed(self, change: ObjectChange) -> None:
+    def _on_change(self, change: ObjectChange) -> None:
         namespace, name = key_of(change.object)
         if change.resource is NAMESPACES:
             self.enqueue(("", name))
@@ -87,9 +87,9 @@ class ResourceQuotaController(Controller):
     """Reports the usage of each quota; admission counts for itself, from the store."""
 
     def subscribe(self) -> None:
-        self.cache.on_all(self._changed)
+        self.cache.on_all(self._on_change)
 
-    def _changed(self, change: ObjectChange) -> None:
+    def _on_change(self, change: ObjectChange) -> None:
         if change.resource is RESOURCE_QUOTAS:
             self.enqueue(key_of(change.object))
         if change.type == "MODIFIED" and not _has_finished(change):
@@ -106,7 +106,7 @@ class ResourceQuotaController(Controller):
         hard = quota["spec"].get("hard") or {}
         contents = {resource: self.cache.in_namespace(resource, key[0]) for resource in _NAMESPACED}
         used = {
-            name: shown_quantity(
+            name: format_quantity(
                 name, sum(usage(r, objects, name) for r, objects in contents.items())
             )
             for name in sorted(hard)

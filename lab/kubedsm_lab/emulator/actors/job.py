@@ -9,7 +9,7 @@ from collections import Counter
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.ownership import claim, follow_with_pods, owned_pod
+from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim, follow_with_pods
 from kubedsm_lab.emulator.actors.pod_state import is_active, is_finished, is_ready, is_terminating
 from kubedsm_lab.emulator.api.resources import JOBS, PODS, Object
 from kubedsm_lab.emulator.api.values import seconds
@@ -34,12 +34,12 @@ class JobController(Controller):
             return
         pods = claim(self, JOBS, job)
         end = self._end(job, pods)
-        wanted = 0 if end or job["spec"]["suspend"] else _wanted(job, pods)
+        wanted = 0 if end or job["spec"]["suspend"] else _count_wanted(job, pods)
         active = [pod for pod in pods if is_active(pod)]
         for pod in active[wanted:]:
             self.api.delete(PODS, *key_of(pod), uid=pod["metadata"]["uid"])
         for _ in range(wanted - len(active)):
-            pod = owned_pod(JOBS, job, generateName=f"{key[1]}-")
+            pod = build_owned_pod(JOBS, job, generateName=f"{key[1]}-")
             self.api.create(PODS, pod, namespace=key[0])
         self._report(key, end)
 
@@ -66,7 +66,7 @@ class JobController(Controller):
         job = self.cache.get(JOBS, key)
         if job is None:
             return
-        pods = self.cache.controlled_by(PODS, job["metadata"]["uid"])
+        pods = self.cache.list_controlled(PODS, job["metadata"]["uid"])
         status, now, phases = job["status"], self.now(), _phases(pods)
         counts = {
             "active": sum(map(is_active, pods)),
@@ -110,7 +110,7 @@ def _final_condition(job: Object) -> Object | None:
     return next((c for c in known if c["type"] in _BEGINNING and c["status"] == "True"), None)
 
 
-def _wanted(job: Object, pods: list[Object]) -> int:
+def _count_wanted(job: Object, pods: list[Object]) -> int:
     """Return the number of pods that are to be active."""
     spec, done = job["spec"], _phases(pods)["Succeeded"]
     at_once: int = spec["parallelism"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from kubedsm.model.model import Resources
-from kubedsm.model.quantities import millis, units
+from kubedsm.model.quantities import parse_millis, parse_units
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
@@ -182,7 +182,7 @@ class Kubelet(Controller):
         admitted = self._admitted.get(uid)
         if admitted is None:
             requests = requests_of(pod)
-            refused = self._refused(requests, node)
+            refused = self._reject_pod(requests, node)
             if refused is not None:
                 self.write_status(PODS, pod, {**pod["status"], **refused})
                 return
@@ -206,9 +206,9 @@ class Kubelet(Controller):
             admitted.containers = containers
         ends = admitted.starts + self._timing.job_duration
         if containers is UP and _is_of_job(pod) and self.has_come(ends, key_of(pod)):
-            self.write_status(PODS, pod, _succeeded(pod, self.now()))
+            self.write_status(PODS, pod, _success_status(pod, self.now()))
 
-    def _refused(self, requests: Resources, node: Object) -> Object | None:
+    def _reject_pod(self, requests: Resources, node: Object) -> Object | None:
         """Return a Failed status if the node lacks capacity for the pod (kubelet admission)."""
         used = self._used.get(node["metadata"]["name"], Resources())
         room = _amounts(node["status"].get("allocatable") or {})
@@ -286,7 +286,7 @@ def _is_of_job(pod: Object) -> bool:
     return owner is not None and owner["kind"] == JOBS.kind
 
 
-def _succeeded(pod: Object, now: str) -> Object:
+def _success_status(pod: Object, now: str) -> Object:
     """Return the status of a pod whose containers have all succeeded."""
     status = pod["status"]
     over = {
@@ -315,7 +315,7 @@ def _succeeded(pod: Object, now: str) -> Object:
 
 def _amounts(quantities: Mapping[str, str]) -> dict[str, int]:
     return {
-        name: millis(quantity) if name == "cpu" else units(quantity)
+        name: parse_millis(quantity) if name == "cpu" else parse_units(quantity)
         for name, quantity in quantities.items()
     }
 

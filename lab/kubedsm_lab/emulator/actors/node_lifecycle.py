@@ -132,14 +132,14 @@ class NodeLifecycleController(Controller):
 
     def _taint(self, node: Object) -> None:
         taints = node["spec"].get("taints") or []
-        wanted = self._wanted_taints(node, taints)
+        wanted = self._list_taints(node, taints)
         if wanted != taints:
             spec = {name: value for name, value in node["spec"].items() if name != "taints"}
             if wanted:
                 spec["taints"] = wanted
             self.api.update(NODES, {**node, "spec": spec})
 
-    def _wanted_taints(self, node: Object, taints: list[Object]) -> list[Object]:
+    def _list_taints(self, node: Object, taints: list[Object]) -> list[Object]:
         keys = [
             _OF_CONDITION[state]
             for condition in conditions.of(node["status"])

@@ -15,7 +15,7 @@ from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.store import ObjectChange
 
 
-def owned_pod(kind: Resource, owner: Object, **metadata: object) -> Object:
+def build_owned_pod(kind: Resource, owner: Object, **metadata: object) -> Object:
     """Return a pod of the owner's template, with further metadata; empty ones are omitted."""
     template = owner["spec"]["template"]
     given = {"labels": labels_of(template), **(template.get("metadata") or {}), **metadata}
@@ -55,7 +55,7 @@ def claim(
     """
     metadata, selector = owner["metadata"], label_selector_of(owner["spec"]["selector"])
     cache = controller.cache
-    mine = [obj for obj in cache.controlled_by(resource, metadata["uid"]) if eligible(obj)]
+    mine = [obj for obj in cache.list_controlled(resource, metadata["uid"]) if eligible(obj)]
     claimed = [obj for obj in mine if selector.matches(labels_of(obj))]
     if is_terminating(owner):
         return claimed

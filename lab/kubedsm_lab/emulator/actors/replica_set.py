@@ -16,7 +16,7 @@ import attrs
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
-from kubedsm_lab.emulator.actors.ownership import claim, follow_with_pods, owned_pod
+from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim, follow_with_pods
 from kubedsm_lab.emulator.actors.pod_state import (
     annotations_of,
     available_at,
@@ -79,7 +79,7 @@ class ReplicaSetController(Controller):
             for pod in self._victims(replica_set, pods, min(surplus, _BURST)):
                 self.api.delete(PODS, *key_of(pod), uid=pod["metadata"]["uid"])
         elif surplus < 0:
-            pod = owned_pod(
+            pod = build_owned_pod(
                 REPLICA_SETS, replica_set, generateName=f"{replica_set['metadata']['name']}-"
             )
             for _ in range(min(due, _BURST)):
@@ -114,18 +114,20 @@ class ReplicaSetController(Controller):
         if count >= len(pods):
             return pods
         on_node: dict[str, int] = {}
-        for pod in self._related(replica_set):
+        for pod in self._list_related(replica_set):
             on_node[node_of(pod)] = on_node.get(node_of(pod), 0) + 1
         return deletion_order(pods, on_node, self.clock.wall())[:count]
 
-    def _related(self, replica_set: Object) -> list[Object]:
+    def _list_related(self, replica_set: Object) -> list[Object]:
         """Return active pods of every ReplicaSet with the same owner."""
         owner = controller_of(replica_set)
-        siblings = self.cache.controlled_by(REPLICA_SETS, owner["uid"]) if owner else [replica_set]
+        siblings = (
+            self.cache.list_controlled(REPLICA_SETS, owner["uid"]) if owner else [replica_set]
+        )
         return [
             pod
             for sibling in siblings
-            for pod in self.cache.controlled_by(PODS, sibling["metadata"]["uid"])
+            for pod in self.cache.list_controlled(PODS, sibling["metadata"]["uid"])
             if is_active(pod)
         ]
 
@@ -139,7 +141,7 @@ class ReplicaSetController(Controller):
         now = self.clock.wall()
         wanted_labels = labels_of(spec["template"]).items()
         counts = dict.fromkeys(("labeled", "ready", "available", "active", "terminating"), 0)
-        for pod in self.cache.controlled_by(PODS, uid):
+        for pod in self.cache.list_controlled(PODS, uid):
             if not is_active(pod):
                 counts["terminating"] += is_terminating(pod) and not is_finished(pod)
                 continue

@@ -201,7 +201,7 @@ def replica_set_of(deployment: Object, revision: int) -> Object:
             "name": f"{name}-{suffix}",
             "labels": labels,
             "annotations": {
-                **inherited_annotations(deployment),
+                **inherit_annotations(deployment),
                 **sizing_annotations(deployment),
                 REVISION: str(revision),
             },
@@ -234,7 +234,7 @@ def _number(replica_set: Object, annotation: str) -> int:
     return int(text) if _WHOLE.fullmatch(text) else 0
 
 
-def inherited_annotations(deployment: Object) -> dict[str, str]:
+def inherit_annotations(deployment: Object) -> dict[str, str]:
     annotations = annotations_of(deployment).items()
     return {name: value for name, value in annotations if name not in _NOT_INHERITED}
 

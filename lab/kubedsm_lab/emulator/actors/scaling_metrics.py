@@ -12,7 +12,7 @@ from fractions import Fraction
 import attrs
 import msgspec
 
-from kubedsm.model.quantities import QuantityError, millis
+from kubedsm.model.quantities import QuantityError, parse_millis
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.conditions import find, of
 from kubedsm_lab.emulator.actors.controller import Controller
@@ -156,8 +156,8 @@ def propose(metric: Object, scaled: Scaled) -> Proposal:
             source = msgspec.convert(metric.get("resource"), _ResourceSource)
             return _propose_by_resource(source, scaled)
     except msgspec.ValidationError as error:
-        raise _malformed(f"{str(kind).lower()}: {error}") from None
-    raise _malformed(f"metric source type {kind!r} is not emulated")
+        raise _invalid_metric(f"{str(kind).lower()}: {error}") from None
+    raise _invalid_metric(f"metric source type {kind!r} is not emulated")
 
 
 def _propose_by_pods(source: _PodsSource, scaled: Scaled) -> Proposal:
@@ -187,7 +187,7 @@ def _propose_by_resource(source: _ResourceSource, scaled: Scaled) -> Proposal:
     if not utilised:
         wanted = math.ceil(1000 * _positive(source.target.average_value))
     elif wanted is None or wanted <= 0:
-        raise _malformed(
+        raise _invalid_metric(
             "neither an average utilization target nor an average value target was set"
         )
     try:
@@ -296,7 +296,7 @@ def _request(pod: Object, resource: str) -> int:
     spec = pod["spec"]
     whole = ((spec.get("resources") or {}).get("requests") or {}).get(resource)
     if whole is not None:
-        return millis(whole)
+        return parse_millis(whole)
     sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
     total = 0
     for container in (*spec["containers"], *sidecars):
@@ -306,21 +306,21 @@ def _request(pod: Object, resource: str) -> int:
                 f"missing request for {resource} in container {container['name']} "
                 f"of Pod {pod['metadata']['name']}"
             )
-        total += millis(requests[resource])
+        total += parse_millis(requests[resource])
     return total
 
 
 def _positive(given: str | float | None) -> Fraction:
     try:
-        thousandths = millis(given)
+        thousandths = parse_millis(given)
     except QuantityError as error:
-        raise _malformed(str(error)) from None
+        raise _invalid_metric(str(error)) from None
     if not thousandths:
-        raise _malformed("must specify a positive target")
+        raise _invalid_metric("must specify a positive target")
     return Fraction(thousandths, 1000)
 
 
-def _malformed(why: str) -> MetricUnavailable:
+def _invalid_metric(why: str) -> MetricUnavailable:
     return MetricUnavailable("InvalidMetricSourceType", f"invalid metric: {why}")
 
 

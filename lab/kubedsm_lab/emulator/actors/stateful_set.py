@@ -9,7 +9,7 @@ import attrs
 
 from kubedsm_lab.emulator.actors.cache import Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
-from kubedsm_lab.emulator.actors.ownership import claim, follow_with_pods, owned_pod
+from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim, follow_with_pods
 from kubedsm_lab.emulator.actors.pod_state import (
     available_at,
     is_finished,
@@ -177,6 +177,8 @@ def _pod_of(plan: _Plan, ordinal: int) -> Object:
         "statefulset.kubernetes.io/pod-name": name,
     }
     base = f"{metadata['name']}-"
-    pod = owned_pod(STATEFUL_SETS, plan.stateful_set, name=name, generateName=base, labels=labels)
+    pod = build_owned_pod(
+        STATEFUL_SETS, plan.stateful_set, name=name, generateName=base, labels=labels
+    )
     own = {"hostname": name, "subdomain": spec.get("serviceName", "")}
     return {**pod, "spec": {**pod["spec"], **own}}

@@ -29,7 +29,7 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.api.store import Store
 from kubedsm_lab.emulator.api.validation import validate_new
-from kubedsm_lab.emulator.api.values import shown_quantity, thousandths
+from kubedsm_lab.emulator.api.values import format_quantity, thousandths
 
 #: namespaces of every cluster, and those of them that cannot be deleted
 NAMESPACES_AT_START = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -220,7 +220,7 @@ def _check_quotas(store: Store, resource: Resource, obj: Object) -> None:
         if exceeded:
             parts = (
                 f"{what}: "
-                + ",".join(f"{key}={shown_quantity(key, n[at])}" for key, n in exceeded.items())
+                + ",".join(f"{key}={format_quantity(key, n[at])}" for key, n in exceeded.items())
                 for at, what in enumerate(("requested", "used", "limited"))
             )
             why = f"exceeded quota: {name}, {', '.join(parts)}"

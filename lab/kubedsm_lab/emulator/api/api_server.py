@@ -33,7 +33,7 @@ from kubedsm_lab.emulator.api.errors import (
     not_found,
     success,
 )
-from kubedsm_lab.emulator.api.forms import requested_form, stored_form
+from kubedsm_lab.emulator.api.forms import to_requested_form, to_stored_form
 from kubedsm_lab.emulator.api.managed_fields.applying import Apply, applied
 from kubedsm_lab.emulator.api.managed_fields.tracking import (
     Entries,
@@ -57,7 +57,7 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.api.selectors import selection
 from kubedsm_lab.emulator.api.store import Objects, Store
-from kubedsm_lab.emulator.api.subresources import bound, charged_budget, with_disruption_target
+from kubedsm_lab.emulator.api.subresources import bound, charge_budget, with_disruption_target
 from kubedsm_lab.emulator.api.updating import (
     WITH_GENERATION,
     check_applied_to,
@@ -122,7 +122,7 @@ class ApiServer:
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
         """Raises ApiError (404)."""
-        return requested_form(resource, self._current(resource, namespace, name))
+        return to_requested_form(resource, self._current(resource, namespace, name))
 
     def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
@@ -133,7 +133,7 @@ class ApiServer:
         if wanted.selective:
             found = [obj for obj in found if wanted.matches(obj)]
         if resource.alias_of:
-            found = [requested_form(resource, obj) for obj in found]
+            found = [to_requested_form(resource, obj) for obj in found]
         return found
 
     def update(
@@ -177,7 +177,7 @@ class ApiServer:
         """
         write = Write(manager, self.store.now(), subresource)
         if content_type == patching.APPLY_PATCH:
-            config = patching.checked_object(patch)
+            config = patching.check_object(patch)
             if subresource == "scale":
                 config = subresources.as_workload(
                     resource, decoding.check_types(decoding.SCALE, config)
@@ -192,7 +192,7 @@ class ApiServer:
                 resource, namespace, name, after, dry_run=dry_run, manager=manager
             )
         current = self._current(resource, namespace, name)
-        before = requested_form(resource, current)
+        before = to_requested_form(resource, current)
         if patching.reads_managed_fields(patch, content_type):
             before = with_list(before)
         after = without_null_fields(patching.patched(resource, before, patch, content_type))
@@ -232,7 +232,7 @@ class ApiServer:
                     last = self.store.put(resource, plan.update)
                 if plan.remove:
                     last = self.store.remove(resource, namespace, name)
-        return Deletion(requested_form(resource, last), gone=plan.remove)
+        return Deletion(to_requested_form(resource, last), gone=plan.remove)
 
     def bind(self, namespace: str, name: str, binding: Object, *, dry_run: bool = False) -> Object:
         """Give a pod its node. Raises ApiError: 400, 403 (terminating namespace), 404, 409, 422."""
@@ -263,7 +263,7 @@ class ApiServer:
         check_preconditions(PODS, pod, uid, version)
         budgets = self.store.list(POD_DISRUPTION_BUDGETS, namespace)
         now = self.store.now()
-        charged = charged_budget(pod, budgets, now)
+        charged = charge_budget(pod, budgets, now)
         dry_run = dry_run or bool(options.dry_run)
         # The last step that can be refused, before the first commit.
         self.delete(
@@ -349,11 +349,11 @@ class ApiServer:
         else:
             stored = of_new(resource, new, admitted, write)
         stored = stored if dry_run else self.store.put(resource, stored)
-        return requested_form(resource, stored)
+        return to_requested_form(resource, stored)
 
     def _new(self, resource: Resource, obj: Object, name: str, namespace: str) -> Object:
         """Return the object under that name before admission."""
-        obj = stored_form(resource, obj)
+        obj = to_stored_form(resource, obj)
         given = obj.get("metadata") or {}
         if namespace and given.get("namespace") not in (None, "", namespace):
             raise bad_request(
@@ -398,7 +398,7 @@ class ApiServer:
         dry_run: bool,
     ) -> Object:
         """Store a changed object. `entries`: its managers, if they are known already."""
-        after = updated(resource.stored, current, stored_form(resource, given), subresource)
+        after = updated(resource.stored, current, to_stored_form(resource, given), subresource)
         if resource.kind == "Service" and after is not current:
             others = [s for s in self.store.list(SERVICES) if s is not current]
             after = with_addresses(after, others, current)
@@ -416,7 +416,7 @@ class ApiServer:
                 self.store.remove(resource, namespace, metadata["name"])
             else:
                 after = self.store.put(resource, after)
-        return requested_form(resource, after)
+        return to_requested_form(resource, after)
 
     def _apply(
         self, resource: Resource, namespace: str, name: str, apply: Apply, *, dry_run: bool
@@ -434,7 +434,7 @@ class ApiServer:
             made = applied(resource, None, {}, apply)
             new = with_owned_part(resource, {"metadata": {**given, "name": name}}, made.part, "")
             return self._create(resource, new, namespace, made.entries, None, dry_run=dry_run)
-        live = requested_form(resource, current)
+        live = to_requested_form(resource, current)
         check_applied_to(resource, current, given)
         result = applied(resource, live, entries_of(current), apply)
         after = with_owned_part(resource, live, result.part, apply.write.subresource)

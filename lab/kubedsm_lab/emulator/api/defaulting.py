@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kubedsm_lab.emulator.api.resources import Object, Resource
-from kubedsm_lab.emulator.api.statuses import pod_condition, stored_status
+from kubedsm_lab.emulator.api.statuses import initial_status, pod_condition
 from kubedsm_lab.emulator.api.values import thousandths
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
@@ -90,7 +90,7 @@ def with_initial_status(resource: Resource, obj: Object) -> Object:
         info = {**_NODE_INFO, **(status.get("nodeInfo") or {})}
         capacity = {"allocatable": status["capacity"]} if status.get("capacity") else {}
         status = {**_fill(status, **capacity), "nodeInfo": info}
-    return {**obj, "status": stored_status(resource.kind, status)}
+    return {**obj, "status": initial_status(resource.kind, status)}
 
 
 def _fill(given: Object, **defaults: Any) -> Object:

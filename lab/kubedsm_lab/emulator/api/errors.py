@@ -175,7 +175,7 @@ class FieldError:
 
 
 def invalid_value(field: str, value: object, why: str) -> FieldError:
-    return FieldError("FieldValueInvalid", field, f"Invalid value: {_shown(value)}: {why}")
+    return FieldError("FieldValueInvalid", field, f"Invalid value: {_format_value(value)}: {why}")
 
 
 def required(field: str, why: str = "") -> FieldError:
@@ -183,12 +183,12 @@ def required(field: str, why: str = "") -> FieldError:
 
 
 def duplicate(field: str, value: object) -> FieldError:
-    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {_shown(value)}")
+    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {_format_value(value)}")
 
 
 def not_supported(field: str, value: object, supported: Iterable[str]) -> FieldError:
-    choices = ", ".join(_shown(choice) for choice in supported)
-    message = f"Unsupported value: {_shown(value)}: supported values: {choices}"
+    choices = ", ".join(_format_value(choice) for choice in supported)
+    message = f"Unsupported value: {_format_value(value)}: supported values: {choices}"
     return FieldError("FieldValueNotSupported", field, message)
 
 
@@ -208,7 +208,7 @@ def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> A
     return ApiError(422, "Invalid", f'{qualified} "{name}" is invalid: {text}', details)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return value if isinstance(value, Verbatim) else orjson.dumps(value).decode()
 
 

@@ -50,7 +50,7 @@ _EMPTY: Object = {
 _OMITTED_WHEN_EMPTY = frozenset({"reportingController", "reportingInstance"})
 
 
-def _stored_event(resource: Resource, event: Object) -> Object:
+def _store_event(resource: Resource, event: Object) -> Object:
     """Convert to core/v1, with all of its mandatory fields."""
     if resource.alias_of:
         renamed = {core: event[new] for new, core in _NAMES.items() if new in event}
@@ -63,7 +63,7 @@ def _stored_event(resource: Resource, event: Object) -> Object:
     }
 
 
-def _requested_event(obj: Object) -> Object:
+def _convert_event(obj: Object) -> Object:
     """Convert to events.k8s.io/v1."""
     renamed = {
         new: obj[core]
@@ -84,7 +84,7 @@ _CONDITIONS, _CURRENT = f"{_PREFIX}conditions", f"{_PREFIX}current-metrics"
 _PERCENT = "targetCPUUtilizationPercentage"
 
 
-def _stored_autoscaler(autoscaler: Object) -> Object:
+def _store_autoscaler(autoscaler: Object) -> Object:
     """Convert v1 to v2."""
     metadata = autoscaler.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
@@ -108,7 +108,7 @@ def _stored_autoscaler(autoscaler: Object) -> Object:
     }
 
 
-def _requested_autoscaler(autoscaler: Object) -> Object:
+def _convert_autoscaler(autoscaler: Object) -> Object:
     """Convert v2 to v1."""
     metadata, spec = autoscaler["metadata"], autoscaler["spec"]
     status = autoscaler.get("status") or {}
@@ -158,17 +158,17 @@ def _read(text: str | None, kind: type) -> Any:
     return value if isinstance(value, kind) else None
 
 
-def stored_form(resource: Resource, obj: Object) -> Object:
+def to_stored_form(resource: Resource, obj: Object) -> Object:
     """Convert from the version of the request's resource to the stored one."""
     if resource.kind == "Event":
-        return _stored_event(resource, obj)
-    return _stored_autoscaler(obj) if resource.alias_of else obj
+        return _store_event(resource, obj)
+    return _store_autoscaler(obj) if resource.alias_of else obj
 
 
-def requested_form(resource: Resource, obj: Object) -> Object:
+def to_requested_form(resource: Resource, obj: Object) -> Object:
     """Convert from the stored version to that of the request's resource."""
     if not resource.alias_of:
         return obj
     if resource.kind == "Event":
-        return _requested_event(obj)
-    return _requested_autoscaler(obj)
+        return _convert_event(obj)
+    return _convert_autoscaler(obj)

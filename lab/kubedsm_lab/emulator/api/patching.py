@@ -49,7 +49,7 @@ def patched(resource: Resource, current: Object, patch: Any, content_type: str) 
         return result
     if content_type not in PATCH_TYPES:
         raise unsupported_media_type(PATCH_TYPES)
-    patch = checked_object(patch)
+    patch = check_object(patch)
     if content_type == MERGE_PATCH:
         merged: Object = merge_patch(current, patch)
         return merged
@@ -59,7 +59,7 @@ def patched(resource: Resource, current: Object, patch: Any, content_type: str) 
         raise bad_request(str(error)) from None
 
 
-def checked_object(patch: Any) -> Object:
+def check_object(patch: Any) -> Object:
     """Raises ApiError (400) for a patch that is no object."""
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: a patch of this type is an object")
@@ -218,7 +218,7 @@ def strategic_merge(current: Object, patch: Object, fields: Fields) -> Object:
         return {}
     if directive not in (None, "merge"):
         raise StrategicMergeError(f"Unknown patch directive: {directive}")
-    merged = _retained(current, patch)
+    merged = _retain_items(current, patch)
     for key, value in patch.items():
         if key.startswith(_DELETE_FROM):
             _delete_from(merged, key.removeprefix(_DELETE_FROM), value)
@@ -232,7 +232,7 @@ def strategic_merge(current: Object, patch: Object, fields: Fields) -> Object:
     return merged
 
 
-def _retained(current: Object, patch: Object) -> Object:
+def _retain_items(current: Object, patch: Object) -> Object:
     """Copy the object; `$retainKeys` drops fields that it does not name."""
     if _RETAIN not in patch:
         return dict(current)
@@ -257,13 +257,13 @@ def _strategic_value(current: Any, patch: Any, how: Fields | Keyed | Unordered, 
     if isinstance(patch, list):
         items = current if isinstance(current, list) else []
         if isinstance(how, Keyed):
-            return _merged_items(items, patch, how, name)
+            return _merge_items(items, patch, how, name)
         if isinstance(how, Unordered):
             return [*items, *(value for value in patch if value not in items)]
     return patch
 
 
-def _merged_items(current: list[Any], patch: list[Any], how: Keyed, name: str) -> list[Any]:
+def _merge_items(current: list[Any], patch: list[Any], how: Keyed, name: str) -> list[Any]:
     if not all(isinstance(item, dict) for item in patch):
         raise StrategicMergeError(f"{name} is a list of objects, and the patch has something else")
     if any(item.get(_DIRECTIVE) == "replace" for item in patch):

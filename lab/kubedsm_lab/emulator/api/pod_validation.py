@@ -50,7 +50,7 @@ def missing_fields(holder: Object, path: str, *fields: str) -> Iterator[FieldErr
     return (required(f"{path}.{field}") for field in fields if not holder.get(field))
 
 
-def unsupported_value(
+def check_choice(
     holder: Object, path: str, field: str, choices: Sequence[str]
 ) -> Iterator[FieldError]:
     """Yield an error unless the field has one of the values; `path` may be empty."""
@@ -72,7 +72,7 @@ def pod_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
             yield from _container_errors(container, f"{path}.{field}[{index}]", names)
-    yield from unsupported_value(spec, path, "restartPolicy", _RESTART_POLICIES)
+    yield from check_choice(spec, path, "restartPolicy", _RESTART_POLICIES)
     yield from negative_fields(spec, path, "terminationGracePeriodSeconds")
     for index, toleration in enumerate(spec.get("tolerations") or ()):
         yield from _toleration_errors(toleration, f"{path}.tolerations[{index}]")
@@ -82,7 +82,7 @@ def pod_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
 
 def pod_change_errors(spec: Object, before: Object) -> Iterator[FieldError]:
     """Allow changes of images, the deadline, scheduling gates, and additional tolerations."""
-    if _fixed_part(spec, before) != _fixed_part(before, before):
+    if _immutable_part(spec, before) != _immutable_part(before, before):
         changed = _differences(spec, before)
         yield FieldError("FieldValueForbidden", "spec", f"Forbidden: {_CHANGE}\n{changed}")
         return
@@ -106,7 +106,7 @@ def _items(spec: Object, field: str) -> list[Object]:
     return spec.get(field) or []
 
 
-def _fixed_part(spec: Object, before: Object) -> Object:
+def _immutable_part(spec: Object, before: Object) -> Object:
     """Return the immutable part; a gated pod may still restrict its nodes."""
     free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
     if _items(before, "schedulingGates"):
@@ -122,7 +122,7 @@ def _fixed_part(spec: Object, before: Object) -> Object:
 
 def _differences(spec: Object, before: Object) -> str:
     """Return an old and a new line for each immutable field that differs."""
-    fixed, was = _fixed_part(spec, before), _fixed_part(before, before)
+    fixed, was = _immutable_part(spec, before), _immutable_part(before, before)
     lines = []
     for key in sorted(fixed.keys() | was.keys()):
         if fixed.get(key) != was.get(key):
@@ -138,7 +138,7 @@ def _container_errors(container: Object, path: str, names: set[str]) -> Iterator
     elif name and name in names:
         yield duplicate(f"{path}.name", name)
     names.add(name)
-    yield from unsupported_value(container, path, "imagePullPolicy", _PULL_POLICIES)
+    yield from check_choice(container, path, "imagePullPolicy", _PULL_POLICIES)
     for index, port in enumerate(container.get("ports") or ()):
         yield from port_errors(port, f"{path}.ports[{index}]", "containerPort")
     yield from _resource_errors(container["resources"], f"{path}.resources")
@@ -187,4 +187,4 @@ def _spread_errors(spread: Object, path: str) -> Iterator[FieldError]:
     if not spread.get("topologyKey"):
         yield required(f"{path}.topologyKey", "can not be empty")
     choices = ("DoNotSchedule", "ScheduleAnyway")
-    yield from unsupported_value(spread, path, "whenUnsatisfiable", choices)
+    yield from check_choice(spread, path, "whenUnsatisfiable", choices)

@@ -87,7 +87,7 @@ def with_condition(pod: Object, condition: Object) -> Object:
     return {**pod, "status": {**status, "conditions": [*others, condition]}}
 
 
-def stored_status(kind: str, given: Object) -> Object:
+def initial_status(kind: str, given: Object) -> Object:
     """Return the status as it is stored, whatever was written."""
     status = {**ZERO_VALUES.get(kind, {}).get("status", {}), **without_nulls(given)}
     if status.get("conditions") and kind not in _WITHOUT_CONDITIONS:

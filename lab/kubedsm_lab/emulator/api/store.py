@@ -133,7 +133,7 @@ class Store:
         metadata = obj["metadata"]
         objects = self._table(resource).objects.setdefault(metadata.get("namespace", ""), {})
         previous = objects.get(metadata["name"])
-        stored = self._stamped(obj)
+        stored = self._stamp_object(obj)
         objects[metadata["name"]] = stored
         self._commit(resource, "ADDED" if previous is None else "MODIFIED", stored, previous)
         return stored
@@ -147,7 +147,7 @@ class Store:
         previous = objects.pop(name)
         if not objects:
             del self._table(resource).objects[namespace]
-        last = self._stamped(previous)
+        last = self._stamp_object(previous)
         self._commit(resource, "DELETED", last, previous)
         return last
 
@@ -192,7 +192,7 @@ class Store:
             table = self._tables[key] = _Table(deque(maxlen=self._history), self._compacted)
         return table
 
-    def _stamped(self, obj: Object) -> Object:
+    def _stamp_object(self, obj: Object) -> Object:
         version = str(self.revision + 1)
         return {**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}
 

@@ -75,7 +75,7 @@ _TWO_BUDGETS = (
 )
 
 
-def charged_budget(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
+def charge_budget(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
     """Return the budget after the eviction, None if none is charged.
 
     Raises ApiError: 429 if the budget refuses, 500 if there are several.
@@ -90,7 +90,7 @@ def charged_budget(pod: Object, budgets: Iterable[Object], now: str) -> Object |
     budget = matching[0]
     if not _is_ready(pod) and _ignores_unready(budget):
         return None
-    return _charged(budget, pod["metadata"]["name"], now)
+    return _charge_budget(budget, pod["metadata"]["name"], now)
 
 
 def with_disruption_target(
@@ -131,7 +131,7 @@ def _ignores_unready(budget: Object) -> bool:
     return bool(status.get("currentHealthy", 0) >= desired > 0)
 
 
-def _charged(budget: Object, pod: str, now: str) -> Object:
+def _charge_budget(budget: Object, pod: str, now: str) -> Object:
     name, status = budget["metadata"]["name"], budget.get("status") or {}
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         why = f"The disruption budget {name} is still being processed by the server."
@@ -149,13 +149,15 @@ def _charged(budget: Object, pod: str, now: str) -> Object:
     }
     if allowed == 1:
         charged["conditions"] = [
-            _exhausted(condition, now) if condition["type"] == "DisruptionAllowed" else condition
+            _exhaust_budget(condition, now)
+            if condition["type"] == "DisruptionAllowed"
+            else condition
             for condition in status.get("conditions") or ()
         ]
     return {**budget, "status": charged}
 
 
-def _exhausted(condition: Object, now: str) -> Object:
+def _exhaust_budget(condition: Object, now: str) -> Object:
     return {
         **condition,
         "status": "False",

@@ -13,7 +13,7 @@ from kubedsm_lab.emulator.api.errors import (
     invalid_value,
 )
 from kubedsm_lab.emulator.api.resources import Object, Resource
-from kubedsm_lab.emulator.api.statuses import stored_status
+from kubedsm_lab.emulator.api.statuses import initial_status
 
 _CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")
 #: kinds whose metadata.generation counts changes of the spec
@@ -64,7 +64,7 @@ def updated(resource: Resource, current: Object, given: Object, subresource: str
     if subresource == "status":
         obj = _with_status(resource, current, given, metadata)
     elif subresource == "resize":
-        obj = _resized(current, given)
+        obj = _resize_pod(current, given)
     elif subresource == "finalize":
         finalizers = (given.get("spec") or {}).get("finalizers") or []
         spec = {**(current.get("spec") or {}), "finalizers": finalizers}
@@ -86,7 +86,7 @@ def _metadata(current: Object, given: Object) -> Object:
 
 
 def _with_status(resource: Resource, current: Object, given: Object, metadata: Object) -> Object:
-    status = stored_status(resource.kind, given.get("status") or {})
+    status = initial_status(resource.kind, given.get("status") or {})
     kept = {}
     if resource.kind == "Pod":
         kept["ownerReferences"] = current["metadata"].get("ownerReferences")
@@ -99,7 +99,7 @@ def _with_status(resource: Resource, current: Object, given: Object, metadata: O
     return {**current, "metadata": metadata, "status": status}
 
 
-def _resized(current: Object, given: Object) -> Object:
+def _resize_pod(current: Object, given: Object) -> Object:
     """Return the container with the given resources."""
     spec, wanted = current["spec"], given.get("spec") or {}
     changed = {

@@ -19,13 +19,13 @@ from kubedsm_lab.emulator.api.errors import (
 from kubedsm_lab.emulator.api.pod_validation import (
     NOT_NEGATIVE,
     RFC1123_LABEL,
+    check_choice,
     missing_fields,
     negative_fields,
     pod_change_errors,
     pod_resize_errors,
     pod_spec_errors,
     port_errors,
-    unsupported_value,
 )
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import LabelSelector, SelectorError, label_selector_of
@@ -215,7 +215,7 @@ def _job_errors(job: Object) -> Errors:
     spec, template = job["spec"], job["spec"]["template"]["spec"]
     counts = ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds")
     yield from negative_fields(spec, "spec", *counts)
-    yield from unsupported_value(spec, "spec", "completionMode", ["NonIndexed"])
+    yield from check_choice(spec, "spec", "completionMode", ["NonIndexed"])
     yield from pod_spec_errors(template, "spec.template.spec")
     if template["restartPolicy"] not in ("OnFailure", "Never"):
         why = 'valid values: "OnFailure", "Never"'
@@ -250,7 +250,7 @@ def _budget_errors(budget: Object) -> Errors:
 def _service_errors(service: Object) -> Errors:
     spec = service["spec"]
     kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-    yield from unsupported_value(spec, "spec", "type", kinds)
+    yield from check_choice(spec, "spec", "type", kinds)
     ports = spec.get("ports") or ()
     if not ports and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
         yield required("spec.ports")
@@ -329,13 +329,14 @@ def _role_errors(role: Object) -> Errors:
 
 def _binding_errors(binding: Object) -> Errors:
     reference = binding["roleRef"]
-    yield from unsupported_value(reference, "roleRef", "apiGroup", [RBAC_GROUP])
-    yield from unsupported_value(reference, "roleRef", "kind", _ROLES[binding["kind"]])
+    yield from check_choice(reference, "roleRef", "apiGroup", [RBAC_GROUP])
+    yield from check_choice(reference, "roleRef", "kind", _ROLES[binding["kind"]])
     yield from missing_fields(reference, "roleRef", "name")
     for index, subject in enumerate(binding.get("subjects") or ()):
         path = f"subjects[{index}]"
         error = next(
-            unsupported_value(subject, path, "kind", ("ServiceAccount", "User", "Group")), None
+            check_choice(subject, path, "kind", ("ServiceAccount", "User", "Group")),
+            None,
         )
         fields = ["name"]
         if (subject["kind"], binding["kind"]) == ("ServiceAccount", "ClusterRoleBinding"):
@@ -361,7 +362,7 @@ def _priority_class_errors(priority_class: Object) -> Errors:
     elif value > _HIGHEST_USER_PRIORITY:
         why = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
         yield may_not("value", why)
-    yield from unsupported_value(priority_class, "", "preemptionPolicy", PREEMPTION_POLICIES)
+    yield from check_choice(priority_class, "", "preemptionPolicy", PREEMPTION_POLICIES)
 
 
 # Changes.

@@ -6,17 +6,17 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from kubedsm.model.quantities import millis
+from kubedsm.model.quantities import parse_millis
 from kubedsm_lab.emulator.api.errors import bad_request
 from kubedsm_lab.emulator.api.resources import Object
 
 
 def rfc3339(wall: float) -> str:
-    return _rendered(int(wall))
+    return _format_timestamp(int(wall))
 
 
 @lru_cache(maxsize=1024)
-def _rendered(second: int) -> str:
+def _format_timestamp(second: int) -> str:
     moment = dt.datetime.fromtimestamp(second, dt.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -36,10 +36,10 @@ def thousandths(quantity: object) -> int:
 
 @lru_cache(maxsize=4096)
 def _thousandths(quantity: str) -> int:
-    return -millis(quantity[1:]) if quantity.startswith("-") else millis(quantity)
+    return -parse_millis(quantity[1:]) if quantity.startswith("-") else parse_millis(quantity)
 
 
-def shown_quantity(name: str, amount: int) -> str:
+def format_quantity(name: str, amount: int) -> str:
     """Format thousandths of a resource as quotas do: 500m, 64Mi, 4."""
     whole = Fraction(amount, 1000)
     if whole.denominator != 1:

@@ -45,7 +45,7 @@ def object_in(resource: Resource, body: bytes, content_type: str) -> Any:
     if media_type not in _OBJECT_TYPES:
         raise unsupported_media_type(_OBJECT_TYPES)
     what = f"the object provided is unrecognized (must be of type {resource.kind})"
-    value = _decoded(body, what, media_type)
+    value = _decode_body(body, what, media_type)
     return without_null_fields(value) if b"null" in body and isinstance(value, dict) else value
 
 
@@ -54,14 +54,14 @@ def patch_in(body: bytes, content_type: str) -> tuple[Any, str]:
     media_type = _media_type(content_type)
     if media_type not in PATCH_TYPES:
         raise unsupported_media_type(PATCH_TYPES)
-    return _decoded(body, "error decoding patch", media_type), media_type
+    return _decode_body(body, "error decoding patch", media_type), media_type
 
 
 def options_in(body: bytes, content_type: str) -> Any:
     """Decode the body of a DELETE; None if empty. Raises ApiError (400)."""
     if not body.strip():
         return None
-    return _decoded(body, "DeleteOptions", _media_type(content_type))
+    return _decode_body(body, "DeleteOptions", _media_type(content_type))
 
 
 def is_dry_run(query: Mapping[str, str]) -> bool:
@@ -106,7 +106,7 @@ def _options(errors: list[FieldError]) -> ApiError:
     return invalid("PatchOptions", "meta.k8s.io", "", errors)
 
 
-def requested_table(accept: str, query: Mapping[str, str]) -> Include | None:
+def parse_table_request(accept: str, query: Mapping[str, str]) -> Include | None:
     """Return the content of a Table's rows; None if no Table is requested.
 
     Raises ApiError: 406 if no offered media type is acceptable, 400 for an unknown includeObject.
@@ -131,7 +131,7 @@ def _media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def _decoded(body: bytes, what: str, media_type: str) -> Any:
+def _decode_body(body: bytes, what: str, media_type: str) -> Any:
     try:
         if media_type == protobuf.MEDIA_TYPE:
             return protobuf.decode(body)

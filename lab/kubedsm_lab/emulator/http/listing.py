@@ -50,7 +50,7 @@ def is_watch(query: Mapping[str, str]) -> bool:
     return flag(query, "watch")
 
 
-def requested_selection(resource: Resource, namespace: str, query: Mapping[str, str]) -> Selection:
+def parse_selection(resource: Resource, namespace: str, query: Mapping[str, str]) -> Selection:
     """Raises ApiError (400)."""
     labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
     return selection(resource, namespace, labels, fields)
@@ -64,7 +64,7 @@ def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[
     limit = number(query, "limit")
     token = query.get("continue", "")
     if token:
-        revision, start = _opened(token)
+        revision, start = _decode_token(token)
         objects = _as_of(store, resource, wanted, revision)
         objects = [obj for obj in objects if _position(obj) > start]
     else:
@@ -72,7 +72,7 @@ def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[
     page, rest = (objects[:limit], objects[limit:]) if limit else (objects, [])
     metadata: Object = {"resourceVersion": str(revision)}
     if rest:
-        metadata["continue"] = _sealed(revision, page[-1])
+        metadata["continue"] = _encode_token(revision, page[-1])
         if not wanted.selective:
             metadata["remainingItemCount"] = len(rest)
     return Page(page, metadata)
@@ -165,12 +165,12 @@ def _position(obj: Object) -> tuple[str, str]:
     return metadata.get("namespace", ""), metadata["name"]
 
 
-def _sealed(revision: int, last: Object) -> str:
+def _encode_token(revision: int, last: Object) -> str:
     token = _Continue(_TOKEN_VERSION, revision, "/".join(_position(last)) + "\0")
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
-def _opened(token: str) -> tuple[int, tuple[str, str]]:
+def _decode_token(token: str) -> tuple[int, tuple[str, str]]:
     padded = token + "=" * (-len(token) % 4)
     try:
         opened = msgspec.json.decode(

@@ -89,7 +89,7 @@ class PodLogs:
                 else "the log holds what all runs of its process have said: leave --previous away"
             )
         if output is None:
-            return _reported_lines(pod, options.container)
+            return _report_lines(pod, options.container)
         if options.timestamps or options.since is not None:
             raise bad_request(
                 "what a process said is kept without times, so --since, --since-time and "
@@ -175,7 +175,7 @@ def _container(pod: Object, given: str) -> str:
     return given
 
 
-def _reported_lines(pod: Object, container: str) -> list[_Line]:
+def _report_lines(pod: Object, container: str) -> list[_Line]:
     """Return the log of a container without a process, from its reported state."""
     name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
     reported = pod["status"].get("containerStatuses") or ()

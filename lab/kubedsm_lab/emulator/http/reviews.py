@@ -37,7 +37,7 @@ def reviewed(resource: Resource, obj: Any, user: User, access: Access) -> Object
             pass
         case _:
             user = User(spec.get("user") or "", groups=tuple(spec.get("groups") or ()))
-    decision = access.decide(user, _asked(resource, spec))
+    decision = access.decide(user, _read_attributes(resource, spec))
     reason = {"reason": decision.reason} if decision.reason else {}
     return {**answer, "status": {"allowed": decision.allowed, **reason}}
 
@@ -77,7 +77,7 @@ def token_for(account: Object, obj: Any, access: Access) -> Object:
     }
 
 
-def _asked(resource: Resource, spec: Object) -> Attributes:
+def _read_attributes(resource: Resource, spec: Object) -> Attributes:
     of_resource, of_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if of_path is not None and of_resource is None:
         return Attributes(of_path.get("verb") or "", path=of_path.get("path") or "/")

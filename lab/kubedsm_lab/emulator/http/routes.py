@@ -11,7 +11,11 @@ import attrs
 import orjson
 
 from kubedsm_lab.emulator.access.access import Access
-from kubedsm_lab.emulator.access.admission_policies import Update, check_update, enforced_policies
+from kubedsm_lab.emulator.access.admission_policies import (
+    Update,
+    check_update,
+    list_enforced_policies,
+)
 from kubedsm_lab.emulator.access.rbac import ANONYMOUS, User
 from kubedsm_lab.emulator.api import decoding
 from kubedsm_lab.emulator.api.api_server import ApiServer
@@ -178,8 +182,8 @@ class Routes:
 
     def _list(self, target: Target, request: ApiRequest) -> Answer:
         resource, query = target.resource, request.query
-        form = Form(resource, bodies.requested_table(request.accept, query))
-        wanted = listing.requested_selection(resource, target.namespace, query)
+        form = Form(resource, bodies.parse_table_request(request.accept, query))
+        wanted = listing.parse_selection(resource, target.namespace, query)
         store = self._api.store
         if listing.is_watch(query):
             return self._hub.open(listing.watch_of(store, wanted, form, query))
@@ -205,7 +209,9 @@ class Routes:
 
     def _update(self, target: Target, request: ApiRequest) -> Answer:
         resource = target.resource
-        obj = _placed(decoding.check_types(resource, self._object(target, request)), target)
+        obj = _place_in_namespace(
+            decoding.check_types(resource, self._object(target, request)), target
+        )
         if (
             resource.kind in _CREATED_BY_UPDATE
             and not target.subresource
@@ -236,7 +242,7 @@ class Routes:
     def _admit(self, target: Target, request: ApiRequest, write: Callable[..., Object]) -> Object:
         """Write if admission policies allow: they judge the outcome of a dry run."""
         options, resource = request.options, target.resource
-        policies = list(enforced_policies(self._api.store, resource, target.subresource))
+        policies = list(list_enforced_policies(self._api.store, resource, target.subresource))
         if policies and self._api.exists(*_identity(target)):
             before = self._api.get(*_identity(target))
             after = write(**options | {"dry_run": True})
@@ -258,7 +264,7 @@ class Routes:
     def _delete_collection(self, target: Target, request: ApiRequest) -> Answer:
         resource, namespace = target.resource, target.namespace
         options = _delete_options(request)
-        wanted = listing.requested_selection(resource, namespace, request.query)
+        wanted = listing.parse_selection(resource, namespace, request.query)
         page = listing.page_of(self._api.store, resource, wanted, request.query)
         for obj in page.objects:
             name = obj["metadata"]["name"]
@@ -272,7 +278,7 @@ class Routes:
 
     def _update_scale(self, target: Target, request: ApiRequest) -> Answer:
         given = decoding.check_types(decoding.SCALE, self._object(target, request))
-        scale = _placed(given, target)
+        scale = _place_in_namespace(given, target)
         return _json(_OK, self._api.update_scale(*_identity(target), scale, **request.options))
 
     def _bind(self, target: Target, request: ApiRequest) -> Answer:
@@ -300,7 +306,7 @@ class Routes:
     def _respond(
         self, status: int, target: Target, request: ApiRequest, obj: Object
     ) -> ApiResponse:
-        table = bodies.requested_table(request.accept, request.query)
+        table = bodies.parse_table_request(request.accept, request.query)
         if table is not None and obj["kind"] == target.resource.kind:
             version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
             now = self._api.clock.wall()
@@ -331,7 +337,7 @@ def _identity(target: Target) -> tuple[Resource, str, str]:
     return target.resource, target.namespace, target.name
 
 
-def _placed(obj: Object, target: Target) -> Object:
+def _place_in_namespace(obj: Object, target: Target) -> Object:
     """Return the object of a PUT, in its namespace. Raises ApiError (400) for another name."""
     metadata = obj.get("metadata") or {}
     name, namespace = metadata.get("name") or "", metadata.get("namespace") or target.namespace

@@ -193,7 +193,7 @@ class ServerTls:
 
 def server_tls(names: Sequence[str]) -> ServerTls:
     """Issue a certificate for these names and addresses. Raises CertificateError."""
-    import trustme  # noqa: PLC0415 - an extra: only https needs it
+    import trustme  # noqa: PLC0415 - slow to import, and only for HTTPS
 
     ca = trustme.CA(organization_name="kubedsm emulate")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

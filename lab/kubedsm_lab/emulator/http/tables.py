@@ -76,7 +76,7 @@ def as_table(
             {
                 "cells": [column.cell(obj, now) for column in columns],
                 **_completion(resource, obj),
-                **_included(resource, obj, include),
+                **_select_included(resource, obj, include),
             }
             for obj in objects
         ],
@@ -91,7 +91,7 @@ def _completion(resource: Resource, obj: Object) -> Object:
     return {"conditions": [{"type": "Completed", "status": "True", "reason": phase}]}
 
 
-def _included(resource: Resource, obj: Object, include: Include) -> Object:
+def _select_included(resource: Resource, obj: Object, include: Include) -> Object:
     if include == "None":
         return {}
     if include == "Object":
@@ -120,7 +120,7 @@ def _age(timestamp: str | None, now: float) -> str:
     return human_duration(now - seconds(timestamp)) if timestamp else UNKNOWN
 
 
-def _joined(words: Sequence[str], limit: int | None = None) -> str:
+def _join_values(words: Sequence[str], limit: int | None = None) -> str:
     """Join with commas; above `limit` words, show the number of the others."""
     if limit is not None and len(words) > limit:
         return ",".join(words[:limit]) + f" + {len(words) - limit} more..."
@@ -128,7 +128,7 @@ def _joined(words: Sequence[str], limit: int | None = None) -> str:
 
 
 def _equalities(labels: Mapping[str, str] | None) -> str:
-    return _joined([f"{key}={value}" for key, value in sorted((labels or {}).items())])
+    return _join_values([f"{key}={value}" for key, value in sorted((labels or {}).items())])
 
 
 def _field(path: str, default: object = "") -> Cell:
@@ -144,7 +144,7 @@ def _field(path: str, default: object = "") -> Cell:
     return cell
 
 
-def _untimed(content: Callable[[Object], Any]) -> Cell:
+def _ignore_clock(content: Callable[[Object], Any]) -> Cell:
     return lambda obj, _now: content(obj)
 
 
@@ -155,7 +155,7 @@ def pod_status(pod: Object) -> str:
     """Return the word that `kubectl get pods` shows, by the rules of kube-apiserver's printer.
 
     It is the phase, overruled in turn by the status's reason, by the waiting or terminated state of
-    containers, and by a deletion.
+    containers, and by a deletion. Emulated kubelets report no state of init containers.
     """
     status = pod.get("status", {})
     conditions = {c["type"]: c for c in status.get("conditions", ())}
@@ -163,18 +163,13 @@ def pod_status(pod: Object) -> str:
     word: str = status.get("reason") or phase
     if conditions.get("PodScheduled", {}).get("reason") == "SchedulingGated":
         word = "SchedulingGated"
-    initializing = _initialization(pod)
-    if initializing and conditions.get("Initialized", {}).get("status") != "True":
-        word = initializing
-    else:
-        word = _container_word(status.get("containerStatuses", ()), word)
-        running = any(
-            container.get("ready") and "running" in container.get("state", {})
-            for container in status.get("containerStatuses", ())
-        )
-        if word == "Completed" and running:
-            is_ready = conditions.get("Ready", {}).get("status") == "True"
-            word = "Running" if is_ready else "NotReady"
+    # the first container overrules the others
+    for container in reversed(status.get("containerStatuses", ())):
+        state = container.get("state", {})
+        if reason := state.get("waiting", {}).get("reason"):
+            word = reason
+        elif terminated := state.get("terminated"):
+            word = terminated.get("reason") or f"ExitCode:{terminated.get('exitCode', 0)}"
     if "deletionTimestamp" in pod["metadata"]:
         if status.get("reason") == "NodeLost":
             return "Unknown"
@@ -183,63 +178,14 @@ def pod_status(pod: Object) -> str:
     return word
 
 
-def _container_word(statuses: Any, word: str) -> str:
-    # the first container overrules the others
-    for container in reversed(statuses):
-        state = container.get("state", {})
-        if reason := state.get("waiting", {}).get("reason"):
-            word = reason
-        elif "terminated" in state:
-            word = _termination(state["terminated"])
-    return word
-
-
-def _termination(terminated: Object) -> str:
-    if reason := terminated.get("reason"):
-        return str(reason)
-    if signal := terminated.get("signal"):
-        return f"Signal:{signal}"
-    return f"ExitCode:{terminated.get('exitCode', 0)}"
-
-
-def _initialization(pod: Object) -> str:
-    """Return the state of the first unfinished init container; empty if all have finished."""
-    containers = {c["name"]: c for c in pod["spec"].get("initContainers", ())}
-    statuses = pod.get("status", {}).get("initContainerStatuses", ())
-    for index, container in enumerate(statuses):
-        state = container.get("state", {})
-        sidecar = containers.get(container["name"], {}).get("restartPolicy") == "Always"
-        succeeded = state.get("terminated", {}).get("exitCode") == 0
-        if succeeded or (sidecar and container.get("started")):
-            continue
-        if "terminated" in state:
-            return f"Init:{_termination(state['terminated'])}"
-        reason = state.get("waiting", {}).get("reason")
-        if reason and reason != "PodInitializing":
-            return f"Init:{reason}"
-        return f"Init:{index}/{len(containers)}"
-    return ""
-
-
-def _sidecars(pod: Object) -> set[str]:
-    """Return names of restartable init containers, which count as containers."""
-    inits = pod["spec"].get("initContainers", ())
-    return {c["name"] for c in inits if c.get("restartPolicy") == "Always"}
-
-
-def _container_statuses(pod: Object) -> list[Object]:
-    status, sidecars = pod.get("status", {}), _sidecars(pod)
-    inits = status.get("initContainerStatuses", ())
-    return [*status.get("containerStatuses", ()), *(c for c in inits if c["name"] in sidecars)]
-
-
 def _ready_containers(pod: Object) -> str:
-    ready = sum(bool(container.get("ready")) for container in _container_statuses(pod))
-    return f"{ready}/{len(pod['spec'].get('containers', ())) + len(_sidecars(pod))}"
+    statuses = pod.get("status", {}).get("containerStatuses", ())
+    ready = sum(bool(container.get("ready")) for container in statuses)
+    return f"{ready}/{len(pod['spec'].get('containers', ()))}"
 
 
 def _restarts(pod: Object, now: float) -> str:
-    statuses = _container_statuses(pod)
+    statuses = pod.get("status", {}).get("containerStatuses", ())
     count = sum(container.get("restartCount", 0) for container in statuses)
     ends = [
         finished
@@ -269,7 +215,7 @@ def _template(field: str) -> Cell:
 
     def cell(obj: Object, _now: float) -> str:
         containers = obj["spec"].get("template", {}).get("spec", {}).get("containers", ())
-        return _joined([container.get(field, "") for container in containers])
+        return _join_values([container.get(field, "") for container in containers])
 
     return cell
 
@@ -343,7 +289,7 @@ def _node_status(node: Object) -> str:
 def _node_roles(node: Object) -> str:
     labels, prefix = node["metadata"].get("labels", {}), "node-role.kubernetes.io/"
     roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix)}
-    return _joined(sorted(filter(None, {*roles, labels.get("kubernetes.io/role")})))
+    return _join_values(sorted(filter(None, {*roles, labels.get("kubernetes.io/role")})))
 
 
 def _node_address(kind: str) -> Cell:
@@ -358,11 +304,9 @@ def _external_addresses(service: Object) -> str:
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
         return str(spec.get("externalName", NONE))
-    if spec.get("type") != "LoadBalancer":
-        return _joined(spec.get("externalIPs", []))
-    ingress = service.get("status", {}).get("loadBalancer", {}).get("ingress", ())
-    addresses = [i.get("ip") or i.get("hostname", "") for i in ingress]
-    return ",".join([*addresses, *spec.get("externalIPs", [])]) or "<pending>"
+    # no load balancer is emulated
+    addresses = ",".join(spec.get("externalIPs", ()))
+    return addresses or ("<pending>" if spec.get("type") == "LoadBalancer" else NONE)
 
 
 def _ports(service: Object) -> str:
@@ -370,7 +314,7 @@ def _ports(service: Object) -> str:
         node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
         return f"{port['port']}{node_port}/{port.get('protocol', 'TCP')}"
 
-    return _joined([port_of(port) for port in service["spec"].get("ports", ())])
+    return _join_values([port_of(port) for port in service["spec"].get("ports", ())])
 
 
 def _endpoints(endpoints: Object) -> str:
@@ -380,7 +324,7 @@ def _endpoints(endpoints: Object) -> str:
         for port in subset.get("ports", ())
         for address in subset.get("addresses", ())
     ]
-    return _joined(addresses, _ENDPOINTS_SHOWN)
+    return _join_values(addresses, _ENDPOINTS_SHOWN)
 
 
 def _first_of(event: Object, *fields: str) -> Any:
@@ -447,11 +391,11 @@ _TEMPLATE = (
     Column("Containers", _template("name"), wide=True),
     Column("Images", _template("image"), wide=True),
 )
-_SELECTOR = Column("Selector", _untimed(_selector), wide=True)
+_SELECTOR = Column("Selector", _ignore_clock(_selector), wide=True)
 _ROLE = (_NAME, Column("Created At", _field("metadata.creationTimestamp", UNKNOWN)))
 _BINDING = (
     _NAME,
-    Column("Role", _untimed(_role_of)),
+    Column("Role", _ignore_clock(_role_of)),
     _AGE,
     Column("Users", _subjects("User"), wide=True),
     Column("Groups", _subjects("Group"), wide=True),
@@ -461,18 +405,18 @@ _BINDING = (
 _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "Pod": (
         _NAME,
-        Column("Ready", _untimed(_ready_containers)),
-        Column("Status", _untimed(pod_status)),
+        Column("Ready", _ignore_clock(_ready_containers)),
+        Column("Status", _ignore_clock(pod_status)),
         Column("Restarts", _restarts),
         _AGE,
         Column("IP", _field("status.podIP", NONE), wide=True),
         Column("Node", _field("spec.nodeName", NONE), wide=True),
         Column("Nominated Node", _field("status.nominatedNodeName", NONE), wide=True),
-        Column("Readiness Gates", _untimed(_readiness_gates), wide=True),
+        Column("Readiness Gates", _ignore_clock(_readiness_gates), wide=True),
     ),
     "Deployment": (
         _NAME,
-        Column("Ready", _untimed(_ready_replicas)),
+        Column("Ready", _ignore_clock(_ready_replicas)),
         Column("Up-to-date", _field("status.updatedReplicas", 0), "integer"),
         Column("Available", _field("status.availableReplicas", 0), "integer"),
         _AGE,
@@ -488,11 +432,11 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         *_TEMPLATE,
         _SELECTOR,
     ),
-    "StatefulSet": (_NAME, Column("Ready", _untimed(_ready_replicas)), _AGE, *_TEMPLATE),
+    "StatefulSet": (_NAME, Column("Ready", _ignore_clock(_ready_replicas)), _AGE, *_TEMPLATE),
     "Job": (
         _NAME,
-        Column("Status", _untimed(_job_status)),
-        Column("Completions", _untimed(_completions)),
+        Column("Status", _ignore_clock(_job_status)),
+        Column("Completions", _ignore_clock(_completions)),
         Column("Duration", _job_duration),
         _AGE,
         *_TEMPLATE,
@@ -500,8 +444,8 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     ),
     "HorizontalPodAutoscaler": (
         _NAME,
-        Column("Reference", _untimed(_scale_target)),
-        Column("Targets", _untimed(_metric_targets)),
+        Column("Reference", _ignore_clock(_scale_target)),
+        Column("Targets", _ignore_clock(_metric_targets)),
         Column("MinPods", lambda obj, _: str(obj["spec"].get("minReplicas", "<unset>"))),
         Column("MaxPods", _field("spec.maxReplicas"), "integer"),
         Column("Replicas", _field("status.currentReplicas", 0), "integer"),
@@ -516,8 +460,8 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     ),
     "Node": (
         _NAME,
-        Column("Status", _untimed(_node_status)),
-        Column("Roles", _untimed(_node_roles)),
+        Column("Status", _ignore_clock(_node_status)),
+        Column("Roles", _ignore_clock(_node_roles)),
         _AGE,
         Column("Version", _field("status.nodeInfo.kubeletVersion")),
         Column("Internal-IP", _node_address("InternalIP"), wide=True),
@@ -534,12 +478,12 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         _NAME,
         Column("Type", _field("spec.type", "ClusterIP")),
         Column("Cluster-IP", _field("spec.clusterIP", NONE)),
-        Column("External-IP", _untimed(_external_addresses)),
-        Column("Port(s)", _untimed(_ports)),
+        Column("External-IP", _ignore_clock(_external_addresses)),
+        Column("Port(s)", _ignore_clock(_ports)),
         _AGE,
         Column("Selector", lambda obj, _: _equalities(obj["spec"].get("selector")), wide=True),
     ),
-    "Endpoints": (_NAME, Column("Endpoints", _untimed(_endpoints)), _AGE),
+    "Endpoints": (_NAME, Column("Endpoints", _ignore_clock(_endpoints)), _AGE),
     "Event": (
         Column("Last Seen", _last_seen),
         Column("Type", _field("type")),
@@ -552,10 +496,10 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
             ),
         ),
         Column("Subobject", lambda obj, _: _event_object(obj).get("fieldPath", ""), wide=True),
-        Column("Source", _untimed(_event_source), wide=True),
+        Column("Source", _ignore_clock(_event_source), wide=True),
         Column("Message", lambda obj, _: (_first_of(obj, "message", "note") or "").strip()),
         Column("First Seen", _first_seen, wide=True),
-        Column("Count", _untimed(_event_count), "integer", wide=True),
+        Column("Count", _ignore_clock(_event_count), "integer", wide=True),
         Column("Name", _field("metadata.name"), wide=True),
     ),
     "ConfigMap": (

@@ -15,7 +15,7 @@ import orjson
 
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.errors import ApiError, expired
-from kubedsm_lab.emulator.api.forms import requested_form
+from kubedsm_lab.emulator.api.forms import to_requested_form
 from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.resources import Object, Resource
@@ -46,7 +46,7 @@ class Form:
     def single(self, obj: Object, now: float) -> Object:
         """Represent one object; `now` in seconds since the epoch."""
         if self.table is None:
-            return requested_form(self.resource, obj)
+            return to_requested_form(self.resource, obj)
         version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
         return self.several([obj], version, now)
 
@@ -54,10 +54,10 @@ class Form:
         """Represent a list, whose items do not repeat its kind."""
         resource = self.resource
         if self.table is not None:
-            shown = [requested_form(resource, obj) for obj in objects]
+            shown = [to_requested_form(resource, obj) for obj in objects]
             return as_table(resource, shown, list_metadata, now=now, include=self.table)
         items = [
-            {k: v for k, v in requested_form(resource, obj).items() if k not in _TYPE_FIELDS}
+            {k: v for k, v in to_requested_form(resource, obj).items() if k not in _TYPE_FIELDS}
             for obj in objects
         ]
         return {

@@ -88,9 +88,9 @@ class ForkedProcess:
 
     async def ended(self) -> int:
         await self._ended.wait()
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._buried)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._release_process)
 
-    def _buried(self) -> int:
+    def _release_process(self) -> int:
         code = self._process.exitcode or 0
         self._process.close()
         return code

@@ -26,7 +26,7 @@ from kubedsm_lab.emulator.processes.service_proxies import Forwarding, ServicePr
 from kubedsm_lab.emulator.processes.usage import Accounts, LabMetrics
 from loadgen.server import exposition
 
-TARGETS, SERVICES = "prometheus_targets.json", "service_urls.json"
+TARGETS, SERVICES = "targets.json", "services.json"
 #: labels with the name of the application; the first present one counts
 _APP = ("app", "app.kubernetes.io/name")
 
@@ -37,7 +37,7 @@ def prometheus_targets(
     """Return scrape targets in Prometheus' file_sd format, one entry per process."""
     return [
         {
-            "prometheus_targets": [urlsplit(process.url).netloc],
+            "targets": [urlsplit(process.url).netloc],
             "labels": {
                 "job": "pods",
                 "namespace": pod.name[0],
@@ -118,7 +118,7 @@ async def reachable(
     async with (
         Forwarding(clock, accounts, lab.network, tier_of, registry) as forwarding,
         ServiceProxies(store, pods, forwarding, rng, changed.set) as proxies,
-        _served(registry, lab.address) as url,
+        _serve(registry, lab.address) as url,
         asyncio.TaskGroup() as tasks,
     ):
         pods.environment = proxies.environment
@@ -131,7 +131,7 @@ async def reachable(
 
 
 @asynccontextmanager
-async def _served(
+async def _serve(
     registry: CollectorRegistry, address: tuple[str, int] | None
 ) -> AsyncIterator[str]:
     if address is None:

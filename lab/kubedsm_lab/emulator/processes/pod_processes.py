@@ -117,7 +117,7 @@ class PodProcesses(ContainerRuntime):
     # The container runtime.
 
     def begin(self, pod: Object, changed: Callable[[], None]) -> None:
-        served = _served(pod)
+        served = _find_server(pod)
         if served is None:
             return
         begun = PodProcess(pod, *served, changed)
@@ -164,9 +164,9 @@ class PodProcesses(ContainerRuntime):
             log.warning("pod waits for its process", pod="/".join(pod.name), reason=message)
             pod.become(Containers(False, 0, "RunContainerError", message))
         async with self._turn:
-            await self._kept_running(pod)
+            await self._keep_running(pod)
 
-    async def _kept_running(self, pod: PodProcess) -> None:
+    async def _keep_running(self, pod: PodProcess) -> None:
         for restarts in itertools.count():
             pod.become(Containers(ready=False, restarts=restarts))
             message = await self._once(pod)
@@ -212,7 +212,7 @@ def _file_name(pod: PodProcess) -> str:
     return "_".join(pod.name)
 
 
-def _served(pod: Object) -> tuple[str, tuple[str, ...]] | None:
+def _find_server(pod: Object) -> tuple[str, tuple[str, ...]] | None:
     """Return name and arguments of the first container that is `loadgen serve`."""
     for container in pod["spec"]["containers"]:
         match [*(container.get("command") or ()), *(container.get("args") or ())]:

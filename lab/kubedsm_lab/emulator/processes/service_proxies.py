@@ -127,7 +127,7 @@ class Forwarding:
         if self._http is None or pod.process is None:
             return refused(502, f"pod {'/'.join(pod.name)} has just ended")
         url = pod.process.url + URL(request.raw_path, encoded=True).raw_path_qs
-        headers = _forwarded(request.headers)
+        headers = _select_headers(request.headers)
         try:
             async with self._http.request(
                 request.method, URL(url, encoded=True), headers=headers, data=body or None,
@@ -135,7 +135,7 @@ class Forwarding:
             ) as answer:  # fmt: skip
                 content = await answer.read()
                 response = web.Response(
-                    status=answer.status, headers=_forwarded(answer.headers), body=content
+                    status=answer.status, headers=_select_headers(answer.headers), body=content
                 )
                 # A process has no hostname of its own.
                 response.headers[SERVED_BY] = pod.name[1]
@@ -150,7 +150,7 @@ def refused(status: int, why: str) -> web.Response:
     return web.Response(status=status, text=f"{why}\n")
 
 
-def _forwarded(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+def _select_headers(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     own = _OWN_HEADERS
     return [(name, value) for name, value in headers.items() if name.lower() not in own]
 
@@ -233,7 +233,7 @@ class ServiceProxies:
 
     def _ask(self, name: ServiceName) -> Handler:
         async def ask(request: web.Request) -> web.Response:
-            return await self._forwarding.forward(request, name, lambda: self._drawn(name))
+            return await self._forwarding.forward(request, name, lambda: self._draw_pod(name))
 
         return ask
 
@@ -246,10 +246,10 @@ class ServiceProxies:
         if name not in self.urls:
             return refused(502, f"no Service {namespace}/{service}")
         return await self._forwarding.forward(
-            request, name, lambda: self._drawn(name), caller=caller
+            request, name, lambda: self._draw_pod(name), caller=caller
         )
 
-    def _drawn(self, name: ServiceName) -> PodProcess | None:
+    def _draw_pod(self, name: ServiceName) -> PodProcess | None:
         """Draw one of the Service's Ready pods that are processes, uniformly."""
         endpoints = self._store.get(ENDPOINTS, *name) or {}
         found = [

@@ -15,7 +15,7 @@ import attrs
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from kubedsm.model.quantities import units
+from kubedsm.model.quantities import parse_units
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.resources import NODES, Object
 from kubedsm_lab.emulator.api.store import Store
@@ -48,7 +48,7 @@ class Counters:
         return Counters(*(a - b for a, b in zip(mine, others, strict=True)))
 
 
-def used_by(pid: int, proc: Path = PROC) -> Counters | None:
+def measure_usage(pid: int, proc: Path = PROC) -> Counters | None:
     """Return the usage of a process since its start; None if it is gone.
 
     Values that the kernel does not provide count as 0, here and for memory.
@@ -143,7 +143,7 @@ class PodUsage:
 
     def _cores(self, pod: PodProcess, pid: int) -> float | None:
         """Return the mean since the last call; None at the first call for a process."""
-        used = used_by(pid, self._proc)
+        used = measure_usage(pid, self._proc)
         if used is None:
             return None
         before = self._last.get(pod)
@@ -182,7 +182,7 @@ class LabMetrics:
         self.accounts.take(
             Look(pod.uid, pod.node, process.pid, used)
             for pod, process in self.pods.running()
-            if (used := used_by(process.pid)) is not None
+            if (used := measure_usage(process.pid)) is not None
         )
 
     def collect(self) -> Iterator[Metric]:
@@ -247,7 +247,7 @@ def _of_nodes(nodes: list[Object], memory: dict[str, int], accounts: Accounts) -
         used = accounts.nodes[name]
         for mode in ("user", "system"):
             cpu.add_metric((name, "0", mode), getattr(used, mode))
-        capacity = units((node["status"].get("capacity") or {}).get("memory", "0"))
+        capacity = parse_units((node["status"].get("capacity") or {}).get("memory", "0"))
         total.add_metric((name,), capacity)
         available.add_metric((name,), max(0, capacity - memory[name]))
         for family, what in _OF_NODES.items():

@@ -30,8 +30,8 @@ from kubedsm_lab.emulator.api.managed_fields.tracking import (
     Write,
     all_fields,
     manager_of,
-    owned_part,
-    updated_entries,
+    select_owned_part,
+    update_entries,
     without_fields,
 )
 from kubedsm_lab.emulator.api.resources import Object, Resource
@@ -75,16 +75,16 @@ def applied(resource: Resource, live: Object | None, entries: Entries, apply: Ap
     if live is None:
         live = ZERO_VALUES.get(resource.kind, {})
     elif not entries:
-        entries = _owned_before(resource, live, how, apply)
-    part = owned_part(resource, live, apply.write.subresource)
-    wanted = owned_part(resource, apply.config, apply.write.subresource)
+        entries = _find_owned_before(resource, live, how, apply)
+    part = select_owned_part(resource, live, apply.write.subresource)
+    wanted = select_owned_part(resource, apply.config, apply.write.subresource)
     try:
         check_keys(wanted, how)
     except KeyOfItemError as error:
-        raise _untyped(resource, apply.config, error) from None
+        raise _keyless_item_error(resource, apply.config, error) from None
     manager = manager_of(apply.write.manager, "Apply", apply.write.subresource, version)
     try:
-        result = _merged_in(part, wanted, how, entries, manager, apply, version)
+        result = _merge_in(part, wanted, how, entries, manager, apply, version)
     except _ConflictError as error:
         conflicts = error.conflicts
         if apply.write.manager == _KUBECTL:
@@ -93,7 +93,7 @@ def applied(resource: Resource, live: Object | None, entries: Entries, apply: Ap
         if conflicts:
             raise _conflict(conflicts) from None
         by_force = attrs.evolve(apply, force=True)
-        result = _merged_in(part, wanted, how, entries, manager, by_force, version)
+        result = _merge_in(part, wanted, how, entries, manager, by_force, version)
     annotations = result.part["metadata"].get("annotations") or {}
     if apply.write.manager == _KUBECTL and annotations.get(_LAST_APPLIED):
         annotations = {**annotations, _LAST_APPLIED: _as_annotation(apply.config)}
@@ -102,7 +102,7 @@ def applied(resource: Resource, live: Object | None, entries: Entries, apply: Ap
     return result
 
 
-def _merged_in(
+def _merge_in(
     live: Object,
     wanted: Object,
     how: Fields,
@@ -112,7 +112,7 @@ def _merged_in(
     version: str,
 ) -> Applied:
     last = entries.get(manager)
-    fields = ordered(_owned(field_set(wanted, how)))
+    fields = ordered(_without_empty_metadata(field_set(wanted, how)))
     after = dict(entries)
     after[manager] = Entry(fields, version, last.time if last else "")
     part = merged(live, wanted, how)
@@ -152,18 +152,18 @@ def _without_what_was_given_up(
     return {**rest, "metadata": rest.get("metadata") or {}}
 
 
-def _owned(fields: FieldSet) -> FieldSet:
+def _without_empty_metadata(fields: FieldSet) -> FieldSet:
     """Remove an empty `metadata`, which has no owner."""
     metadata = fields.get("f:metadata")
     return fields if metadata else {k: v for k, v in fields.items() if k != "f:metadata"}
 
 
-def _owned_before(resource: Resource, live: Object, how: Fields, apply: Apply) -> Entries:
-    zero = owned_part(resource, ZERO_VALUES.get(resource.kind, {}), apply.write.subresource)
-    change = comparison(zero, owned_part(resource, live, apply.write.subresource), how)
+def _find_owned_before(resource: Resource, live: Object, how: Fields, apply: Apply) -> Entries:
+    zero = select_owned_part(resource, ZERO_VALUES.get(resource.kind, {}), apply.write.subresource)
+    change = comparison(zero, select_owned_part(resource, live, apply.write.subresource), how)
     version = resource.api_version
     manager = manager_of(_BEFORE_FIRST_APPLY, "Update", apply.write.subresource, version)
-    return updated_entries({}, manager, version, change, apply.write.time)
+    return update_entries({}, manager, version, change, apply.write.time)
 
 
 def _last_applied_fields(live: Object, how: Fields) -> FieldSet:
@@ -198,7 +198,7 @@ def _check(resource: Resource, config: Object) -> None:
         raise bad_request("metadata.managedFields must be nil")
 
 
-def _untyped(resource: Resource, config: Object, error: KeyOfItemError) -> ApiError:
+def _keyless_item_error(resource: Resource, config: Object, error: KeyOfItemError) -> ApiError:
     metadata = config.get("metadata") or {}
     where = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
     kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"

@@ -82,7 +82,7 @@ def ordered(fields: FieldSet) -> FieldSet:
 
     Equal sets are identical then, as those of all pods of a ReplicaSet.
     """
-    return _ordered(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))
+    return _parse_in_order(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))
 
 
 def paths(fields: FieldSet, above: Path = ()) -> Iterator[Path]:
@@ -102,7 +102,7 @@ def has(fields: FieldSet, path: Path) -> bool:
 
 def shown(path: Path) -> str:
     """Return the name in messages: .spec.containers[name="web"].image."""
-    return "".join(map(_shown_step, path))
+    return "".join(map(_format_step, path))
 
 
 def is_field_set(value: Any) -> bool:
@@ -126,7 +126,7 @@ def _is_step(step: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _ordered(text: bytes) -> FieldSet:
+def _parse_in_order(text: bytes) -> FieldSet:
     return _with_items_in_order(orjson.loads(text))
 
 
@@ -144,7 +144,7 @@ def _union_of_nodes(left: FieldSet, right: FieldSet) -> FieldSet:
     return {SELF: _LEAF, **below} if below else below
 
 
-def _shown_step(step: str) -> str:
+def _format_step(step: str) -> str:
     kind, _, text = step.partition(":")
     if kind == "k":
         parts = (f"{key}={_json(value)}" for key, value in orjson.loads(text).items())
@@ -237,7 +237,7 @@ def merged(live: Any, applied: Any, how: How) -> Any:
             result[name] = merged(live[name], value, _below(how, name)) if name in live else value
         return result
     if isinstance(live, list) and isinstance(applied, list) and _is_associative(how):
-        return _merged_items(live, applied, how)
+        return _merge_items(live, applied, how)
     if applied is None and isinstance(live, dict | list) and live:
         return live
     return applied
@@ -354,7 +354,7 @@ def _step(item: Any, how: How) -> str:
     return "k:" + orjson.dumps(keys, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def _merged_items(live: list[Any], applied: list[Any], how: How) -> list[Any]:
+def _merge_items(live: list[Any], applied: list[Any], how: How) -> list[Any]:
     """Merge in the applied order; other live items keep their place before the next item."""
     old, new = _parts(live, how), _parts(applied, how)
     if len(old) < len(live):

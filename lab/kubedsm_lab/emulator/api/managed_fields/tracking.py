@@ -10,7 +10,7 @@ from typing import Any, Literal
 import attrs
 
 from kubedsm_lab.emulator.api.defaulting import with_defaults
-from kubedsm_lab.emulator.api.forms import requested_form
+from kubedsm_lab.emulator.api.forms import to_requested_form
 from kubedsm_lab.emulator.api.list_types import fields_of
 from kubedsm_lab.emulator.api.managed_fields.field_sets import (
     Comparison,
@@ -70,7 +70,7 @@ def without_fields(entries: Entries, doomed: FieldSet, spared: Manager | None = 
     return {manager: entry for manager, entry in rest.items() if entry.fields}
 
 
-def updated_entries(
+def update_entries(
     entries: Entries, manager: Manager, api_version: str, change: Comparison, time: str
 ) -> Entries:
     """Return the entries after a write: its changed fields belong to its manager alone."""
@@ -94,14 +94,14 @@ def same_owners(one: Entries, other: Entries) -> bool:
     )
 
 
-def shown_entries(entries: Entries) -> list[Object]:
+def format_entries(entries: Entries) -> list[Object]:
     """Return the entries as metadata.managedFields."""
     return [
-        _shown_entry(manager, entries[manager]) for manager in sorted(entries, key=_order(entries))
+        _format_entry(manager, entries[manager]) for manager in sorted(entries, key=_order(entries))
     ]
 
 
-def decoded_entries(given: Any) -> Entries | None:
+def decode_entries(given: Any) -> Entries | None:
     """Read managedFields of a client; None if they are invalid."""
     if not isinstance(given, list):
         return None
@@ -149,7 +149,7 @@ def _order(entries: Entries) -> Any:
     return rank
 
 
-def _shown_entry(manager: Manager, entry: Entry) -> Object:
+def _format_entry(manager: Manager, entry: Entry) -> Object:
     return {
         **({"manager": manager.name} if manager.name else {}),
         "operation": manager.operation,
@@ -222,7 +222,7 @@ class ManagedFields:
     def shown(self) -> list[Object]:
         """Return the entries as metadata.managedFields."""
         if self._shown is None:
-            self._shown = shown_entries(self.entries)
+            self._shown = format_entries(self.entries)
         return self._shown
 
     def _settle(self, change: _Change) -> Entries:
@@ -243,7 +243,7 @@ def entries_of(obj: Object) -> Entries:
     return managed.entries if isinstance(managed, ManagedFields) else {}
 
 
-def owned_part(resource: Resource, obj: Object, subresource: str = "") -> Object:
+def select_owned_part(resource: Resource, obj: Object, subresource: str = "") -> Object:
     """Return the part of an object that a writer of the subresource can own."""
     metadata = obj.get("metadata") or {}
     part: Object = {"metadata": {key: metadata[key] for key in _OWNED_METADATA if key in metadata}}
@@ -261,7 +261,7 @@ def owned_part(resource: Resource, obj: Object, subresource: str = "") -> Object
 
 def with_owned_part(resource: Resource, obj: Object, part: Object, subresource: str) -> Object:
     """Replace the part that managers can own."""
-    before = owned_part(resource, obj, subresource)
+    before = select_owned_part(resource, obj, subresource)
     metadata = {k: v for k, v in obj["metadata"].items() if k not in _OWNED_METADATA}
     rest = {key: value for key, value in obj.items() if key not in before}
     return {**rest, **part, "metadata": {**metadata, **part["metadata"]}}
@@ -300,7 +300,7 @@ def of_changed(
         if is_reset(wanted):
             base = None
         else:
-            decoded = decoded_entries(wanted)
+            decoded = decode_entries(wanted)
             if decoded and decoded != (before and before.entries):
                 base = ManagedFields(decoded)
     if after is current and base is before:
@@ -319,12 +319,12 @@ def _after(change: _Change) -> Entries:
     if before is None:
         before, after = ZERO_VALUES.get(resource.kind, {}), with_defaults(resource.stored, after)
     else:
-        before = requested_form(resource, before)
+        before = to_requested_form(resource, before)
     different = comparison(
-        owned_part(resource, before, write.subresource),
-        owned_part(resource, requested_form(resource, after), write.subresource),
+        select_owned_part(resource, before, write.subresource),
+        select_owned_part(resource, to_requested_form(resource, after), write.subresource),
         fields_of(resource),
     )
     entries = {} if change.previous is None else change.previous.entries
     manager = manager_of(write.manager, "Update", write.subresource, resource.api_version)
-    return updated_entries(entries, manager, resource.api_version, different, write.time)
+    return update_entries(entries, manager, resource.api_version, different, write.time)
