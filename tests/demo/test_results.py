@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from kubedsm_lab.demo.observer import Migrations
+from kubedsm_lab.demo.frame import Migrations
 from kubedsm_lab.demo.results import as_json, describe_shares, ending
 from support.demo_frames import FRAME
 

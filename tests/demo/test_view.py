@@ -9,6 +9,7 @@ from rich.console import Console
 
 from kubedsm.dashboard.state.headline import line_of
 from kubedsm_lab.demo.disconnection import Disconnection
+from kubedsm_lab.demo.frame import CUT_OFF
 from kubedsm_lab.demo.results import ending
 from kubedsm_lab.demo.view import LineByLine, render, summary
 from support.demo_frames import FRAME, MOVE
@@ -24,7 +25,14 @@ FRAMES = {
     "starting": attrs.evolve(
         FRAME, theirs=None, replay="going on", latency=None, moves={}, bound=0, services=()
     ),
-    "cut off": attrs.evolve(FRAME, cut=CUT),
+    "cut off": attrs.evolve(
+        FRAME,
+        cut=CUT,
+        nodes=[
+            attrs.evolve(node, state=CUT_OFF if node.name in CUT.nodes else "")
+            for node in FRAME.nodes
+        ],
+    ),
 }
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kubedsm.dashboard.rows import MoveRow
+from kubedsm.dashboard.terminal.tables import NodeLine
 from kubedsm.planner.plurals import counted
 from kubedsm_lab.demo.disconnection import Disconnection
-from kubedsm_lab.demo.frame import Frame, Standing, rounded
-from kubedsm_lab.demo.observer import NodeView
+from kubedsm_lab.demo.frame import CUT_OFF, Frame, Standing, rounded
 
 #: commands and their purpose
 TRY_NEXT = (
@@ -139,7 +139,7 @@ def as_json(frame: Frame) -> dict[str, Any]:
         "missing": {s.name: s.missing for s in frame.services},
         "replicas": {s.name: s.pods for s in frame.services},
         "rates": {s.name: s.rate for s in frame.services},
-        "nodes": [_node(node, away=frame.is_away(node)) for node in frame.nodes],
+        "nodes": list(map(_node, frame.nodes)),
         "bound": frame.bound,
         "pending": frame.waiting,
         "moves": [_move(move, frame.epoch) for move in frame.moves.values()],
@@ -152,13 +152,16 @@ def as_json(frame: Frame) -> dict[str, Any]:
     }
 
 
-def _node(node: NodeView, *, away: bool) -> dict[str, Any]:
+def _node(node: NodeLine) -> dict[str, Any]:
+    cpu, memory = (
+        dict(zip(("used", "allocatable"), of, strict=True)) for of in (node.cpu, node.memory)
+    )
     return {
         "name": node.name,
         "tier": node.tier,
-        "away": away,
-        "cpu": {"used": node.used.cpu / 1000, "allocatable": node.allocatable.cpu / 1000},
-        "memory": {"used": node.used.memory, "allocatable": node.allocatable.memory},
+        "away": node.state == CUT_OFF,
+        "cpu": {name: amount / 1000 for name, amount in cpu.items()},
+        "memory": memory,
         "pods": dict(node.pods),
     }
 

@@ -6,11 +6,10 @@ from rich.text import Text
 
 from kubedsm.dashboard.state.headline import line_of
 from kubedsm.dashboard.terminal.fitting import NARROW, Part, fitting, hanging, lines
-from kubedsm.dashboard.terminal.tables import NodeLine, kept, nodes_table
+from kubedsm.dashboard.terminal.tables import kept, nodes_table
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import Column, FittedTable
-from kubedsm_lab.demo.frame import Frame
-from kubedsm_lab.demo.observer import ServiceView
+from kubedsm_lab.demo.frame import Frame, ServiceView
 from kubedsm_lab.demo.results import (
     TRY_NEXT,
     describe_binds,
@@ -39,7 +38,7 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
         Part(said),
         *[Part(Text(""), use=8)] * padding,
         Part(Text(""), use=5),
-        Part(_nodes(frame)),
+        Part(nodes_table(frame.nodes)),
         Part(Text(""), use=7),
         Part(_services(frame)),
         Part(Text(""), use=6),
@@ -56,7 +55,7 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
 def summary(frame: Frame, width: int) -> RenderableType:
     """Return the last picture."""
     return Group(
-        _nodes(frame),
+        nodes_table(frame.nodes),
         Text(""),
         _services(frame),
         Text(""),
@@ -71,22 +70,6 @@ def _to_try(command: str, shows: str, width: int) -> RenderableType:
         return Group(Text(f"  {command}"), Padding(shows, (0, 0, 0, 4)))
     longest = max(len(command) for command, _ in TRY_NEXT)
     return hanging(f"  {command:{longest}}", shows)
-
-
-def _nodes(frame: Frame) -> FittedTable:
-    return nodes_table(
-        [
-            NodeLine(
-                node.name,
-                node.tier,
-                "cut off" if frame.is_away(node) else "",
-                (node.used.cpu, node.allocatable.cpu),
-                (node.used.memory, node.allocatable.memory),
-                node.pods,
-            )
-            for node in frame.nodes
-        ]
-    )
 
 
 def _services(frame: Frame) -> FittedTable:
