@@ -227,36 +227,22 @@ def wavy(parameters: Wavy) -> Scenario:
 
 def _height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
     """Return the replicas above rest that fit into the cluster."""
+    height = MOST_REPLICAS - rest[name]
     for resource, total in parameters.cluster_total.items():
-        used = _used(resource, rest, parameters)
+        requests = {n: needs.get(resource, 0) for n, needs in parameters.requests.items()}
+        used = sum(count * requests[n] for n, count in rest.items())
         if used > total:
             raise GeneratorError(
                 f"base: at {parameters.base:g} times the edge the services request {used:g} of "
                 f"{resource}, the cluster has {total:g}"
             )
-    height = 0
-    while rest[name] + height < MOST_REPLICAS and _fits(
-        dict(rest) | {name: rest[name] + height + 1}, parameters
-    ):
-        height += 1
-    if height == 0:
+        if requests[name]:
+            height = min(height, int((total - used) // requests[name]))
+    if height <= 0:
         raise GeneratorError(
             f"base: at {parameters.base:g} times the edge there is room for no wave of {name}"
         )
     return height
-
-
-def _fits(replicas: Mapping[str, int], parameters: Wavy) -> bool:
-    return all(
-        _used(resource, replicas, parameters) <= total
-        for resource, total in parameters.cluster_total.items()
-    )
-
-
-def _used(resource: str, replicas: Mapping[str, int], parameters: Wavy) -> float:
-    return sum(
-        count * parameters.requests[name].get(resource, 0) for name, count in replicas.items()
-    )
 
 
 def _wave(height: int, length: int, max_step: int | None) -> list[int]:

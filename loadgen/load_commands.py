@@ -109,9 +109,14 @@ def _common(command: _Command) -> _Command:
 
 
 @click.command()
-@click.argument("clients", type=click.IntRange(1, 10_000))
+@click.argument("number", metavar="CLIENTS", type=click.IntRange(1, 10_000))
 @click.option(
-    "--duration", type=SPAN, default="30s", show_default=True, help="In which requests are sent."
+    "--duration",
+    "seconds",
+    type=SPAN,
+    default="30s",
+    show_default=True,
+    help="In which requests are sent.",
 )
 @csv_option
 @_common
@@ -126,8 +131,10 @@ def closed(**given: Any) -> None:
     sending.closed(**given)
 
 
-def _span(option: str, seconds: int, what: str) -> Callable[[_Command], _Command]:
-    return click.option(option, type=SPAN, default=f"{seconds:g}s", show_default=True, help=what)
+def _span(option: str, name: str, seconds: int, what: str) -> Callable[[_Command], _Command]:
+    return click.option(
+        option, name, type=SPAN, default=f"{seconds:g}s", show_default=True, help=what
+    )
 
 
 @click.command()
@@ -136,10 +143,10 @@ def _span(option: str, seconds: int, what: str) -> Callable[[_Command], _Command
     type=click.IntRange(1, 10_000),
     help="HOLD so many, without FIND.  [what FIND finds]",
 )
-@_span("--find-time", 60, "Of each number of clients that FIND tries.")
-@_span("--hold-time", 900, "Of HOLD.")
-@_span("--window", 30, "Of each of HOLD's windows.")
-@_span("--p99", 1, "The p99 that a good window has at the most.")
+@_span("--find-time", "find_seconds", 60, "Of each number of clients that FIND tries.")
+@_span("--hold-time", "hold_seconds", 900, "Of HOLD.")
+@_span("--window", "window_seconds", 30, "Of each of HOLD's windows.")
+@_span("--p99", "p99", 1, "The p99 that a good window has at the most.")
 @click.option(
     "--errors",
     type=click.FloatRange(0, 100),

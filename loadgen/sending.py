@@ -85,13 +85,16 @@ def _urls(scenario: Scenario, endpoints: Iterable[tuple[str | None, str]]) -> di
     return urls
 
 
-def check(*, rate: float, duration: float, delay: float, stall: float, output: str) -> None:
+def check(*, output: str, **given: float) -> None:
+    """given: fields of `Check`."""
+    planned = Check(**given)
+    duration, stall = planned.duration, planned.stall
     if not SHORTEST_STALL * duration <= stall <= duration / 2:
         raise click.BadParameter(
             f"{stall:g} s are not from {SHORTEST_STALL * duration:g} s to half of the duration",
             param_hint="'--stall'",
         )
-    checked = asyncio.run(_check(Check(rate, duration, delay, stall)))
+    checked = asyncio.run(_check(planned))
     show(checked.as_json() if output == "json" else _checked_report(checked))
     if not checked.holds:
         sys.exit(1)
@@ -120,17 +123,9 @@ def _checked_report(checked: Checked) -> RenderableType:
     )
 
 
-def closed(
-    clients: int,
-    *,
-    url: str,
-    duration: float,
-    timeout: float,
-    max_rate: float | None,
-    csv_path: Path | None,
-    output: str,
-) -> None:
-    load = Clients(clients, duration, timeout, max_rate)
+def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> None:
+    """given: fields of `Clients`."""
+    load = Clients(**given)
 
     async def sent() -> tuple[datetime, Results]:
         await _contact(url)
@@ -138,46 +133,25 @@ def closed(
             recorder, began = RequestRecorder([url], write), datetime.now(UTC)
             loop = ClosedLoop(url, url, HttpTransport, recorder, load)
             await loop.drive(stop)
-            seconds = min(loop.elapsed, duration) if stop.is_set() else duration
+            seconds = min(loop.elapsed, load.seconds) if stop.is_set() else load.seconds
             # A closed loop has no due times.
             results = recorder.results(seconds, interrupted=stop.is_set())
             return began, attrs.evolve(results, pacing=None)
 
     began, results = asyncio.run(sent())
     summary = {
-        "clients": clients,
+        "clients": load.number,
         "began": began.isoformat(timespec="milliseconds"),
         "url": url,
         **results.as_json(),
     }
-    show(summary if output == "json" else report(results, f"{clients} clients"))
+    show(summary if output == "json" else report(results, f"{load.number} clients"))
 
 
-def hpa(
-    *,
-    url: str,
-    clients: int | None,
-    find_time: float,
-    hold_time: float,
-    window: float,
-    p99: float,
-    errors: float,
-    streak: int,
-    timeout: float,
-    max_rate: float | None,
-    output: str,
-) -> None:
-    plan = Plan(
-        url,
-        FIND if clients is None else (clients,),
-        find_time,
-        hold_time,
-        window,
-        Sla(p99, errors / 100),
-        streak,
-        timeout,
-        max_rate,
-    )
+def hpa(*, clients: int | None, p99: float, errors: float, output: str, **given: Any) -> None:
+    """given: further fields of `Plan`."""
+    find = FIND if clients is None else (clients,)
+    plan = Plan(find=find, sla=Sla(p99, errors / 100), **given)
     told = sys.stderr.isatty()
 
     def tell(number: int, seen: Window) -> None:
@@ -185,7 +159,7 @@ def hpa(
             echo(line_of(number, seen, plan.sla), err=True)
 
     async def played() -> tuple[datetime, Played]:
-        await _contact(url)
+        await _contact(plan.url)
         with stopped_by_signals() as stop:
             return datetime.now(UTC), await play(plan, HttpTransport, stop, tell)
 

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import click
 from aiohttp import web
@@ -166,19 +166,14 @@ def serve(
     host: str,
     port: int,
     name: str,
-    service_time: float,
     concurrency: int,
-    cpu: float,
-    cpu_limit: float,
-    pi_decimals: int,
-    memory: int,
-    net: int,
-    disk: int,
     calls: tuple[str, ...],
     drain: float,
+    **given: Any,
 ) -> None:
+    """given: fields of `Work`."""
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    work = Work(service_time, cpu, pi_decimals, memory, net, disk, cpu_limit)
+    work = Work(**given)
 
     async def serving() -> None:
         async with (

@@ -16,7 +16,7 @@ from kubedsm_lab.replay.answer import KEPT, answer, printed
 from kubedsm_lab.replay.following import Plan, followed, recorded
 from kubedsm_lab.replay.measures import measures_of
 from kubedsm_lab.replay.pictures import write_with_pictures
-from kubedsm_lab.replay.provenance import Provenance, told
+from kubedsm_lab.replay.provenance import told
 from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.report import Report, assembled, in_a_sentence, plain_tables, tables
 from kubedsm_lab.replay.runner import Outcome
@@ -85,6 +85,6 @@ def print_report(found: Report, out: Path | None, output: str) -> None:
         printed(answer(found), console)
         console.print(tables(found))
     if out is not None:
-        made = Provenance(f"{KEPT} {in_a_sentence(found)}")
-        text = told(answer(found), made, plain_tables(found))
+        origin = f"{KEPT} {in_a_sentence(found)}"
+        text = told(answer(found), origin, plain_tables(found))
         write_with_pictures(found, out, "kubedsm record", text)

@@ -118,8 +118,7 @@ class Kept:
             for file in part.pictures
             if (path := self.out / file).exists()
         }
-        policies = (name for p in parts.values() for s in p.standings for name in s.values)
-        write_whole(self.out / "index.html", render_page(TITLE, made, shown, policies))
+        write_whole(self.out / "index.html", render_page(TITLE, made, shown))
 
 
 def compare(

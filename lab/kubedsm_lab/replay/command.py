@@ -27,7 +27,7 @@ from kubedsm_lab.replay.hpa import experiment as hpa
 from kubedsm_lab.replay.load_aware import experiment as load_aware
 from kubedsm_lab.replay.packing import experiment as packing
 from kubedsm_lab.replay.pictures import write_with_pictures
-from kubedsm_lab.replay.provenance import of_runs, told
+from kubedsm_lab.replay.provenance import describe_runs
 from kubedsm_lab.replay.report import Report, encode_report, report, tables
 from kubedsm_lab.replay.runner import Outcome, carry_out, processors, progress, spread
 from kubedsm_lab.replay.services import PAPER_SERVICES
@@ -101,9 +101,9 @@ def replay(
         if page is not None:
             _write_page(outcomes, page)
         if out is not None:
-            made = of_runs(planned, setup, cluster_name, services_path)
             title = "kubedsm replay" + (f" --preset {preset}" if preset else "")
-            write_with_pictures(found, out, title, told(said, made, text))
+            told = describe_runs(said, text, planned, setup, cluster_name, services_path)
+            write_with_pictures(found, out, title, told)
 
 
 def _run_experiment(

@@ -36,8 +36,7 @@ Drawn = tuple[str, str, Sequence[Panel]]
 
 def write_with_pictures(found: Report, out: Path, title: str, text: str) -> None:
     """Write report, pictures and page into an existing folder. text: Markdown. Raises OSError."""
-    policies = policies_of(found["means"])
-    write_report(out, title, text, encode_report(found), draw_report(found), policies)
+    write_report(out, title, text, encode_report(found), draw_report(found))
 
 
 def draw_report(found: Report) -> dict[str, bytes]:

@@ -2,10 +2,9 @@
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
 import yaml
 
 from kubedsm import __version__
@@ -25,24 +24,20 @@ _EMULATED = (
 _LINE, _FEW = 90, 4
 
 
-@attrs.frozen
-class Provenance:
-    #: first sentence: the origin of all figures
-    first: str = ""
-    #: further facts by name: Markdown
-    facts: Mapping[str, str] = attrs.field(factory=dict)
-    #: nodes and services
-    tables: Sequence[Table] = ()
-
-
-def told(answer: str, made: Provenance, text: str) -> str:
-    """Return Markdown: answer, provenance, the text, and what the runs were played on."""
+def told(
+    answer: str,
+    origin: str,
+    text: str,
+    facts: Mapping[str, str] | None = None,
+    tables: Iterable[Table] = (),
+) -> str:
+    """Return Markdown: answer, origin of all figures, command, facts, text, and the cluster."""
     command = f"Made by KubeDSM {__version__} with\n\n```sh\n{typed_command()}\n```"
-    facts = "\n".join(f"- **{name}**: {fact}" for name, fact in made.facts.items())
-    parts = [f"**{answer}**", made.first, command, facts, text.rstrip()]
-    if made.tables:
-        parts.append("## What it was played on")
-        parts += (f"{markdown(*each)}\n\n{legend(each[0], MEANINGS)}" for each in made.tables)
+    listed = "\n".join(f"- **{name}**: {fact}" for name, fact in (facts or {}).items())
+    parts = [f"**{answer}**", origin, command, listed, text.rstrip()]
+    for number, each in enumerate(tables):
+        parts += [] if number else ["## What it was played on"]
+        parts.append(f"{markdown(*each)}\n\n{legend(each[0], MEANINGS)}")
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -55,8 +50,15 @@ def typed_command() -> str:
     return " ".join(f"\\\n    {word}" if word.startswith("-") else word for word in words)
 
 
-def of_runs(runs: Sequence[Run], setup: Setup, cluster: str, services: str | None) -> Provenance:
-    """Describe replayed runs. cluster, services: arguments of the command."""
+def describe_runs(
+    answer: str,
+    text: str,
+    runs: Sequence[Run],
+    setup: Setup,
+    cluster: str,
+    services: str | None,
+) -> str:
+    """Return the Markdown of replayed runs. cluster, services: arguments of the command."""
     scenarios = ", ".join(f"`{name}`" for name in dict.fromkeys(run.name for run in runs))
     seeds = sorted({run.seed for run in runs})
     facts = {
@@ -66,9 +68,8 @@ def of_runs(runs: Sequence[Run], setup: Setup, cluster: str, services: str | Non
         "cluster": f"`{cluster}`" if cluster != "paper" else "the KubeDSM paper's",
         "services": f"`{services}`" if services else "the KubeDSM paper's",
     }
-    return Provenance(
-        f"{KEPT} {_EMULATED}", facts, (_list_nodes(setup), _list_services(setup.services))
-    )
+    played_on = _list_nodes(setup), _list_services(setup.services)
+    return told(answer, f"{KEPT} {_EMULATED}", text, facts, played_on)
 
 
 def _describe_settings(configuration: Configuration) -> str:

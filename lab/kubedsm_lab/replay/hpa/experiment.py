@@ -86,7 +86,6 @@ def run(plan: Plan, jobs: int) -> Findings:
         standings=standings(done),
         results=encode_trials(done),
         draw=lambda: draw_pictures(done),
-        policies=by_policy(done),
     )
 
 

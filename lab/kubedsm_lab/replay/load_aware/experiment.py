@@ -69,7 +69,6 @@ def run(plan: Plan, jobs: int) -> Findings:
         standings=standings(done),
         results=encode_trials(done),
         draw=lambda: draw_pictures(done),
-        policies=Tried(done).contenders,
     )
 
 
