@@ -86,7 +86,7 @@ def check(**given: Any) -> None:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def _common(command: _Command) -> _Command:
+def _add_common_options(command: _Command) -> _Command:
     """Add the options of both commands with closed-loop clients."""
     for option in (
         output_option,
@@ -119,7 +119,7 @@ def _common(command: _Command) -> _Command:
     help="In which requests are sent.",
 )
 @csv_option
-@_common
+@_add_common_options
 def closed(**given: Any) -> None:
     """Have so many CLIENTS send their next request as soon as they have an answer.
 
@@ -131,7 +131,7 @@ def closed(**given: Any) -> None:
     sending.closed(**given)
 
 
-def _span(option: str, name: str, seconds: int, what: str) -> Callable[[_Command], _Command]:
+def _span_option(option: str, name: str, seconds: int, what: str) -> Callable[[_Command], _Command]:
     return click.option(
         option, name, type=SPAN, default=f"{seconds:g}s", show_default=True, help=what
     )
@@ -143,10 +143,10 @@ def _span(option: str, name: str, seconds: int, what: str) -> Callable[[_Command
     type=click.IntRange(1, 10_000),
     help="HOLD so many, without FIND.  [what FIND finds]",
 )
-@_span("--find-time", "find_seconds", 60, "Of each number of clients that FIND tries.")
-@_span("--hold-time", "hold_seconds", 900, "Of HOLD.")
-@_span("--window", "window_seconds", 30, "Of each of HOLD's windows.")
-@_span("--p99", "p99", 1, "The p99 that a good window has at the most.")
+@_span_option("--find-time", "find_seconds", 60, "Of each number of clients that FIND tries.")
+@_span_option("--hold-time", "hold_seconds", 900, "Of HOLD.")
+@_span_option("--window", "window_seconds", 30, "Of each of HOLD's windows.")
+@_span_option("--p99", "p99", 1, "The p99 that a good window has at the most.")
 @click.option(
     "--errors",
     type=click.FloatRange(0, 100),
@@ -161,7 +161,7 @@ def _span(option: str, name: str, seconds: int, what: str) -> Callable[[_Command
     show_default=True,
     help="Good windows in a row, after a bad one, that are a recovery.",
 )
-@_common
+@_add_common_options
 def hpa(**given: Any) -> None:
     """Overload a service, and see how long its autoscaler takes until it is well again.
 

@@ -24,7 +24,7 @@ from loadgen.measures import Latency, Measures, RequestRecorder, Results
 from loadgen.playing import Play, outcomes_file, perform, unreachable
 from loadgen.recovery import FIND, Sla, Window
 from loadgen.scenario import Scenario, ScenarioError, load
-from loadgen.stopping import stopped_by_signals
+from loadgen.stopping import stop_by_signals
 from loadgen.transport import EndpointError, HttpTransport, TransportError
 
 #: columns without a terminal
@@ -45,14 +45,14 @@ def run(
     output: str,
 ) -> None:
     read = load(scenario)
-    urls = _urls(read, endpoints)
+    urls = _endpoint_urls(read, endpoints)
     try:
         planned = Play(read, urls, arrivals, seed, Limits(max_connections, timeout))
     except ScenarioError as error:
         raise ScenarioError(error.reason, source=str(scenario)) from None
     except EndpointError as error:
         raise EndpointError(f"{scenario}: {error}") from None
-    began, results = asyncio.run(_run(planned, csv_path))
+    began, results = asyncio.run(_perform_play(planned, csv_path))
     summary = {
         "scenario": str(scenario),
         "began": began.isoformat(timespec="milliseconds"),
@@ -64,15 +64,17 @@ def run(
     show(summary if output == "json" else report(results, str(scenario)))
 
 
-async def _run(play: Play, csv_path: Path | None) -> tuple[datetime, Results]:
+async def _perform_play(play: Play, csv_path: Path | None) -> tuple[datetime, Results]:
     async with HttpTransport() as transport:
         for service, reason in (await unreachable(play, transport)).items():
             echo(f"loadgen: warning: nothing listens for {service} at {reason}", err=True)
-        with outcomes_file(csv_path) as write, stopped_by_signals() as stop:
+        with outcomes_file(csv_path) as write, stop_by_signals() as stop:
             return datetime.now(UTC), await perform(play, transport, stop, write)
 
 
-def _urls(scenario: Scenario, endpoints: Iterable[tuple[str | None, str]]) -> dict[str, str]:
+def _endpoint_urls(
+    scenario: Scenario, endpoints: Iterable[tuple[str | None, str]]
+) -> dict[str, str]:
     """Return URLs by service; an option for one service overrides those for all."""
     urls = {api.name: api.endpoint for api in scenario.apis}
     for name, url in sorted(endpoints, key=lambda endpoint: endpoint[0] is not None):
@@ -94,18 +96,18 @@ def check(*, output: str, **given: float) -> None:
             f"{stall:g} s are not from {SHORTEST_STALL * duration:g} s to half of the duration",
             param_hint="'--stall'",
         )
-    checked = asyncio.run(_check(planned))
-    show(checked.as_json() if output == "json" else _checked_report(checked))
+    checked = asyncio.run(_run_check(planned))
+    show(checked.as_json() if output == "json" else _check_report(checked))
     if not checked.holds:
         sys.exit(1)
 
 
-async def _check(check: Check) -> Checked:
-    with stopped_by_signals() as stop:
+async def _run_check(check: Check) -> Checked:
+    with stop_by_signals() as stop:
         return await run_check(check, stop)
 
 
-def _checked_report(checked: Checked) -> RenderableType:
+def _check_report(checked: Checked) -> RenderableType:
     findings = table(
         ("", "expected", "measured", "verdict"),
         (
@@ -128,8 +130,8 @@ def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> Non
     load = Clients(**given)
 
     async def sent() -> tuple[datetime, Results]:
-        await _contact(url)
-        with outcomes_file(csv_path) as write, stopped_by_signals() as stop:
+        await _require_listener(url)
+        with outcomes_file(csv_path) as write, stop_by_signals() as stop:
             recorder, began = RequestRecorder([url], write), datetime.now(UTC)
             loop = ClosedLoop(url, url, HttpTransport, recorder, load)
             await loop.drive(stop)
@@ -159,8 +161,8 @@ def hpa(*, clients: int | None, p99: float, errors: float, output: str, **given:
             echo(line_of(number, seen, plan.sla), err=True)
 
     async def played() -> tuple[datetime, Played]:
-        await _contact(plan.url)
-        with stopped_by_signals() as stop:
+        await _require_listener(plan.url)
+        with stop_by_signals() as stop:
             return datetime.now(UTC), await play(plan, HttpTransport, stop, tell)
 
     began, found = asyncio.run(played())
@@ -168,7 +170,7 @@ def hpa(*, clients: int | None, p99: float, errors: float, output: str, **given:
     show(summary if output == "json" else hpa_report(found))
 
 
-async def _contact(url: str) -> None:
+async def _require_listener(url: str) -> None:
     """Raises EndpointError without a listener."""
     async with HttpTransport() as transport:
         try:
@@ -187,9 +189,9 @@ def show(shown: dict[str, Any] | RenderableType) -> None:
 def report(results: Results, title: str) -> RenderableType:
     headings = ("requests", "errors", "offered", "achieved", "mean", "p50", "p95", "p99", "max")
     services = results.services
-    rows = [_row(name, measures) for name, measures in services.items()]
+    rows = [_table_row(name, measures) for name, measures in services.items()]
     if len(services) > 1:
-        rows.append(_row("all", results.total))
+        rows.append(_table_row("all", results.total))
     shown = table(
         ("service", *headings),
         rows,
@@ -199,28 +201,28 @@ def report(results: Results, title: str) -> RenderableType:
         look="compact",
         above_line=len(services),
     )
-    return Group(shown, *(Text(line) for line in _remarks(results)))
+    return Group(shown, *(Text(line) for line in _list_remarks(results)))
 
 
-def _row(name: str, measures: Measures) -> list[str]:
+def _table_row(name: str, measures: Measures) -> list[str]:
     return [
         name,
         str(measures.requests),
         str(sum(measures.errors.values())),
         f"{measures.offered:.2f}",
         f"{measures.achieved:.2f}",
-        *_latency(measures.latency),
+        *_latency_cells(measures.latency),
     ]
 
 
-def _latency(latency: Latency | None) -> list[str]:
+def _latency_cells(latency: Latency | None) -> list[str]:
     if latency is None:
         return ["-"] * 5
     shown = (latency.mean, latency.p50, latency.p95, latency.p99, latency.max)
     return [f"{milliseconds:.1f}" for milliseconds in shown]
 
 
-def _remarks(results: Results) -> list[str]:
+def _list_remarks(results: Results) -> list[str]:
     lines = [
         f"{name}: {', '.join(f'{count} {kind}' for kind, count in measures.errors.items())}"
         for name, measures in results.services.items()

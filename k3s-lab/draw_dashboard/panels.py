@@ -67,7 +67,7 @@ def format_value(value: float, unit: str, decimals: int | None = None) -> str:
 def draw_timeseries(card: Axes, panel: Panel, answer: Answer, times: Values) -> None:
     curves = [curve for given in answer for curve in given]
     given = panel["fieldConfig"]["defaults"]
-    styles = [_style(panel, curve.name, index) for index, curve in enumerate(curves)]
+    styles = [_series_style(panel, curve.name, index) for index, curve in enumerate(curves)]
     columns, shown = layout_legend([curve.name for curve in curves], card.bbox.width)
     left, under = 52 / card.bbox.width, (26 + 16 * math.ceil(shown / columns)) / card.bbox.height
     axes = card.inset_axes((left, under, 0.98 - left, 0.84 - under))
@@ -109,7 +109,7 @@ def layout_legend(names: Sequence[str], wide: float) -> tuple[int, int]:
     return columns, min(len(names), columns * _LINES)
 
 
-def _style(panel: Panel, name: str, index: int) -> dict[str, Any]:
+def _series_style(panel: Panel, name: str, index: int) -> dict[str, Any]:
     """Return the panel's settings for one series, with its overrides."""
     style = {**panel["fieldConfig"]["defaults"]["custom"]}
     style["colour"] = f"C{index % 10}"

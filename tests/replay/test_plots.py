@@ -20,7 +20,7 @@ from kubedsm_lab.replay.plots import (
     render_picture,
     split_picture,
 )
-from kubedsm_lab.replay.report import assembled
+from kubedsm_lab.replay.report import assemble_report
 from kubedsm_lab.replay.variants import CONTENDERS
 
 
@@ -89,7 +89,7 @@ def test_what_not_all_played_is_compared_where_all_did():
 
     runs = [run("1", "kubedsm", 0.9), run("2", "kubedsm", 0.5), run("2", "random", 0.6)]
     line = {"end": 1.0, "services": {"a": [(0.0, 1, 1)]}}
-    found = assembled(runs, [{**each, **line} for each in runs])
+    found = assemble_report(runs, [{**each, **line} for each in runs])
     _, about, drawn = split_picture(draw_report(found)["edge-share-by-service.svg"])
     assert "scenario 2." in about
     assert ">50 %</text>" in drawn

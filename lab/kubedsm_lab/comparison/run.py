@@ -22,7 +22,7 @@ class UnknownNameError(ValueError):
     """No experiment, or no policy, has that name."""
 
 
-def chosen(
+def choose_experiments(
     known: Sequence[Experiment], names: Sequence[str], policies: Sequence[str]
 ) -> list[Experiment]:
     """Return the experiments with these names, or all.

@@ -15,7 +15,7 @@ from kubedsm.objective.objective import count_target_pods
 from kubedsm_lab.demo.disconnection import Disconnection
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
-from kubedsm_lab.replay.measures import EdgeShares, Latency, counted_levels, lost_pod_seconds
+from kubedsm_lab.replay.measures import EdgeShares, Latency, list_counted_levels, lost_pod_seconds
 from kubedsm_lab.replay.timeline import Timeline
 
 #: state of a node at a partitioned site
@@ -37,7 +37,7 @@ class Standing:
 
     @classmethod
     def of(cls, timeline: Timeline, promises: Mapping[str, float]) -> "Standing":
-        levels = counted_levels(timeline)
+        levels = list_counted_levels(timeline)
         edge = EdgeShares.of(timeline.services, levels)
         kept = total = 0.0
         for level in levels:
@@ -49,9 +49,9 @@ class Standing:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "edgeRatio": rounded(self.edge_share),
-            "edgeShare": {name: rounded(share) for name, share in self.shares.items()},
-            "promisesKept": rounded(self.kept),
+            "edgeRatio": round_share(self.edge_share),
+            "edgeShare": {name: round_share(share) for name, share in self.shares.items()},
+            "promisesKept": round_share(self.kept),
         }
 
 
@@ -60,7 +60,7 @@ def until(timeline: Timeline, seconds: float) -> Timeline:
     return attrs.evolve(timeline, end=min(timeline.end, seconds))
 
 
-def rounded(value: float | None) -> float | None:
+def round_share(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 

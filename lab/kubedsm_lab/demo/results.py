@@ -7,7 +7,7 @@ from kubedsm.dashboard.rows import MoveRow
 from kubedsm.dashboard.terminal.tables import NodeLine
 from kubedsm.planner.plurals import counted
 from kubedsm_lab.demo.disconnection import Disconnection
-from kubedsm_lab.demo.frame import CUT_OFF, Frame, Standing, rounded
+from kubedsm_lab.demo.frame import CUT_OFF, Frame, Standing, round_share
 
 #: commands and their purpose
 TRY_NEXT = (
@@ -18,7 +18,7 @@ TRY_NEXT = (
 
 def ending(frame: Frame) -> Sequence[str]:
     """Return the measured results in sentences."""
-    said = [_kept(frame), _moves(frame), _binds(frame)]
+    said = [_describe_kept(frame), _summarise_moves(frame), _summarise_binds(frame)]
     if frame.interrupted:
         said.insert(0, f"Interrupted after {frame.seconds:.0f} of {frame.duration:.0f} s.")
     if frame.cut is not None:
@@ -48,22 +48,22 @@ def describe_moves(frame: Frame) -> str:
 
 
 def _of_both(frame: Frame) -> Iterator[str]:
-    yield f"KubeDSM {_standing(frame.ours)}"
+    yield f"KubeDSM {_describe_standing(frame.ours)}"
     if frame.theirs is not None:
-        yield f"kube-scheduler {_standing(frame.theirs)}"
+        yield f"kube-scheduler {_describe_standing(frame.theirs)}"
     elif frame.replay == "going on":
         yield "kube-scheduler's replay of the same load goes on"
     elif frame.replay == "failed":
         yield "kube-scheduler's replay failed"
 
 
-def _standing(standing: Standing) -> str:
+def _describe_standing(standing: Standing) -> str:
     if standing.edge_share is None or standing.kept is None:
         return "not every service is up yet"
     return f"edge share {standing.edge_share:.2f}, promises kept {standing.kept:.0%} of the time"
 
 
-def _kept(frame: Frame) -> str:
+def _describe_kept(frame: Frame) -> str:
     ours, theirs = frame.ours, frame.theirs
     if ours.edge_share is None or ours.kept is None:
         return "No service was up long enough for anything to be said."
@@ -82,7 +82,7 @@ def _kept(frame: Frame) -> str:
     return f"{said}; kube-scheduler's replay of the same load {why}, so nothing stands beside that."
 
 
-def _moves(frame: Frame) -> str:
+def _summarise_moves(frame: Frame) -> str:
     made = frame.migrations
     if not made.begun:
         return "Nothing had to be moved."
@@ -95,7 +95,7 @@ def _moves(frame: Frame) -> str:
     return f"{said}; no capacity was lost, as a pod goes only when its replacement is Ready."
 
 
-def _binds(frame: Frame) -> str:
+def _summarise_binds(frame: Frame) -> str:
     if frame.latency is None:
         return "No pod was bound."
     shown = frame.latency.milliseconds()
@@ -139,20 +139,20 @@ def as_json(frame: Frame) -> dict[str, Any]:
         "missing": {s.name: s.missing for s in frame.services},
         "replicas": {s.name: s.pods for s in frame.services},
         "rates": {s.name: s.rate for s in frame.services},
-        "nodes": list(map(_node, frame.nodes)),
+        "nodes": list(map(_node_json, frame.nodes)),
         "bound": frame.bound,
         "pending": frame.waiting,
-        "moves": [_move(move, frame.epoch) for move in frame.moves.values()],
+        "moves": [_move_json(move, frame.epoch) for move in frame.moves.values()],
         "migrations": frame.migrations.begun,
         "takenBack": frame.migrations.taken_back,
         "lostPodSeconds": round(frame.migrations.lost_pod_seconds, 3),
         "bindLatencyMs": None if frame.latency is None else frame.latency.milliseconds(),
         "kubeScheduler": {"replay": frame.replay, **theirs},
-        **({"disconnect": _cut(frame.cut)} if frame.cut else {}),
+        **({"disconnect": _cut_json(frame.cut)} if frame.cut else {}),
     }
 
 
-def _node(node: NodeLine) -> dict[str, Any]:
+def _node_json(node: NodeLine) -> dict[str, Any]:
     cpu, memory = (
         dict(zip(("used", "allocatable"), of, strict=True)) for of in (node.cpu, node.memory)
     )
@@ -166,7 +166,7 @@ def _node(node: NodeLine) -> dict[str, Any]:
     }
 
 
-def _move(move: MoveRow, epoch: float) -> dict[str, Any]:
+def _move_json(move: MoveRow, epoch: float) -> dict[str, Any]:
     return {
         "pod": move.pod,
         "from": move.source,
@@ -178,13 +178,13 @@ def _move(move: MoveRow, epoch: float) -> dict[str, Any]:
     }
 
 
-def _cut(cut: Disconnection) -> dict[str, Any]:
+def _cut_json(cut: Disconnection) -> dict[str, Any]:
     return {
         "site": cut.site,
         "from": cut.begins,
         "to": cut.ends,
-        "servingShare": rounded(cut.serving),
-        "lowestServingShare": rounded(cut.lowest),
+        "servingShare": round_share(cut.serving),
+        "lowestServingShare": round_share(cut.lowest),
         "evicted": cut.evicted,
         "moves": cut.moves,
     }

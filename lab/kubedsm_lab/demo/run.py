@@ -93,10 +93,10 @@ class World:
         scenario, seconds = self.scenario, self.elapsed
         loaded = min(seconds, scenario.duration - CYCLE / 2)
         rates = {name: scenario.rate(name, loaded) for name in scenario.services}
-        timeline = self._timeline(self.started)
+        timeline = self._timeline_since(self.started)
         cut = None if self.course is None else self.course.look(seconds)
         if cut is not None and seconds >= cut.begins:
-            since = Migrations.of(self._timeline(self.started + cut.begins))
+            since = Migrations.of(self._timeline_since(self.started + cut.begins))
             cut = attrs.evolve(cut, moves=since.begun)
         away = cut.nodes if cut is not None and cut.away else ()
         replayed = None if beside is None else beside.timeline
@@ -121,7 +121,7 @@ class World:
             interrupted=interrupted,
         )
 
-    def _timeline(self, since: float) -> Timeline:
+    def _timeline_since(self, since: float) -> Timeline:
         return self.recorder.timeline(since, self.clock.monotonic())
 
 

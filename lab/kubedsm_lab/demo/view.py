@@ -40,7 +40,7 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
         Part(Text(""), use=5),
         Part(nodes_table(frame.nodes)),
         Part(Text(""), use=7),
-        Part(_services(frame)),
+        Part(_services_table(frame)),
         Part(Text(""), use=6),
         Part(Text(describe_shares(frame)), use=11),
         Part(Text(f"{describe_binds(frame)}\n{describe_moves(frame)}"), use=9),
@@ -57,7 +57,7 @@ def summary(frame: Frame, width: int) -> RenderableType:
     return Group(
         nodes_table(frame.nodes),
         Text(""),
-        _services(frame),
+        _services_table(frame),
         Text(""),
         *(Text(sentence) for sentence in ending(frame)),
         Text("\nTry next:"),
@@ -72,7 +72,7 @@ def _to_try(command: str, shows: str, width: int) -> RenderableType:
     return hanging(f"  {command:{longest}}", shows)
 
 
-def _services(frame: Frame) -> FittedTable:
+def _services_table(frame: Frame) -> FittedTable:
     services = frame.services
     theirs = frame.theirs.shares if frame.theirs else {}
     columns = [
@@ -80,28 +80,28 @@ def _services(frame: Frame) -> FittedTable:
         Column("load", [f"{s.rate:g}/s" for s in services], 5, use=1, number=True),
         Column("ready", [f"{s.share.total} of {s.pods}" for s in services], 8, use=3),
         Column("on edge", [str(s.share.edge) for s in services], 4, use=5, number=True),
-        Column("edge share", [_now(s) for s in services], 4, number=True),
+        Column("edge share", [_format_current(s) for s in services], 4, number=True),
         Column("promise", [f"{s.promise:.2f}" for s in services], number=True),
         Column("", [kept(s.missing, s.share.total) for s in services], 7),
         Column(
             "KubeDSM so far",
-            [_share(frame.ours.shares.get(s.name)) for s in services],
+            [_format_share(frame.ours.shares.get(s.name)) for s in services],
             use=4,
             number=True,
         ),
     ]
     if frame.replay != "none":
-        shares = [_share(theirs.get(s.name)) for s in services]
+        shares = [_format_share(theirs.get(s.name)) for s in services]
         columns.append(Column("kube-scheduler so far", shares, use=2, number=True))
     return FittedTable(columns, look="plain")
 
 
-def _share(share: float | None) -> str:
+def _format_share(share: float | None) -> str:
     return "-" if share is None else f"{share:.2f}"
 
 
-def _now(service: ServiceView) -> str:
-    return _share(service.share.ratio if service.share.total else None)
+def _format_current(service: ServiceView) -> str:
+    return _format_share(service.share.ratio if service.share.total else None)
 
 
 class LineByLine:
@@ -118,13 +118,13 @@ class LineByLine:
         for key, move in frame.moves.items():
             if key not in self._told:
                 self._told.add(key)
-                self._print(move.began - frame.epoch, line_of(move))
+                self._print_line(move.began - frame.epoch, line_of(move))
         if frame.seconds >= self._due:
             self._due = frame.seconds + self.EVERY
             said = (frame.headline, *(describe(frame) for describe in _DESCRIPTIONS))
-            self._print(frame.seconds, "; ".join(said))
+            self._print_line(frame.seconds, "; ".join(said))
 
-    def _print(self, seconds: float, said: str) -> None:
+    def _print_line(self, seconds: float, said: str) -> None:
         # A file has lines of any length; a terminal's are broken between words.
         whole = not self._console.is_terminal
         self._console.print(Text(f"{seconds:5.1f} s  {said}"), soft_wrap=whole)

@@ -19,7 +19,7 @@ from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.cluster_file import load as load_cluster
 from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.replay import presets, tuning
-from kubedsm_lab.replay.answer import answer, named, printed
+from kubedsm_lab.replay.answer import answer, policy_title, print_answer
 from kubedsm_lab.replay.evaluation import other_than_the_papers, render_text
 from kubedsm_lab.replay.films import write_films
 from kubedsm_lab.replay.findings import Preset
@@ -81,8 +81,8 @@ def replay(
         _run_experiment(preset, seeds, seconds, solver, jobs, out, output, full=full)
         return
     with _report_problems():
-        setup = attrs.evolve(_setup(cluster_name, services_path, config_path), paced=paced)
-        names, chosen = _policies(policies, setup), sources(scenarios)
+        setup = attrs.evolve(_make_setup(cluster_name, services_path, config_path), paced=paced)
+        names, chosen = _parse_policies(policies, setup), sources(scenarios)
         numbers = range(1, 1 + (seeds or (presets.FULL_SEEDS if full else presets.REDUCED_SEEDS)))
         if preset:
             paper = presets.full if full else presets.reduced
@@ -95,8 +95,8 @@ def replay(
         planned = _film_first(planned)
     outcomes = list(progress("replaying", spread(carry_out, planned, jobs), len(planned)))
     found = report(outcomes)
-    said, text = _describe(found, preset, setup, chosen)
-    _print(found, said, text if preset == _TUNING else None, output)
+    said, text = _describe_report(found, preset, setup, chosen)
+    _print_report(found, said, text if preset == _TUNING else None, output)
     with _report_problems():
         if page is not None:
             _write_page(outcomes, page)
@@ -139,10 +139,10 @@ def _write_page(outcomes: Sequence[Outcome], path: Path) -> None:
     filmed = [outcome for outcome in outcomes if outcome.film]
     run = f"{filmed[0].scenario}, seed {filmed[0].seed}"
     about = f"{run}, emulated: {answer(report(filmed))}"
-    write_films({named(each.policy): each.film for each in filmed}, run, about, path)
+    write_films({policy_title(each.policy): each.film for each in filmed}, run, about, path)
 
 
-def _describe(
+def _describe_report(
     found: Report, preset: str | None, setup: Setup, chosen: Sequence[Source]
 ) -> tuple[str, str]:
     """Return the answer in a sentence, and all tables as Markdown."""
@@ -153,12 +153,12 @@ def _describe(
     return said, render_text(found, other_than_the_papers(setup, chosen), whole=bool(preset))
 
 
-def _print(found: Report, said: str, text: str | None, output: str) -> None:
+def _print_report(found: Report, said: str, text: str | None, output: str) -> None:
     if output == "json":
         sys.stdout.buffer.write(encode_report(found))
         sys.stdout.buffer.flush()
         return
-    printed(said, Console())
+    print_answer(said, Console())
     if text is not None:
         echo(text, nl=False)
     else:
@@ -206,7 +206,7 @@ def _report_problems() -> Iterator[None]:
         raise click.ClickException(f"{where}{error.strerror or error}") from None
 
 
-def _setup(cluster: str, services: str | None, config: str | None) -> Setup:
+def _make_setup(cluster: str, services: str | None, config: str | None) -> Setup:
     return Setup(
         paper_cluster() if cluster == "paper" else load_cluster(cluster),
         load_services(services) if services else PAPER_SERVICES,
@@ -214,7 +214,7 @@ def _setup(cluster: str, services: str | None, config: str | None) -> Setup:
     )
 
 
-def _policies(given: str | None, setup: Setup) -> list[str]:
+def _parse_policies(given: str | None, setup: Setup) -> list[str]:
     if given is None:
         return []
     names = [name.strip() for name in given.split(",")]

@@ -21,8 +21,8 @@ from kubedsm_lab.replay.presets import (
     REFERENCE,
     VARIANT_SCENARIO,
     equal_rates,
-    priced,
-    stabilized,
+    name_stabilized,
+    price_policy,
 )
 from kubedsm_lab.replay.published import PUBLISHED, KubeDsm
 from kubedsm_lab.replay.report import Report, plain_tables, scenarios_of
@@ -58,7 +58,7 @@ def render_text(found: Report, other: str, *, whole: bool) -> str:
 
     whole: all tables of the evaluation, without a chapter per scenario.
     """
-    note = _unpublished(found, other) if other else ""
+    note = _explain_unpublished(found, other) if other else ""
     if whole:
         parts = [note, tables(found, published=not other)]
     else:
@@ -69,7 +69,7 @@ def render_text(found: Report, other: str, *, whole: bool) -> str:
     return "\n".join(filter(None, parts))
 
 
-def _unpublished(found: Report, other: str) -> str:
+def _explain_unpublished(found: Report, other: str) -> str:
     if not set(scenarios_of(found["means"])) & set(PAPER_SCENARIOS):
         return ""
     return (
@@ -151,7 +151,9 @@ class Measured:
 
         service: None for all requests. part: `mean`, or `network` for the network's part.
         """
-        ours, theirs = (self._time(scenario, name, service, part) for name in (policy, reference))
+        ours, theirs = (
+            self._response_time(scenario, name, service, part) for name in (policy, reference)
+        )
         return None if ours is None or theirs is None else 100 * (ours / theirs - 1)
 
     def mean_longer(
@@ -160,7 +162,9 @@ class Measured:
         """Return the mean of `longer` than kube-scheduler's over the scenarios."""
         return mean(self.longer(name, policy, REFERENCE, service, part) for name in self.scenarios)
 
-    def _time(self, scenario: str, policy: str, service: str | None, part: str) -> float | None:
+    def _response_time(
+        self, scenario: str, policy: str, service: str | None, part: str
+    ) -> float | None:
         row = self.row(scenario, policy)
         if row is None:
             return None
@@ -168,7 +172,7 @@ class Measured:
         return None if times is None else times[part]
 
 
-def _at_a_glance(measured: Measured) -> Table:
+def _tabulate_overview(measured: Measured) -> Table:
     scenarios = [name for name in measured.scenarios if measured.row(name, KUBEDSM)]
     if not scenarios:
         return [], []
@@ -178,7 +182,7 @@ def _at_a_glance(measured: Measured) -> Table:
         ["pod-seconds lost to moves, in all runs", number(lost, 2)],
     ]
     if measured.played(name for name in MAIN_POLICIES if name != KUBEDSM):
-        ahead = [_lead(measured, policy) for policy in MAIN_POLICIES]
+        ahead = [_list_leads(measured, policy) for policy in MAIN_POLICIES]
         firsts = sum(all(each.get(name, 0.0) >= 0 for each in ahead) for name in scenarios)
         lines.append(["scenarios with the highest edge ratio", f"{firsts} of {len(scenarios)}"])
     for policy in measured.played((KUBEDSM, _PAPERS, REFERENCE)):
@@ -187,7 +191,7 @@ def _at_a_glance(measured: Measured) -> Table:
         lines.append([f"of the optimum, {policy}", number(optimum, 3)])
         lines.append([f"moves a run, {policy}", number(moves, 1)])
     for policy in measured.played((_PAPERS, _STILL)):
-        lead = _lead(measured, policy)
+        lead = _list_leads(measured, policy)
         least = min(lead, key=lambda name: lead[name], default=None)
         if least is not None:
             above = f"edge ratio above {policy}"
@@ -199,7 +203,7 @@ def _at_a_glance(measured: Measured) -> Table:
     return ["what", "figure"], lines
 
 
-def _lead(measured: Measured, policy: str) -> dict[str, float]:
+def _list_leads(measured: Measured, policy: str) -> dict[str, float]:
     """Return by scenario how much KubeDSM's edge ratio is above the policy's."""
     found = {}
     for scenario in measured.scenarios:
@@ -209,7 +213,7 @@ def _lead(measured: Measured, policy: str) -> dict[str, float]:
     return found
 
 
-def _by_scenario(measured: Measured, *, key: str) -> Table:
+def _tabulate_scenarios(measured: Measured, *, key: str) -> Table:
     lines = []
     for policy in measured.played(MAIN_POLICIES):
         ours = measured.values(policy, key)
@@ -221,12 +225,12 @@ def _by_scenario(measured: Measured, *, key: str) -> Table:
     return ["policy", *measured.scenarios, "mean"], lines
 
 
-def _overall(measured: Measured, key: str, digits: int) -> Callable[[str], str]:
+def _overall_cell(measured: Measured, key: str, digits: int) -> Callable[[str], str]:
     """Return the cell of a policy: its mean over all scenarios."""
     return lambda policy: number(measured.overall(policy, key), digits)
 
 
-def _variants(measured: Measured) -> Table:
+def _tabulate_variants(measured: Measured) -> Table:
     def at_variant_scenario(policy: str) -> str:
         ratio = measured.value(VARIANT_SCENARIO, policy, "edgeRatio")
         return beside(number(ratio, 3), measured.published.variants.get(policy))
@@ -234,54 +238,54 @@ def _variants(measured: Measured) -> Table:
     policies = measured.played((REFERENCE, KUBEDSM, *MIGRATION_VARIANTS))
     columns = {
         VARIANT_SCENARIO: at_variant_scenario,
-        "mean of all": _overall(measured, "edgeRatio", 3),
-        "of optimum": _overall(measured, "optimumShare", 3),
-        "migrations": _overall(measured, "migrations", 1),
+        "mean of all": _overall_cell(measured, "edgeRatio", 3),
+        "of optimum": _overall_cell(measured, "optimumShare", 3),
+        "migrations": _overall_cell(measured, "migrations", 1),
     }
     return grid("variant", {policy: policy for policy in policies}, columns)
 
 
-def _prices(measured: Measured) -> Table:
+def _tabulate_prices(measured: Measured) -> Table:
     """Return no lines unless other prices than the default were played."""
-    policies = {f"**{p}**" if priced(p) == KUBEDSM else p: priced(p) for p in PRICES}
+    policies = {f"**{p}**" if price_policy(p) == KUBEDSM else p: price_policy(p) for p in PRICES}
     played = {name: policy for name, policy in policies.items() if measured.played([policy])}
     if len(played) <= 1:
         return [], []
     rows = played | {name: name for name in measured.played((_STILL, _PAPERS))}
     columns = {
-        "edge ratio": _overall(measured, "edgeRatio", 4),
-        "of optimum": _overall(measured, "optimumShare", 4),
-        "moves a run": _overall(measured, "migrations", 1),
+        "edge ratio": _overall_cell(measured, "edgeRatio", 4),
+        "of optimum": _overall_cell(measured, "optimumShare", 4),
+        "moves a run": _overall_cell(measured, "migrations", 1),
     }
     return grid("price of a move", rows, columns)
 
 
-def _objectives(measured: Measured) -> Table:
+def _tabulate_objectives(measured: Measured) -> Table:
     def longer(policy: str, service: str) -> str:
         return percent(measured.mean_longer(policy, service))
 
     policies = measured.played((KUBEDSM, *OBJECTIVE_VARIANTS))
     columns: dict[str, Callable[[str], str]] = {
-        "edge ratio": _overall(measured, "edgeRatio", 3),
-        "of optimum": _overall(measured, "optimumShare", 3),
-        "std": _overall(measured, "std", 3),
-        "migrations": _overall(measured, "migrations", 1),
+        "edge ratio": _overall_cell(measured, "edgeRatio", 3),
+        "of optimum": _overall_cell(measured, "optimumShare", 3),
+        "std": _overall_cell(measured, "std", 3),
+        "migrations": _overall_cell(measured, "migrations", 1),
         **{service.upper(): partial(longer, service=service) for service in SERVICES},
     }
     return grid("objective", {each: each for each in policies if len(policies) > 1}, columns)
 
 
-def _qos(measured: Measured) -> Table:
+def _tabulate_qos(measured: Measured) -> Table:
     rows = {
         policy: row
         for policy in measured.played((REFERENCE, KUBEDSM, *QOS_VARIANTS))
         if (row := measured.row(VARIANT_SCENARIO, policy)) is not None
     }
-    lines = [[policy, *_shares(row)] for policy, row in rows.items()]
+    lines = [[policy, *_share_cells(row)] for policy, row in rows.items()]
     return ["QoS factors", *_NAMES, "edge ratio"], lines
 
 
-def _shares(row: Row | None) -> list[str]:
+def _share_cells(row: Row | None) -> list[str]:
     """Return the edge share of each service, and the edge ratio."""
     if row is None:
         return [number(None, 3)] * (len(SERVICES) + 1)
@@ -289,7 +293,7 @@ def _shares(row: Row | None) -> list[str]:
     return [*shares, number(row["edgeRatio"], 3)]
 
 
-def _costs(measured: Measured) -> Table:
+def _tabulate_costs(measured: Measured) -> Table:
     policies = dict.fromkeys((*MAIN_POLICIES, *MIGRATION_VARIANTS, *OBJECTIVE_VARIANTS))
     rows = {
         policy: [row for name in measured.scenarios if (row := measured.row(name, policy))]
@@ -314,9 +318,10 @@ def _costs(measured: Measured) -> Table:
     )
 
 
-def _stabilizations(measured: Measured) -> Table:
+def _tabulate_stabilizations(measured: Measured) -> Table:
     named = {"5 s": VARIANT_SCENARIO} | {
-        f"{seconds} s": stabilized(VARIANT_SCENARIO, seconds) for seconds in OTHER_STABILIZATIONS
+        f"{seconds} s": name_stabilized(VARIANT_SCENARIO, seconds)
+        for seconds in OTHER_STABILIZATIONS
     }
     shown = {head: name for head, name in named.items() if measured.has(name)}
     if len(shown) <= 1:
@@ -335,7 +340,7 @@ def _stabilizations(measured: Measured) -> Table:
     return ["policy", *shown, *(f"of optimum, {head}" for head in shown)], lines
 
 
-def _worth_of_a_pod(measured: Measured) -> Table:
+def _tabulate_pod_worth(measured: Measured) -> Table:
     """Return pods per service, and the edge share that a core and a GB hold.
 
     No lines unless equal rates were played.
@@ -351,18 +356,18 @@ def _worth_of_a_pod(measured: Measured) -> Table:
         lines.append([service.upper(), *cells])
     columns = ["pods", "share a core", "share a GB"]
     equal = [f"{column}, equal rates" for column in columns]
-    played = _equal_rates(measured)[1]
+    played = _tabulate_equal_rates(measured)[1]
     return ["service", "cores", "GB", *columns, *equal], lines if played else []
 
 
-def _equal_rates(measured: Measured) -> Table:
+def _tabulate_equal_rates(measured: Measured) -> Table:
     """Return edge shares under the generator's rates and under equal ones."""
     names = [*_NAMES, "edge ratio"]
     lines = [
         [
             f"{scenario}, {policy}",
-            *_shares(measured.row(scenario, policy)),
-            *_shares(measured.row(equal_rates(scenario), policy)),
+            *_share_cells(measured.row(scenario, policy)),
+            *_share_cells(measured.row(equal_rates(scenario), policy)),
         ]
         for scenario in EQUAL_RATE_SCENARIOS
         for policy in measured.played(EQUAL_RATE_POLICIES)
@@ -371,13 +376,15 @@ def _equal_rates(measured: Measured) -> Table:
     return ["scenario, policy", *names, *(f"{n}, equal rates" for n in names)], lines
 
 
-def _times_by_scenario(measured: Measured) -> Table:
+def _tabulate_scenario_times(measured: Measured) -> Table:
     """Return KubeDSM's response times by service, in percent of the reference's."""
     published = measured.published_times
     against = [(name, REFERENCE) for name in PAPER_SCENARIOS]
     lines = _compare_times(measured, against)
     if lines and published:
-        lines.append(["mean of those published", *(_published_mean(measured, s) for s in SERVICES)])
+        lines.append(
+            ["mean of those published", *(_average_published(measured, s) for s in SERVICES)]
+        )
     equal = [(equal_rates(name), REFERENCE) for name in EQUAL_RATE_SCENARIOS]
     others = [key for key in published if key not in against]
     return ["scenario", *_NAMES], lines + _compare_times(measured, [*equal, *others])
@@ -395,7 +402,7 @@ def _compare_times(measured: Measured, pairs: Sequence[tuple[str, str]]) -> list
     return lines
 
 
-def _published_mean(measured: Measured, service: str) -> str:
+def _average_published(measured: Measured, service: str) -> str:
     """Average over the scenarios with both a measured and a published figure."""
     ours, theirs = [], []
     for (scenario, reference), published in measured.published_times.items():
@@ -406,7 +413,7 @@ def _published_mean(measured: Measured, service: str) -> str:
     return beside(percent(mean(ours)), mean(theirs), "+.4g")
 
 
-def _times_of_variants(measured: Measured) -> Table:
+def _tabulate_variant_times(measured: Measured) -> Table:
     """Compare with KubeDSM's defaults and with kube-scheduler, at VARIANT_SCENARIO."""
     lines = []
     for policy in (*MIGRATION_VARIANTS, *QOS_VARIANTS, *OBJECTIVE_VARIANTS):
@@ -424,7 +431,7 @@ def _times_of_variants(measured: Measured) -> Table:
     return ["variant", *_NAMES, *(f"{name}, to {REFERENCE}" for name in _NAMES)], lines
 
 
-def _times_by_policy(measured: Measured) -> Table:
+def _tabulate_policy_times(measured: Measured) -> Table:
     """Return means over the scenarios, and percentages of kube-scheduler's."""
     lines = []
     for policy in measured.played(MAIN_POLICIES):
@@ -441,21 +448,21 @@ def _times_by_policy(measured: Measured) -> Table:
 
 
 _TABLES: Mapping[str, Callable[[Measured], Table]] = {
-    "At a glance": _at_a_glance,
-    "Edge ratio": partial(_by_scenario, key="edgeRatio"),
-    "Share of the optimum": partial(_by_scenario, key="optimumShare"),
-    "Standard deviation of the edge share over services": partial(_by_scenario, key="std"),
-    "What a pod is worth": _worth_of_a_pod,
-    "Equal rates": _equal_rates,
-    "Variants": _variants,
-    "What moves are worth": _prices,
-    "Objectives": _objectives,
-    "QoS factors": _qos,
-    "Response times by scenario": _times_by_scenario,
-    "Response times of variants": _times_of_variants,
-    "Response times by policy": _times_by_policy,
-    "What it cost": _costs,
-    "Slower autoscalers": _stabilizations,
+    "At a glance": _tabulate_overview,
+    "Edge ratio": partial(_tabulate_scenarios, key="edgeRatio"),
+    "Share of the optimum": partial(_tabulate_scenarios, key="optimumShare"),
+    "Standard deviation of the edge share over services": partial(_tabulate_scenarios, key="std"),
+    "What a pod is worth": _tabulate_pod_worth,
+    "Equal rates": _tabulate_equal_rates,
+    "Variants": _tabulate_variants,
+    "What moves are worth": _tabulate_prices,
+    "Objectives": _tabulate_objectives,
+    "QoS factors": _tabulate_qos,
+    "Response times by scenario": _tabulate_scenario_times,
+    "Response times of variants": _tabulate_variant_times,
+    "Response times by policy": _tabulate_policy_times,
+    "What it cost": _tabulate_costs,
+    "Slower autoscalers": _tabulate_stabilizations,
 }
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from kubedsm.terminal.echo import echo
 from kubedsm_lab.replay.page import Pictures, write_report
-from kubedsm_lab.replay.provenance import told
+from kubedsm_lab.replay.provenance import render_report
 from kubedsm_lab.replay.runner import progress, spread
 from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import Section, as_markdown
@@ -51,7 +51,7 @@ class Findings:
     def publish(self, name: str, out: Path | None, output: str) -> None:
         """Print the findings, and write them into a folder if one is given. Raises OSError."""
         tables = as_markdown(self.sections, self.method)
-        text = told(self.answer, self.origin, tables)
+        text = render_report(self.answer, self.origin, tables)
         echo(self.results.decode() if output == "json" else text, nl=False)
         if out is not None:
             title = f"kubedsm replay --preset {name}"

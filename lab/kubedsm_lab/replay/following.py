@@ -41,7 +41,7 @@ class Plan:
 
 
 @asynccontextmanager
-async def followed(
+async def follow_cluster(
     cluster: Cluster,
     recorder: TimelineRecorder,
     clock: Clock,
@@ -77,7 +77,7 @@ def _list_watched(namespace: str) -> Iterator[Watched[Any, Sighting | None]]:
         yield Watched(name, path, reader.item, reader.line, lambda seen: seen, kind.read_deletion)
 
 
-async def recorded(
+async def record_until_end(
     recorder: TimelineRecorder,
     plan: Plan,
     stop: asyncio.Event,

@@ -96,7 +96,7 @@ def render_page(title: str, text: str, pictures: Pictures | None = None) -> str:
     Pictures stand between the opening of the text and its chapters, or at the end if the text has
     no opening. Tables scroll sideways on a narrow screen.
     """
-    figures = "\n".join(map(_figure, (pictures or {}).values()))
+    figures = "\n".join(map(_render_figure, (pictures or {}).values()))
     body = _MARKDOWN.render(_COMMENT.sub("", text))
     body = body.replace("<table>", '<div class="scroll"><table>')
     body = body.replace("</table>", "</table></div>")
@@ -118,7 +118,7 @@ def render_page(title: str, text: str, pictures: Pictures | None = None) -> str:
 """
 
 
-def _figure(content: bytes) -> str:
+def _render_figure(content: bytes) -> str:
     title, about, drawing = split_picture(content)
     return (
         f"<figure><figcaption><b>{escape(title)}</b>{escape(about)}</figcaption>"

@@ -24,7 +24,7 @@ _EMULATED = (
 _LINE, _FEW = 90, 4
 
 
-def told(
+def render_report(
     answer: str,
     origin: str,
     text: str,
@@ -32,7 +32,7 @@ def told(
     tables: Iterable[Table] = (),
 ) -> str:
     """Return Markdown: answer, origin of all figures, command, facts, text, and the cluster."""
-    command = f"Made by KubeDSM {__version__} with\n\n```sh\n{typed_command()}\n```"
+    command = f"Made by KubeDSM {__version__} with\n\n```sh\n{quote_command()}\n```"
     listed = "\n".join(f"- **{name}**: {fact}" for name, fact in (facts or {}).items())
     parts = [f"**{answer}**", origin, command, listed, text.rstrip()]
     for number, each in enumerate(tables):
@@ -41,7 +41,7 @@ def told(
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def typed_command() -> str:
+def quote_command() -> str:
     """Return the running command for a shell; a long one has one option per line."""
     words = ["kubedsm", *map(shlex.quote, sys.argv[1:])]
     whole = " ".join(words)
@@ -69,22 +69,23 @@ def describe_runs(
         "services": f"`{services}`" if services else "the KubeDSM paper's",
     }
     played_on = _list_nodes(setup), _list_services(setup.services)
-    return told(answer, f"{KEPT} {_EMULATED}", text, facts, played_on)
+    return render_report(answer, f"{KEPT} {_EMULATED}", text, facts, played_on)
 
 
 def _describe_settings(configuration: Configuration) -> str:
     """Return the settings that differ from the defaults."""
     ours, usual = (
-        dict(_flatten(yaml.safe_load(dump(each)))) for each in (configuration, Configuration())
+        dict(_flatten_document(yaml.safe_load(dump(each))))
+        for each in (configuration, Configuration())
     )
     changed = [f"`{key}: {value}`" for key, value in ours.items() if usual.get(key) != value]
     return ", ".join(changed) or "KubeDSM's defaults"
 
 
-def _flatten(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten_document(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in document.items():
         if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{key}.")
+            yield from _flatten_document(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 
@@ -97,11 +98,11 @@ def _list_nodes(setup: Setup) -> Table:
         capacity = (node.get("status") or {}).get("allocatable") or {}
         kind = (tier or "none", *(str(capacity.get(key, UNKNOWN)) for key in ("cpu", "memory")))
         alike.setdefault(kind, []).append(node["metadata"]["name"])
-    lines = [[_abbreviate(names), *kind] for kind, names in alike.items()]
+    lines = [[_abbreviate_names(names), *kind] for kind, names in alike.items()]
     return ["node", "tier", "cpu", "memory"], lines
 
 
-def _abbreviate(names: Sequence[str]) -> str:
+def _abbreviate_names(names: Sequence[str]) -> str:
     if len(names) <= _FEW:
         return ", ".join(names)
     return f"{names[0]} to {names[-1]}: {len(names)} nodes"

@@ -95,7 +95,7 @@ class TimelineRecorder:
             case PodGone():
                 self._take_leave(seen.uid, now)
             case DeploymentSeen():
-                service = self._service(seen.namespace, seen.labels, seen.name)
+                service = self._find_service(seen.namespace, seen.labels, seen.name)
                 if service is not None:
                     self._take_replicas(seen.name, service, seen.replicas, now)
             case DeploymentGone():
@@ -108,7 +108,7 @@ class TimelineRecorder:
                 self.emulated |= seen.emulated
         self._end_recreations(now)
 
-    def _service(self, namespace: str, labels: Mapping[str, str], workload: str) -> str | None:
+    def _find_service(self, namespace: str, labels: Mapping[str, str], workload: str) -> str | None:
         if namespace != self.namespace:
             return None
         names = (labels.get(SERVICE_LABEL, ""), workload)
@@ -123,7 +123,7 @@ class TimelineRecorder:
 
     def _take_pod(self, seen: PodSeen, now: float) -> None:
         pod = seen.pod
-        service = self._service(pod.namespace, pod.labels, pod.workload.name)
+        service = self._find_service(pod.namespace, pod.labels, pod.workload.name)
         if service is None:
             self._others[pod.uid] = pod
             return
@@ -193,10 +193,10 @@ class TimelineRecorder:
     def record(self, start: float, end: float) -> Record:
         """Return the record until `end`, in seconds from `start`."""
         seen = dict.fromkeys([*self._nodes, *self._placed.values()])
-        nodes = tuple(map(self._left_by_others, seen))
+        nodes = tuple(map(self._deduct_others, seen))
         return Record(self.timeline(start, end), nodes, dict(self._samples))
 
-    def _left_by_others(self, name: NodeName) -> Node:
+    def _deduct_others(self, name: NodeName) -> Node:
         """Deduct the requests of other pods; an unknown node has no capacity."""
         node = self._nodes.get(name) or Node(name, {}, Resources())
         here = (p for p in self._others.values() if p.node_name == name and not p.finished)

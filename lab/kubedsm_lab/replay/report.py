@@ -36,22 +36,22 @@ class _Column:
     narrow: bool = True
 
 
-def _column(heading: str, digits: int, *keys: str, narrow: bool = True) -> _Column:
+def _make_column(heading: str, digits: int, *keys: str, narrow: bool = True) -> _Column:
     return _Column(heading, lambda row: number(lookup(row, keys), digits), narrow)
 
 
 _COLUMNS = (
-    _column("edge ratio", 3, "edgeRatio"),
-    _column("of optimum", 3, "optimumShare"),
-    _column("std", 3, "std"),
-    _column("mean ms", 1, "overallLatencyMs", "mean"),
-    _column("p95 ms", 1, "overallLatencyMs", "p95"),
-    _column("network ms", 1, "overallLatencyMs", "network", narrow=False),
-    _column("moves", 1, "migrations"),
-    _column("lost pod-s", 2, "lostPodSeconds"),
-    _column("wait s", 3, "pendingSeconds", "mean"),
-    _column("on one node", 2, "onOneNode", "services", narrow=False),
-    _column("avoidable", 3, "onOneNode", "avoidable", narrow=False),
+    _make_column("edge ratio", 3, "edgeRatio"),
+    _make_column("of optimum", 3, "optimumShare"),
+    _make_column("std", 3, "std"),
+    _make_column("mean ms", 1, "overallLatencyMs", "mean"),
+    _make_column("p95 ms", 1, "overallLatencyMs", "p95"),
+    _make_column("network ms", 1, "overallLatencyMs", "network", narrow=False),
+    _make_column("moves", 1, "migrations"),
+    _make_column("lost pod-s", 2, "lostPodSeconds"),
+    _make_column("wait s", 3, "pendingSeconds", "mean"),
+    _make_column("on one node", 2, "onOneNode", "services", narrow=False),
+    _make_column("avoidable", 3, "onOneNode", "avoidable", narrow=False),
 )
 HEADINGS = ("scenario", "policy", *(column.heading for column in _COLUMNS))
 SERVICE_HEADINGS = (
@@ -86,10 +86,12 @@ def report(outcomes: Sequence[Outcome]) -> Report:
     A timeline has per service the second, the Ready pods on the edge, and those in all.
     """
     runs = [outcome.as_json() for outcome in outcomes]
-    return {"emulated": True} | assembled(runs, [outcome.timeline_json() for outcome in outcomes])
+    return {"emulated": True} | assemble_report(
+        runs, [outcome.timeline_json() for outcome in outcomes]
+    )
 
 
-def assembled(runs: Sequence[Row], timelines: Sequence[Row]) -> Report:
+def assemble_report(runs: Sequence[Row], timelines: Sequence[Row]) -> Report:
     """Return the report of these runs without their origin."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for run in runs:
@@ -100,20 +102,20 @@ def assembled(runs: Sequence[Row], timelines: Sequence[Row]) -> Report:
     return {
         "runs": list(runs),
         "means": [
-            {"scenario": scenario, "policy": policy, "seeds": len(group)} | _means(group)
+            {"scenario": scenario, "policy": policy, "seeds": len(group)} | _average_rows(group)
             for (scenario, policy), group in groups.items()
         ],
         "timelines": list(firsts.values()),
     }
 
 
-def _means(measured: Sequence[Row]) -> dict[str, Any]:
+def _average_rows(measured: Sequence[Row]) -> dict[str, Any]:
     """Average numbers through all nesting; None if one of them is missing."""
     means: dict[str, Any] = {}
     for key in dict.fromkeys(key for one in measured for key in one if key not in _NAMES):
         values = [one.get(key) for one in measured]
         if any(isinstance(value, dict) for value in values):
-            means[key] = _means([value or {} for value in values])
+            means[key] = _average_rows([value or {} for value in values])
         else:
             known = [value for value in values if value is not None]
             missing = len(known) < len(values)
@@ -140,7 +142,7 @@ class _Results(msgspec.Struct, frozen=True):
     measured: str | None = None
 
 
-def compared(folders: Sequence[Path]) -> Report:
+def join_reports(folders: Sequence[Path]) -> Report:
     """Join the reports of several folders; runs of one scenario and policy get new seeds.
 
     Raises DocumentError for a folder without results, and for a mixture of recordings,
@@ -149,7 +151,7 @@ def compared(folders: Sequence[Path]) -> Report:
     found = [_read_results(folder / RESULTS) for folder in folders]
     first = found[0]
     for folder, other in zip(folders, found, strict=True):
-        if _origin(other) != _origin(first):
+        if _classify_origin(other) != _classify_origin(first):
             both = f"{how_measured(other)}, and the first ones were {how_measured(first)}"
             raise DocumentError(both, source=str(folder))
     numbers = Counter[tuple[str, str]]()
@@ -162,10 +164,10 @@ def compared(folders: Sequence[Path]) -> Report:
     how: Report = {"emulated": first["emulated"]}
     if "measured" in first:
         how["measured"] = " and ".join(dict.fromkeys(map(how_measured, found)))
-    return how | assembled(runs, timelines)
+    return how | assemble_report(runs, timelines)
 
 
-def _origin(found: Report) -> tuple[bool, bool]:
+def _classify_origin(found: Report) -> tuple[bool, bool]:
     return found["emulated"], "measured" in found
 
 
@@ -186,7 +188,7 @@ def scenarios_of(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(row["scenario"] for row in rows))
 
 
-def _rows(found: Report) -> list[tuple[str, ...]]:
+def _list_rows(found: Report) -> list[tuple[str, ...]]:
     """Return the means as cells under HEADINGS."""
     return [
         (row["scenario"], row["policy"], *(column.cell(row) for column in _COLUMNS))
@@ -236,7 +238,7 @@ def plain_tables(found: Report) -> str:
     parts = []
     explained: set[tuple[str, ...]] = set()
     kinds = (
-        (HEADINGS, _rows(found)),
+        (HEADINGS, _list_rows(found)),
         (SERVICE_HEADINGS, _service_rows(found)),
         (EFFECT_HEADINGS, _effect_rows(found)),
     )

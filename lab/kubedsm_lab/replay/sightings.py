@@ -66,17 +66,17 @@ class _Node(schema.Node, frozen=True):
     status: _NodeStatus | None = None
 
 
-def _pod(shape: schema.Pod) -> PodSeen:
+def _read_pod(shape: schema.Pod) -> PodSeen:
     conditions = (shape.status and shape.status.conditions) or ()
     return PodSeen(made(shape), any((c.type, c.reason) == _EVICTED for c in conditions))
 
 
-def _node(shape: _Node) -> NodeSeen:
+def _read_node(shape: _Node) -> NodeSeen:
     info = shape.status.node_info if shape.status else _NodeInfo()
     return NodeSeen(decoding.node_of(shape), info.container_runtime_version == EMULATED_RUNTIME)
 
 
-def _deployment(shape: schema.Workload) -> DeploymentSeen:
+def _read_deployment(shape: schema.Workload) -> DeploymentSeen:
     labels = shape.spec.template.metadata.labels or {}
     metadata = shape.metadata
     return DeploymentSeen(metadata.namespace or "", metadata.name, shape.wanted, labels)
@@ -92,10 +92,10 @@ class Kind:
 
 #: nodes before their pods; pods that ran on a deleted node have run there
 KINDS: Mapping[str, Kind] = {
-    "Node": Kind(Reader("Node", _Node, _node), lambda _: None),
+    "Node": Kind(Reader("Node", _Node, _read_node), lambda _: None),
     "Deployment": Kind(
-        Reader("Deployment", schema.Workload, _deployment),
+        Reader("Deployment", schema.Workload, _read_deployment),
         lambda gone: DeploymentGone(gone.namespace, gone.name),
     ),
-    "Pod": Kind(Reader("Pod", schema.Pod, _pod), lambda gone: PodGone(Uid(gone.uid))),
+    "Pod": Kind(Reader("Pod", schema.Pod, _read_pod), lambda gone: PodGone(Uid(gone.uid))),
 }

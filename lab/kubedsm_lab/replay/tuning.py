@@ -22,7 +22,7 @@ from kubedsm_lab.replay.services import ServiceSpec
 from kubedsm_lab.replay.sources import Source, recipe, runs
 from kubedsm_lab.replay.tables import Row, markdown, number
 from kubedsm_lab.replay.world import Run, Setup
-from loadgen.generators import MOST_REPLICAS, coefficients, normal, served
+from loadgen.generators import MOST_REPLICAS, coefficients, normal, serve_replicas
 from loadgen.scenario import Scenario
 
 _NODE_CORES = (2, 3, 4, 5, 6, 8)
@@ -134,13 +134,13 @@ def random_cluster(number: int, setup: Setup) -> tuple[Source, Setup]:
                 node(f"e{index}", "edge", str(cores), f"{cores * memory}Mi")
                 for index, (cores, memory) in enumerate(nodes)
             ),
-            *_cloud(tuple(services.values()), rng.randint(1, 3)),
+            *_make_cloud(tuple(services.values()), rng.randint(1, 3)),
         )
     )
     return Source(name, name, scenario), attrs.evolve(setup, cluster=cluster, services=specs)
 
 
-def _cloud(services: Sequence[_Service], number: int) -> list[Object]:
+def _make_cloud(services: Sequence[_Service], number: int) -> list[Object]:
     """Return nodes with capacity for the maximum of all autoscalers."""
     share = _CLOUD_PLENTY * MOST_REPLICAS / number
     cpu, memory = (
@@ -155,7 +155,7 @@ def oscillation(name: str, setup: Setup) -> tuple[Source, Setup]:
     few, many = OSCILLATIONS[name]
     turns = {"x": (few, many), "y": (many, few)}
     replicas = {service: turn * (_CYCLES // 2) for service, turn in turns.items()}
-    scenario = served(replicas, _CYCLE_SECONDS, "http://{service}/")
+    scenario = serve_replicas(replicas, _CYCLE_SECONDS, "http://{service}/")
     services = tuple(
         ServiceSpec(service, "250m", "256Mi", replicas=(1, 60)) for service in replicas
     )
@@ -173,29 +173,29 @@ def _by_policy(found: Report) -> dict[str, dict[str, list[Row]]]:
     rows: dict[str, dict[str, list[Row]]] = {}
     for row in found["means"]:
         kinds = rows.setdefault(row["policy"], {where: [] for where in _WHERE})
-        kinds[_kind(row["scenario"])].append(row)
+        kinds[_classify_scenario(row["scenario"])].append(row)
     return rows
 
 
-def _kind(scenario: str) -> str:
+def _classify_scenario(scenario: str) -> str:
     if scenario in OSCILLATIONS:
         return "oscillating"
     return "paper" if scenario in PAPER_SCENARIOS else "random"
 
 
-def _mean(rows: Sequence[Row], key: str) -> float:
+def _average_key(rows: Sequence[Row], key: str) -> float:
     return statistics.fmean(row[key] for row in rows)
 
 
-def _overall(kinds: Mapping[str, Sequence[Row]]) -> float:
+def _average_ratios(kinds: Mapping[str, Sequence[Row]]) -> float:
     """Return the mean of the edge ratios of the paper's and of the random clusters."""
-    return statistics.fmean(_mean(kinds[where], "edgeRatio") for where in _WHERE[:2])
+    return statistics.fmean(_average_key(kinds[where], "edgeRatio") for where in _WHERE[:2])
 
 
 def answer(found: Report) -> str:
     """Compare the defaults with the best other value."""
     ratios = {
-        name: _overall(kinds)
+        name: _average_ratios(kinds)
         for name, kinds in _by_policy(found).items()
         if all(kinds[where] for where in _WHERE[:2])
     }
@@ -218,8 +218,8 @@ def table(found: Report) -> str:
             if kinds:
                 cells = [key, f"**{value}**" if default else value]
                 for where in _WHERE:
-                    cells.append(number(_mean(kinds[where], "edgeRatio"), 4))
-                    cells.append(number(_mean(kinds[where], "migrations"), 1))
-                lines.append([*cells, number(_overall(kinds), 4)])
+                    cells.append(number(_average_key(kinds[where], "edgeRatio"), 4))
+                    cells.append(number(_average_key(kinds[where], "migrations"), 1))
+                lines.append([*cells, number(_average_ratios(kinds), 4)])
     columns = [f"{what}, {where}" for where in _WHERE for what in ("edge ratio", "migrations")]
     return markdown(["setting", "value", *columns, "edge ratio, both"], lines) + "\n"

@@ -39,7 +39,7 @@ def _as_it_is(configuration: Configuration) -> Configuration:
     return configuration
 
 
-def _variant(settings: Mapping[str, str], services: Iterable[str] = ()) -> Contender:
+def _make_variant(settings: Mapping[str, str], services: Iterable[str] = ()) -> Contender:
     """Return KubeDSM with these settings in YAML. services: those that the settings name."""
     return Contender(KUBEDSM, partial(with_settings, settings=settings), tuple(services))
 
@@ -49,12 +49,12 @@ def _halve_frequency(configuration: Configuration) -> Configuration:
     return with_settings(configuration, {"suggester.period": period})
 
 
-def _qos_variant(factors: Mapping[str, float]) -> Contender:
+def _make_qos_variant(factors: Mapping[str, float]) -> Contender:
     """Return KubeDSM with these QoS factors by service instead of all QoS targets."""
     services = {EVERY_SERVICE: {"qos": 1.0, "weight": 1.0}} | {
         f"{NAMESPACE}/{name}": {"qos": factor} for name, factor in factors.items()
     }
-    return _variant({"services": json.dumps(services)}, factors)
+    return _make_variant({"services": json.dumps(services)}, factors)
 
 
 _FACTORS: Mapping[str, Mapping[str, float]] = {
@@ -71,24 +71,26 @@ BASELINES: Mapping[str, Contender] = {
 #: KubeDSM with fewer or other migrations
 MIGRATION_VARIANTS: Mapping[str, Contender] = {
     # Migrate for any gain, and never wait for capacity, as the paper does.
-    "paper-suggester": _variant(
+    "paper-suggester": _make_variant(
         {"suggester.algorithm": "paper", "migration.price": "0s", "batch.edgeWait": "0s"}
     ),
-    "mid-migration": _variant({"suggester.maxCloudToEdge": "2", "suggester.maxEdgeReorder": "1"}),
+    "mid-migration": _make_variant(
+        {"suggester.maxCloudToEdge": "2", "suggester.maxEdgeReorder": "1"}
+    ),
     "half-frequency": Contender(KUBEDSM, _halve_frequency),
-    "no-cloud-offload": _variant({"suggester.maxCloudToEdge": "0"}),
-    "no-edge-migration": _variant({"suggester.maxEdgeReorder": "0"}),
-    "no-migration": _variant({"suggester.mode": "'off'"}),
+    "no-cloud-offload": _make_variant({"suggester.maxCloudToEdge": "0"}),
+    "no-edge-migration": _make_variant({"suggester.maxEdgeReorder": "0"}),
+    "no-migration": _make_variant({"suggester.mode": "'off'"}),
 }
 QOS_VARIANTS: Mapping[str, Contender] = {
-    "all-half": _variant({"services": f"{{'{EVERY_SERVICE}': {{qos: 0.5}}}}"}),
-    **{name: _qos_variant(factors) for name, factors in _FACTORS.items()},
+    "all-half": _make_variant({"services": f"{{'{EVERY_SERVICE}': {{qos: 0.5}}}}"}),
+    **{name: _make_qos_variant(factors) for name, factors in _FACTORS.items()},
 }
 #: KubeDSM with the objective of the first version: seconds above a target, and no benefit from
 #: faster answers. The paper's targets are not known: ours is that of a service with 75% of its pods
 #: on the edge, about the share of the edge at a demand of 1.5 times its capacity.
 OBJECTIVE_VARIANTS: Mapping[str, Contender] = {
-    "latency-objective": _variant(
+    "latency-objective": _make_variant(
         {
             "objective.kind": "latency",
             "services": f"{{'{EVERY_SERVICE}': {{latencyTarget: 35ms, weight: 1.0}}}}",
@@ -105,7 +107,7 @@ CONTENDERS: Mapping[str, Contender] = {
 }
 
 
-def _with_settings(name: str) -> Contender:
+def _parse_settings(name: str) -> Contender:
     def reconfigure(configuration: Configuration) -> Configuration:
         settings = (setting.partition("=") for setting in name.split("+"))
         return with_settings(configuration, {key: value for key, _, value in settings})
@@ -119,7 +121,7 @@ def _with_settings(name: str) -> Contender:
 
 def contender(name: str, services: Iterable[str]) -> Contender:
     """Raises UnknownPolicyError for an unknown name, and for a contender of other services."""
-    found = _with_settings(name) if "=" in name else CONTENDERS.get(name)
+    found = _parse_settings(name) if "=" in name else CONTENDERS.get(name)
     if found is None:
         close = difflib.get_close_matches(name, CONTENDERS, 1)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(CONTENDERS)}"

@@ -74,7 +74,7 @@ def respond(
 ) -> Responses:
     """Model the responses. due: N, ascending, seconds. Uses one draw of the rng per request."""
     draws = np.array([rng.random() for _ in range(len(due))])
-    chosen, entered = _choose(due, endpoints, draws)
+    chosen, entered = _choose_endpoints(due, endpoints, draws)
     times = np.maximum(end - due, 0.0)
     network = np.zeros(len(due))
     for index, endpoint in enumerate(endpoints):
@@ -82,12 +82,12 @@ def respond(
         if not len(mine):
             continue
         reached = entered[mine] + endpoint.network / 2
-        times[mine] = _finished(reached, server) + endpoint.network / 2 - due[mine]
+        times[mine] = _finish_times(reached, server) + endpoint.network / 2 - due[mine]
         network[mine] = endpoint.network
     return Responses(times, network, int((chosen < 0).sum()))
 
 
-def _choose(
+def _choose_endpoints(
     due: Floats, endpoints: Sequence[Endpoint], draws: Floats
 ) -> tuple[NDArray[np.int64], Floats]:
     """Return the endpoint of each request, or -1, and when the request is sent there."""
@@ -108,7 +108,7 @@ def _choose(
     return chosen, entered
 
 
-def _finished(reached: Floats, server: Server) -> Floats:
+def _finish_times(reached: Floats, server: Server) -> Floats:
     """Return when requests are served that reach a pod at these ascending times."""
     finished = np.empty_like(reached)
     for one in range(min(server.concurrency, len(reached))):

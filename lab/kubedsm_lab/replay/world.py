@@ -63,10 +63,10 @@ class Run:
     filmed: bool = False
 
     def rng(self, purpose: str) -> random.Random:
-        return seeded(self.seed, purpose)
+        return seed_rng(self.seed, purpose)
 
 
-def seeded(seed: int, purpose: str) -> random.Random:
+def seed_rng(seed: int, purpose: str) -> random.Random:
     """Return randomness for one purpose, independent of the others and of the policy."""
     return random.Random(f"{seed} {purpose}")
 
@@ -74,7 +74,7 @@ def seeded(seed: int, purpose: str) -> random.Random:
 def play(run: Run, camera: Camera | None = None) -> Record:
     """Play the run in virtual time. Raises UnknownPolicyError."""
     return run_in_virtual_time(
-        _play(run, camera), passing=None if camera is None else camera.passing
+        _play_run(run, camera), passing=None if camera is None else camera.passing
     )
 
 
@@ -83,7 +83,7 @@ def without_solver(configuration: Configuration) -> Configuration:
     return attrs.evolve(configuration, solver=attrs.evolve(configuration.solver, kind="off"))
 
 
-async def _play(run: Run, camera: Camera | None) -> Record:
+async def _play_run(run: Run, camera: Camera | None) -> Record:
     setup, scenario, clock = run.setup, run.scenario, VirtualClock()
     chosen = contender(run.policy, setup.service_names)
     configuration = without_solver(chosen.reconfigure(setup.configuration))
@@ -109,7 +109,7 @@ async def _play(run: Run, camera: Camera | None) -> Record:
             recorder.take(KINDS["Node"].reader.value(node), clock.monotonic())
         cluster.api.store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
-        policy = registered_policy(chosen.policy, configuration)
+        policy = find_policy(chosen.policy, configuration)
         listener = None if camera is None else camera.scene
         rng = run.rng("scheduler")
         runtime = scheduler_of(front, policy, configuration, clock, rng, listener=listener)
@@ -139,7 +139,7 @@ async def in_background(
             task.cancel()
 
 
-def registered_policy(name: str, configuration: Configuration) -> Policy | None:
+def find_policy(name: str, configuration: Configuration) -> Policy | None:
     """Return the policy of the registry; None for KubeDSM, the scheduler's own."""
     if name == KUBEDSM:
         return None

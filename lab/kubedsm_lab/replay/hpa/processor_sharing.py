@@ -95,13 +95,13 @@ class ClosedLoop:
             self.used[uid] = self.used.get(uid, 0.0) + share * (until - self._now)
         for each in self._clients:
             speed = 0.0 if each.pod is None else shares[each.pod] / requests[each.pod]
-            self._work(each, speed, until)
+            self._serve_client(each, speed, until)
         self._now = until
 
     def _draw_pod(self) -> Uid | None:
         return pick(self._rng, list(self._nodes)) if self._nodes else None
 
-    def _work(self, client: _Client, speed: float, until: float) -> None:
+    def _serve_client(self, client: _Client, speed: float, until: float) -> None:
         now = self._now
         while True:
             answered = now + client.left / speed if speed else math.inf

@@ -119,7 +119,7 @@ class Tried:
         return mean(found)
 
 
-def _at_a_glance(tried: Tried) -> Table:
+def _tabulate_overview(tried: Tried) -> Table:
     others = [name for name in tried.contenders if name != REFERENCE]
     lines = []
     for graph, scenario in tried.kinds if others else ():
@@ -131,7 +131,7 @@ def _at_a_glance(tried: Tried) -> Table:
     return ["p95 lower by, %", "published", *others], lines
 
 
-def _by_users(tried: Tried) -> Table:
+def _tabulate_users(tried: Tried) -> Table:
     lines = []
     for graph, scenario in tried.kinds:
         for users in tried.users:
@@ -141,7 +141,7 @@ def _by_users(tried: Tried) -> Table:
     return ["p95, s", *tried.contenders], lines
 
 
-def _costs(tried: Tried) -> Table:
+def _tabulate_costs(tried: Tried) -> Table:
     rows = {
         f"{graph}, scenario {scenario}: {name}": tried.select(
             graph=graph, scenario=scenario, contender=name
@@ -163,9 +163,9 @@ def _costs(tried: Tried) -> Table:
 
 
 _TABLES: Mapping[str, Callable[[Tried], Table]] = {
-    "At a glance": _at_a_glance,
-    "By users": _by_users,
-    "What it cost": _costs,
+    "At a glance": _tabulate_overview,
+    "By users": _tabulate_users,
+    "What it cost": _tabulate_costs,
 }
 
 

@@ -126,13 +126,13 @@ class Traffic:
 
     def seconds(self, chance: Chance) -> Floats:
         """Return the seconds from a user's request to its answer."""
-        return self.waiting + self._seconds(self.rate, chance)
+        return self.waiting + self._draw_seconds(self.rate, chance)
 
     def _users_at(self, rate: float) -> float:
         """Return the users that cause this rate without waiting for capacity."""
-        return rate * (PAUSE + float(self._seconds(rate, self.chance).mean()))
+        return rate * (PAUSE + float(self._draw_seconds(rate, self.chance).mean()))
 
-    def _seconds(self, rate: float, chance: Chance) -> Floats:
+    def _draw_seconds(self, rate: float, chance: Chance) -> Floats:
         used = (self._held + rate * self._asked) / CAPACITY
         means = {each: visit_seconds(each, used) for each in self.scenario.functions}
         visits = {}
@@ -145,15 +145,15 @@ class Traffic:
     @cached_property
     def _held(self) -> Floats:
         """Return the constant usage of nodes x resources."""
-        return self._of_nodes([each.held for each in self.scenario.of_services])
+        return self._sum_by_node([each.held for each in self.scenario.of_services])
 
     @cached_property
     def _asked(self) -> Floats:
         """Return the usage of nodes x resources per user's request."""
         parts = zip(self.scenario.of_services, self.placement, strict=True)
-        return self._of_nodes([each.asked / max(1, len(nodes)) for each, nodes in parts])
+        return self._sum_by_node([each.asked / max(1, len(nodes)) for each, nodes in parts])
 
-    def _of_nodes(self, of_pods: Sequence[Floats]) -> Floats:
+    def _sum_by_node(self, of_pods: Sequence[Floats]) -> Floats:
         found = np.zeros((len(NODES), len(CAPACITY)))
         for nodes, amounts in zip(self.placement, of_pods, strict=True):
             for node in nodes:

@@ -72,27 +72,27 @@ class Outcomes:
         return statistics.fmean(value(call) for _, call in calls) if calls else None
 
 
-def _limits(attempts: Iterable[Attempt]) -> list[float]:
+def _list_limits(attempts: Iterable[Attempt]) -> list[float]:
     return sorted({call.seconds for each in attempts for call in each.calls if call.gaps})
 
 
-def _comparable(attempts: Sequence[Attempt]) -> list[Attempt]:
+def _select_comparable(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Return the attempts with the priorities of the published figures."""
     return [each for each in attempts if each.shape.priorities == _THEIR_PRIORITIES]
 
 
-def _beside(ours: float | None, theirs: float | None, digits: int = 0) -> str:
+def _show_beside(ours: float | None, theirs: float | None, digits: int = 0) -> str:
     return beside(number(ours, digits), theirs, f".{digits}f")
 
 
-def _categories(outcomes: Outcomes) -> list[str]:
+def _category_cells(outcomes: Outcomes) -> list[str]:
     return [number(outcomes.percent(each), 0) for each in _CATEGORIES]
 
 
-def _at_a_glance(attempts: Sequence[Attempt]) -> Table:
+def _tabulate_overview(attempts: Sequence[Attempt]) -> Table:
     lines = []
-    for seconds in _limits(attempts):
-        outcomes = Outcomes(_comparable(attempts), seconds)
+    for seconds in _list_limits(attempts):
+        outcomes = Outcomes(_select_comparable(attempts), seconds)
         better, optimal = _PUBLISHED.calls.get(int(seconds), (None, None))
         goal = f" (goal: {_GOAL:.0f})" if seconds == _GOAL_AT else ""
         both = None if better is None or optimal is None else better + optimal
@@ -101,9 +101,9 @@ def _at_a_glance(attempts: Sequence[Attempt]) -> Table:
             [
                 f"{seconds:g} s",
                 str(len(outcomes.calls)),
-                _beside(outcomes.percent_of_calls(*_WELL), both, 1) + goal,
-                _beside(improved, better, 1),
-                _beside(outcomes.percent_of_calls(Category.KWOK_OPTIMAL), optimal, 1),
+                _show_beside(outcomes.percent_of_calls(*_WELL), both, 1) + goal,
+                _show_beside(improved, better, 1),
+                _show_beside(outcomes.percent_of_calls(Category.KWOK_OPTIMAL), optimal, 1),
                 number(outcomes.percent_of_calls(Category.FAILURE), 1),
             ]
         )
@@ -111,35 +111,35 @@ def _at_a_glance(attempts: Sequence[Attempt]) -> Table:
     return headings, lines
 
 
-def _by_nodes(attempts: Sequence[Attempt]) -> Table:
+def _tabulate_nodes(attempts: Sequence[Attempt]) -> Table:
     lines = []
-    for seconds in _limits(attempts):
+    for seconds in _list_limits(attempts):
         for nodes in NODES:
-            outcomes = Outcomes(_comparable(attempts), seconds).of(nodes=nodes)
+            outcomes = Outcomes(_select_comparable(attempts), seconds).of(nodes=nodes)
             published = _PUBLISHED.nodes.get(int(seconds), {}).get(
                 nodes, (None,) * len(_CATEGORIES)
             )
             if outcomes.attempts:
                 pairs = zip(_CATEGORIES, published, strict=True)
-                cells = (_beside(outcomes.percent(each), theirs) for each, theirs in pairs)
+                cells = (_show_beside(outcomes.percent(each), theirs) for each, theirs in pairs)
                 lines.append([f"{seconds:g} s, {nodes} nodes", *cells])
     return ["within", *_CATEGORIES], lines
 
 
 def _figure_4(attempts: Sequence[Attempt]) -> Table:
-    outcomes = Outcomes(_comparable(attempts), _AT).of(pods_per_node=4)
+    outcomes = Outcomes(_select_comparable(attempts), _AT).of(pods_per_node=4)
     lines = []
     for at, usage in enumerate(USAGES):
         here = outcomes.of(usage=usage)
         if here.calls:
             cells = (
-                _beside(
+                _show_beside(
                     here.of(nodes=n).percent(Category.BETTER_AND_OPTIMAL),
                     _PUBLISHED.figure_4[n][at],
                 )
                 for n in NODES
             )
-            lines.append([_usage(usage), *cells])
+            lines.append([_format_usage(usage), *cells])
     return ["usage", *(f"{nodes} nodes" for nodes in NODES)], lines
 
 
@@ -154,26 +154,26 @@ _MEASURES: Mapping[str, Callable[[Call], float]] = {
 def _table_1(attempts: Sequence[Attempt]) -> Table:
     lines = []
     for usage in USAGES:
-        outcomes = Outcomes(_comparable(attempts), _AT).of(usage=usage)
+        outcomes = Outcomes(_select_comparable(attempts), _AT).of(usage=usage)
         for (name, value), published in zip(
             _MEASURES.items(), _PUBLISHED.table_1[usage], strict=True
         ):
             cells = (
-                _beside(outcomes.of(nodes=n, pods_per_node=p).mean(value), theirs, 1)
+                _show_beside(outcomes.of(nodes=n, pods_per_node=p).mean(value), theirs, 1)
                 for (n, p), theirs in zip(_PUBLISHED.table_1_columns, published, strict=True)
             )
             if outcomes.calls:
-                lines.append([f"{_usage(usage)}: {name}", *cells])
-    return ["usage", *(_size(n, p) for n, p in _PUBLISHED.table_1_columns)], lines
+                lines.append([f"{_format_usage(usage)}: {name}", *cells])
+    return ["usage", *(_format_size(n, p) for n, p in _PUBLISHED.table_1_columns)], lines
 
 
-def _costs(attempts: Sequence[Attempt]) -> Table:
+def _tabulate_costs(attempts: Sequence[Attempt]) -> Table:
     def theirs(outcomes: Outcomes) -> str:
         return number(statistics.fmean(each.evictions for each, _ in outcomes.calls), 2)
 
     rows = {
-        f"{seconds:g} s, {_size(nodes, pods)}": outcomes
-        for seconds in _limits(attempts)
+        f"{seconds:g} s, {_format_size(nodes, pods)}": outcomes
+        for seconds in _list_limits(attempts)
         for nodes in NODES
         for pods in PODS_PER_NODE
         if (outcomes := Outcomes(attempts, seconds).of(nodes=nodes, pods_per_node=pods)).calls
@@ -192,35 +192,37 @@ def _costs(attempts: Sequence[Attempt]) -> Table:
     )
 
 
-def _priorities(attempts: Sequence[Attempt]) -> Table:
+def _tabulate_priorities(attempts: Sequence[Attempt]) -> Table:
     """Return no lines for a single number of priorities."""
     several = len({each.shape.priorities for each in attempts}) > 1
     lines = [
-        [f"{seconds:g} s, {priorities}", *_categories(outcomes)]
-        for seconds in (_limits(attempts) if several else ())
+        [f"{seconds:g} s, {priorities}", *_category_cells(outcomes)]
+        for seconds in (_list_limits(attempts) if several else ())
         for priorities in PRIORITIES
         if (outcomes := Outcomes(attempts, seconds).of(priorities=priorities)).attempts
     ]
     return ["within, priorities", *_CATEGORIES], lines
 
 
-def _without_gaps(attempts: Sequence[Attempt]) -> Table:
-    seconds = min(_limits(attempts), default=0.0)
-    tried = Outcomes(_comparable(attempts), seconds, gaps=False)
+def _tabulate_gapless(attempts: Sequence[Attempt]) -> Table:
+    seconds = min(_list_limits(attempts), default=0.0)
+    tried = Outcomes(_select_comparable(attempts), seconds, gaps=False)
     lines = []
     for nodes in NODES:
         outcomes = tried.of(nodes=nodes)
         if outcomes.calls:
             well = number(outcomes.percent_of_calls(*_WELL), 1)
-            lines.append([f"{seconds:g} s, {nodes} nodes", *_categories(outcomes), well])
+            lines.append([f"{seconds:g} s, {nodes} nodes", *_category_cells(outcomes), well])
     return ["within", *_CATEGORIES, "better or proven equal, of calls"], lines
 
 
-def _papers_order(attempts: Sequence[Attempt]) -> Table:
+def _tabulate_paper_order(attempts: Sequence[Attempt]) -> Table:
     lines = []
     nodes, pods = _PUBLISHED.table_1_columns[0]
     for usage, (equal, better) in _PUBLISHED.four_by_four.items():
-        tried = Outcomes(_comparable(attempts), 0).of(nodes=nodes, pods_per_node=pods, usage=usage)
+        tried = Outcomes(_select_comparable(attempts), 0).of(
+            nodes=nodes, pods_per_node=pods, usage=usage
+        )
         found = [
             category(each.placed, each.paper, proven=True)
             for each in tried.attempts
@@ -230,32 +232,32 @@ def _papers_order(attempts: Sequence[Attempt]) -> Table:
             percent = 100 / len(tried.attempts)
             lines.append(
                 [
-                    _usage(usage),
+                    _format_usage(usage),
                     str(len(tried.attempts)),
-                    _beside(percent * found.count(Category.KWOK_OPTIMAL), equal),
-                    _beside(percent * found.count(Category.BETTER_AND_OPTIMAL), better),
+                    _show_beside(percent * found.count(Category.KWOK_OPTIMAL), equal),
+                    _show_beside(percent * found.count(Category.BETTER_AND_OPTIMAL), better),
                 ]
             )
     return ["usage", "instances", "KWOK Optimal", "Better&Optimal"], lines
 
 
-def _usage(percent: int) -> str:
+def _format_usage(percent: int) -> str:
     return f"{percent / 100:.2f}"
 
 
-def _size(nodes: int, pods: int) -> str:
+def _format_size(nodes: int, pods: int) -> str:
     return f"{nodes} x {pods}"
 
 
 _TABLES: Mapping[str, Callable[[Sequence[Attempt]], Table]] = {
-    "At a glance": _at_a_glance,
-    "By nodes": _by_nodes,
+    "At a glance": _tabulate_overview,
+    "By nodes": _tabulate_nodes,
     "Figure 4: better, and proven the best": _figure_4,
     "Table 1: seconds, and what is requested by pods placed": _table_1,
-    "Without a gap": _without_gaps,
-    "By priorities": _priorities,
-    "What it cost": _costs,
-    "The paper's order, solved to the end": _papers_order,
+    "Without a gap": _tabulate_gapless,
+    "By priorities": _tabulate_priorities,
+    "What it cost": _tabulate_costs,
+    "The paper's order, solved to the end": _tabulate_paper_order,
 }
 
 
@@ -265,7 +267,7 @@ def sections(attempts: Sequence[Attempt]) -> list[Section]:
 
 def answer(attempts: Sequence[Attempt]) -> str:
     """Describe the longest calls."""
-    limits = _limits(attempts)
+    limits = _list_limits(attempts)
     if not limits:
         return "No cluster was packed: kube-scheduler placed every pod."
     outcomes = Outcomes(attempts, limits[-1])
