@@ -27,8 +27,8 @@ def schedule(
     """Yield the requests of all services in the order of their due times.
 
     `uniform` is DrStress's: one request per period, the first one period after the interval's
-    start. `poisson` has the same mean rate and exponential gaps, as independent users have; its
-    draws depend only on the seed and the service's name. A generator: it needs no memory.
+    start. `poisson` has the same mean rate and exponential gaps, as for independent users; the
+    draws depend only on the seed and the service's name. The generator needs no memory.
     """
     return heapq.merge(*(_schedule_service(api, arrivals, seed) for api in scenario.apis))
 

@@ -1,13 +1,13 @@
 """Open-loop and closed-loop load. The event loop is the clock, so both also run in virtual time.
 
-Open loop: requests are sent when they are due, regardless of earlier ones. The pacer follows the
-schedule and queues each request that is due; at most `max_connections` senders take them in order.
-So a slow server slows neither the pacer nor the counting: a request that waits in the queue counts
-its latency from when it was due.
+Open loop: each request is sent at its due time, independently of earlier responses. The pacer
+follows the schedule and queues due requests; at most `max_connections` senders process the queue in
+order. A slow server therefore delays neither the pacer nor the measurement: latency includes the
+waiting time in the queue, from the due time on.
 
-Closed loop: each client sends its next request when it has an answer. A slow server slows its
-clients down, and the requests that it would have got meanwhile are in no figure. Each client keeps
-a connection of its own, so load balancers such as kube-proxy leave each client with one server.
+Closed loop: each client sends its next request after the previous response. A slow server throttles
+its clients, and no figure contains the requests prevented meanwhile. Each client has its own
+connection, so load balancers such as kube-proxy assign each client to one server.
 """
 
 import asyncio

@@ -209,8 +209,8 @@ def wavy(parameters: Wavy) -> Scenario:
     The peak of its wave fills the cluster next to the others at rest, up to 10 replicas, the HPA's
     bound. Ramps are linear in whole replicas; the last cycle of a wave is at rest.
 
-    Source: the scenario generator that the KubeDSM paper (arXiv 2501.07130) evaluates with, which
-    knows no bound of 10 and a `max_step` of 3.
+    Source: the scenario generator that the KubeDSM paper (arXiv 2501.07130) evaluates with,
+    without a bound of 10 and with a `max_step` of 3.
 
     Raises GeneratorError if the services at rest do not fit, or a wave would have no height.
     """

@@ -80,7 +80,7 @@ class Played:
     def as_json(self) -> dict[str, Any]:
         sla, p99s, found = self.plan.sla, self.p99s, self.recovery
 
-        def shown(window: Window) -> dict[str, Any]:
+        def window_json(window: Window) -> dict[str, Any]:
             return {**attrs.asdict(window), "good": window.good(sla)}
 
         return {
@@ -88,10 +88,12 @@ class Played:
             "sla": attrs.asdict(sla),
             "streak": self.plan.streak,
             "interrupted": self.interrupted,
-            "find": [{"clients": clients, **shown(window)} for clients, window in self.stages],
+            "find": [
+                {"clients": clients, **window_json(window)} for clients, window in self.stages
+            ],
             "hold": {
                 "clients": self.clients,
-                "windows": [shown(window) for window in self.windows],
+                "windows": [window_json(window) for window in self.windows],
                 "maxP99": max(p99s, default=None),
                 "meanP99": sum(p99s) / len(p99s) if p99s else None,
                 "okRate": self.ok_rate,

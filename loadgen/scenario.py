@@ -2,7 +2,7 @@
 
 A file is `{"apis": [{"name", "endpoint", "intervals": [{"api_call_period", "cycle_length"}]}]}`,
 both in milliseconds: for `cycle_length`, one request every `api_call_period`. As in DrStress, the
-first request of an interval comes one period after its start. So an interval shorter than its
+first request of an interval follows one period after the start: an interval shorter than the
 period is silent. A period of 0 is rejected: DrStress would send as fast as answers come.
 """
 

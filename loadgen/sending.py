@@ -129,7 +129,7 @@ def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> Non
     """given: fields of `Clients`."""
     load = Clients(**given)
 
-    async def sent() -> tuple[datetime, Results]:
+    async def send_load() -> tuple[datetime, Results]:
         await _require_listener(url)
         with outcomes_file(csv_path) as write, stop_by_signals() as stop:
             recorder, began = RequestRecorder([url], write), datetime.now(UTC)
@@ -140,7 +140,7 @@ def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> Non
             results = recorder.results(seconds, interrupted=stop.is_set())
             return began, attrs.evolve(results, pacing=None)
 
-    began, results = asyncio.run(sent())
+    began, results = asyncio.run(send_load())
     summary = {
         "clients": load.number,
         "began": began.isoformat(timespec="milliseconds"),
@@ -160,12 +160,12 @@ def hpa(*, clients: int | None, p99: float, errors: float, output: str, **given:
         if told:
             echo(line_of(number, seen, plan.sla), err=True)
 
-    async def played() -> tuple[datetime, Played]:
+    async def play_stages() -> tuple[datetime, Played]:
         await _require_listener(plan.url)
         with stop_by_signals() as stop:
             return datetime.now(UTC), await play(plan, HttpTransport, stop, tell)
 
-    began, found = asyncio.run(played())
+    began, found = asyncio.run(play_stages())
     summary = {"began": began.isoformat(timespec="milliseconds"), **found.as_json()}
     show(summary if output == "json" else hpa_report(found))
 

@@ -1,8 +1,8 @@
 """Service that takes load: requests cost its `Work`, and are counted in metrics.
 
-A request holds one of the slots during its work, at least for the service time; other requests
-wait, first come first served. So the service queues like the workload model of a replay. Other
-services are called after that, all in parallel and without a slot.
+A request holds a slot during its work, at least for the service time; other requests wait, first
+come first served, as in the workload model of a replay. Other services are called afterwards, in
+parallel and without a slot.
 """
 
 import asyncio

@@ -84,10 +84,10 @@ class HttpTransport:
 
 
 def _acknowledge_data(response: aiohttp.ClientResponse) -> None:
-    """Acknowledge at once, as a server that writes in pieces waits for it (Nagle's algorithm).
+    """Acknowledge immediately: a server that writes in pieces waits for it (Nagle's algorithm).
 
-    The kernel would delay the acknowledgement by 40 ms, which is not the server's time. Linux
-    only; elsewhere the delay stays.
+    The kernel would delay the acknowledgement by 40 ms, unrelated to the server. Linux only;
+    elsewhere the delay stays.
     """
     connection = response.connection
     if connection is None or connection.transport is None or not hasattr(socket, "TCP_QUICKACK"):

@@ -27,7 +27,7 @@ def choose_experiments(
 ) -> list[Experiment]:
     """Return the experiments with these names, or all.
 
-    Raises UnknownNameError, also for a policy that none of them has.
+    Raises UnknownNameError, also for a policy without an experiment.
     """
     by_name = {each.name: each for each in known}
     for name in names:

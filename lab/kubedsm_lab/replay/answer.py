@@ -13,7 +13,7 @@ from kubedsm_lab.replay.report import Report, policies_of, scenarios_of
 from kubedsm_lab.replay.tables import Row, mean
 
 KEPT = "Kept at the edge: the mean over services of the part of their pods that is there."
-#: shares that differ by less are equal; those that differ by less get one more digit
+#: differences below which shares are equal, and below which they get another digit
 _LEVEL, _CLOSE = 0.005, 0.02
 
 

@@ -118,7 +118,7 @@ class Measured:
     def has(self, scenario: str) -> bool:
         return any(name == scenario for name, _ in self.rows)
 
-    def played(self, policies: Iterable[str]) -> list[str]:
+    def list_played(self, policies: Iterable[str]) -> list[str]:
         """Return those of the policies that were played in the paper's scenarios."""
         played = {policy for scenario, policy in self.rows if scenario in PAPER_SCENARIOS}
         return [name for name in policies if name in played]
@@ -181,16 +181,16 @@ def _tabulate_overview(measured: Measured) -> Table:
         ["runs in all", str(sum(row["seeds"] for row in measured.rows.values()))],
         ["pod-seconds lost to moves, in all runs", number(lost, 2)],
     ]
-    if measured.played(name for name in MAIN_POLICIES if name != KUBEDSM):
+    if measured.list_played(name for name in MAIN_POLICIES if name != KUBEDSM):
         ahead = [_list_leads(measured, policy) for policy in MAIN_POLICIES]
         firsts = sum(all(each.get(name, 0.0) >= 0 for each in ahead) for name in scenarios)
         lines.append(["scenarios with the highest edge ratio", f"{firsts} of {len(scenarios)}"])
-    for policy in measured.played((KUBEDSM, _PAPERS, REFERENCE)):
+    for policy in measured.list_played((KUBEDSM, _PAPERS, REFERENCE)):
         optimum = mean(measured.value(name, policy, "optimumShare") for name in scenarios)
         moves = mean(measured.value(name, policy, "migrations") for name in scenarios)
         lines.append([f"of the optimum, {policy}", number(optimum, 3)])
         lines.append([f"moves a run, {policy}", number(moves, 1)])
-    for policy in measured.played((_PAPERS, _STILL)):
+    for policy in measured.list_played((_PAPERS, _STILL)):
         lead = _list_leads(measured, policy)
         least = min(lead, key=lambda name: lead[name], default=None)
         if least is not None:
@@ -215,7 +215,7 @@ def _list_leads(measured: Measured, policy: str) -> dict[str, float]:
 
 def _tabulate_scenarios(measured: Measured, *, key: str) -> Table:
     lines = []
-    for policy in measured.played(MAIN_POLICIES):
+    for policy in measured.list_played(MAIN_POLICIES):
         ours = measured.values(policy, key)
         ratios = measured.published.edge_ratios.get(policy, ()) if key == "edgeRatio" else ()
         published = dict(zip(PAPER_SCENARIOS, ratios, strict=False))
@@ -235,7 +235,7 @@ def _tabulate_variants(measured: Measured) -> Table:
         ratio = measured.value(VARIANT_SCENARIO, policy, "edgeRatio")
         return beside(number(ratio, 3), measured.published.variants.get(policy))
 
-    policies = measured.played((REFERENCE, KUBEDSM, *MIGRATION_VARIANTS))
+    policies = measured.list_played((REFERENCE, KUBEDSM, *MIGRATION_VARIANTS))
     columns = {
         VARIANT_SCENARIO: at_variant_scenario,
         "mean of all": _overall_cell(measured, "edgeRatio", 3),
@@ -248,10 +248,10 @@ def _tabulate_variants(measured: Measured) -> Table:
 def _tabulate_prices(measured: Measured) -> Table:
     """Return no lines unless other prices than the default were played."""
     policies = {f"**{p}**" if price_policy(p) == KUBEDSM else p: price_policy(p) for p in PRICES}
-    played = {name: policy for name, policy in policies.items() if measured.played([policy])}
+    played = {name: policy for name, policy in policies.items() if measured.list_played([policy])}
     if len(played) <= 1:
         return [], []
-    rows = played | {name: name for name in measured.played((_STILL, _PAPERS))}
+    rows = played | {name: name for name in measured.list_played((_STILL, _PAPERS))}
     columns = {
         "edge ratio": _overall_cell(measured, "edgeRatio", 4),
         "of optimum": _overall_cell(measured, "optimumShare", 4),
@@ -264,7 +264,7 @@ def _tabulate_objectives(measured: Measured) -> Table:
     def longer(policy: str, service: str) -> str:
         return percent(measured.mean_longer(policy, service))
 
-    policies = measured.played((KUBEDSM, *OBJECTIVE_VARIANTS))
+    policies = measured.list_played((KUBEDSM, *OBJECTIVE_VARIANTS))
     columns: dict[str, Callable[[str], str]] = {
         "edge ratio": _overall_cell(measured, "edgeRatio", 3),
         "of optimum": _overall_cell(measured, "optimumShare", 3),
@@ -278,7 +278,7 @@ def _tabulate_objectives(measured: Measured) -> Table:
 def _tabulate_qos(measured: Measured) -> Table:
     rows = {
         policy: row
-        for policy in measured.played((REFERENCE, KUBEDSM, *QOS_VARIANTS))
+        for policy in measured.list_played((REFERENCE, KUBEDSM, *QOS_VARIANTS))
         if (row := measured.row(VARIANT_SCENARIO, policy)) is not None
     }
     lines = [[policy, *_share_cells(row)] for policy, row in rows.items()]
@@ -297,7 +297,7 @@ def _tabulate_costs(measured: Measured) -> Table:
     policies = dict.fromkeys((*MAIN_POLICIES, *MIGRATION_VARIANTS, *OBJECTIVE_VARIANTS))
     rows = {
         policy: [row for name in measured.scenarios if (row := measured.row(name, policy))]
-        for policy in measured.played(policies)
+        for policy in measured.list_played(policies)
     }
 
     def average(digits: int, *keys: str) -> Callable[[list[Row]], str]:
@@ -335,7 +335,7 @@ def _tabulate_stabilizations(measured: Measured) -> Table:
                 for name in shown.values()
             ),
         ]
-        for policy in measured.played(MAIN_POLICIES)
+        for policy in measured.list_played(MAIN_POLICIES)
     ]
     return ["policy", *shown, *(f"of optimum, {head}" for head in shown)], lines
 
@@ -370,7 +370,7 @@ def _tabulate_equal_rates(measured: Measured) -> Table:
             *_share_cells(measured.row(equal_rates(scenario), policy)),
         ]
         for scenario in EQUAL_RATE_SCENARIOS
-        for policy in measured.played(EQUAL_RATE_POLICIES)
+        for policy in measured.list_played(EQUAL_RATE_POLICIES)
         if measured.row(equal_rates(scenario), policy)
     ]
     return ["scenario, policy", *names, *(f"{n}, equal rates" for n in names)], lines
@@ -434,7 +434,7 @@ def _tabulate_variant_times(measured: Measured) -> Table:
 def _tabulate_policy_times(measured: Measured) -> Table:
     """Return means over the scenarios, and percentages of kube-scheduler's."""
     lines = []
-    for policy in measured.played(MAIN_POLICIES):
+    for policy in measured.list_played(MAIN_POLICIES):
         rows = [row for name in measured.scenarios if (row := measured.row(name, policy))]
         for service in SERVICES:
             times = [row["latencyMs"][service] for row in rows if service in row["latencyMs"]]

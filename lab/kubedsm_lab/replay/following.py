@@ -1,7 +1,7 @@
-"""Recording of a cluster over its API while load is played, by watches as the scheduler has them.
+"""Recording of a cluster over its API under load, by the same watches as the scheduler's.
 
-Moments are those at which a watch reports a change, by the clock of this process: clocks of nodes
-differ, and the API's timestamps are in whole seconds.
+Times are those of watch events, by the clock of this process: clocks of nodes differ, and the API's
+timestamps have a resolution of one second.
 """
 
 import asyncio

@@ -87,7 +87,7 @@ class Answers(msgspec.Struct, frozen=True):
 
 
 class NodeRisk(msgspec.Struct, frozen=True):
-    """Time means of the services of two or more Ready pods that had all of these on one node."""
+    """Time means of the services with at least two Ready pods, all on a single node."""
 
     services: float = 0.0
     #: the subset for which another node of the tier had room for one of the pods

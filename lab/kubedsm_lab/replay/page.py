@@ -1,6 +1,6 @@
-"""Report folder: results.json, tables.md, the pictures, and one HTML page that embeds them all.
+"""Report folder: results.json, tables.md, the pictures, and an HTML page with embedded pictures.
 
-The page needs no other file. It adapts to light and dark themes, narrow screens and paper.
+The page is self-contained. The style adapts to light and dark themes, narrow screens and paper.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Writes of other schedulers: binds without a deletion cost, and deletions of victims.
 
-Other schedulers delete victims of preemption regardless of PodDisruptionBudgets, which they
-respect only when they choose victims.
+Other schedulers respect PodDisruptionBudgets only in the choice of preemption victims, and delete
+victims regardless of the budgets.
 """
 
 from collections.abc import AsyncIterator

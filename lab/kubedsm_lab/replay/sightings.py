@@ -1,6 +1,6 @@
-"""Objects as a recording reads them: with evictions, emulated nodes and Deployments.
+"""Objects of a recording: with evictions, emulated nodes and Deployments.
 
-The values of `kubedsm.model` omit these, since no decision depends on them.
+No scheduling decision depends on these properties, so the values of `kubedsm.model` omit them.
 """
 
 from collections.abc import Callable, Mapping

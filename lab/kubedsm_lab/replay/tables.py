@@ -9,7 +9,7 @@ import attrs
 import msgspec
 
 T = TypeVar("T")
-#: one line of a report, such as one of its means
+#: line of a report, such as a mean
 Row = Mapping[str, Any]
 #: headings and lines; no lines if there is nothing to show
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -32,7 +32,7 @@ class Section:
 def fill_sections(
     words: str, tables: Mapping[str, Callable[[T], Table]], found: T
 ) -> list[Section]:
-    """Return one section per table. words: the part of WORDS that describes them."""
+    """Return a section per table. words: descriptive part of WORDS."""
     return [
         Section(title, WORDS[words][title], tabulate(found)) for title, tabulate in tables.items()
     ]

@@ -1,7 +1,7 @@
-"""Choice of defaults: one setting changed at a time, on the paper's clusters and on others.
+"""Evaluation of defaults: one changed setting at a time, on the paper's clusters and on others.
 
-KubeDSM with its defaults, and with each other value of `FACTORS`, plays the paper's ten scenarios,
-20 random clusters, and loads that oscillate.
+KubeDSM with its defaults, and with each alternative of `FACTORS`, plays the paper's ten scenarios,
+20 random clusters, and oscillating loads.
 """
 
 import math

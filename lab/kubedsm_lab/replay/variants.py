@@ -1,9 +1,9 @@
 """Contenders of a replay by name: policies, and KubeDSM with other configurations.
 
-The variants are those of the KubeDSM paper (arXiv 2501.07130, its two versions: MidMigration is
-half the frequency of migrations in the first, fewer moves a suggestion in the second), its own
-suggester, and the objective of its first version. KubeDSM with changed settings is named by these:
-`suggester.period=5s`, or several joined by `+`.
+The variants are from both versions of the KubeDSM paper (arXiv 2501.07130). MidMigration means half
+the frequency of migrations in the first version, and fewer migrations per suggestion in the second.
+KubeDSM with changed settings has these as its name: `suggester.period=5s`, or several joined by
+`+`.
 """
 
 import difflib

@@ -1,15 +1,15 @@
 """Workload model: response times of a service, computed on whole arrays.
 
-Requests come when the scenario says, however slow the answers are. Each goes to one of the Ready
-endpoints of that moment, drawn with equal chances as kube-proxy's iptables rules do, and stays
-there. A pod serves up to `concurrency` requests at once, each for `service_time`, first come first
-served; the others queue. The network takes tE or tC, by the tier of the pod's node. While there is
-no endpoint a client tries again, so that its request reaches the first one that becomes Ready.
-A pod that is told to stop finishes what it has accepted.
+The scenario determines the arrivals, independently of response times. Each request goes to one of
+the Ready endpoints at that moment, drawn uniformly as by kube-proxy's iptables rules, and stays
+there. A pod serves up to `concurrency` requests simultaneously, each for `service_time`, first come
+first served; other requests queue. The network takes tE or tC, by the tier of the pod's node.
+Without an endpoint a client retries, so the request reaches the first endpoint that becomes Ready.
+A terminating pod finishes all accepted requests.
 
-Since every request takes equally long, the i-th one at a pod is served by the server that served
-the (i - c)-th. So each of the c servers has a queue of its own, and for those Lindley's recursion
-(finish = max(arrival, finish before) + service) is a running maximum.
+All requests take equally long, so the i-th request of a pod follows the (i - c)-th on the same
+server. Each of the c servers therefore has a separate queue, for which Lindley's recursion
+(finish = max(arrival, previous finish) + service) is a running maximum.
 """
 
 import random

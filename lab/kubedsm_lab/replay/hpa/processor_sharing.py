@@ -1,9 +1,9 @@
-"""Processor sharing: how long requests take that share pods, which share nodes. A model.
+"""Processor sharing: model of requests that share pods, and of pods that share nodes.
 
-A busy pod gets its CPU limit, or an equal share of its node if the busy pods there would exceed the
-node. The requests of a pod share that equally. A client sends its next request as soon as it is
-answered, over a connection that stays on its pod. So a pod has as many requests as connections, and
-between two changes of connections each request is served at a constant speed: the model is exact.
+A busy pod has its CPU limit, or an equal share of an overloaded node. The requests of a pod share
+the pod's CPU equally. A client sends its next request after the response, over a connection to a
+fixed pod. Requests of a pod therefore equal its connections, and service speed is constant between
+two changes of connections: the model is exact.
 """
 
 import math

@@ -71,7 +71,7 @@ class LoadHistory:
     def means(self, now: float, window: float) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Return the mean usage of nodes and of pods by name, in units of CAPACITY.
 
-        window: last seconds; for a pod, those of them in which it served.
+        window: last seconds; for a pod, the serving part of the window.
         """
         nodes = np.zeros((len(NODES), len(CAPACITY)))
         used: dict[Uid, Floats] = {}

@@ -1,14 +1,13 @@
-"""Response times on busy nodes: a model.
+"""Model of response times on busy nodes.
 
-The used part of a resource of a node is what its pods ask for over what there is. A visit to a
-service takes its time on its own resource, and a tenth of that on each of the other three, each of
-them longer by 1 / (1 - used); on a node that swaps, all takes four times as long. That is the mean
-of an exponential, as in a queue of random arrivals. Calls that follow each other add up, and of
-parallel ones the slowest counts. Each call goes to one of the service's Ready pods, drawn with
-equal chances.
+Utilisation of a resource of a node: demand of its pods over capacity. A visit to a service takes
+its time on the service's own resource, and a tenth on each of the other three resources, each
+multiplied by 1 / (1 - utilisation); swapping multiplies all by four. The result is the mean of an
+exponential distribution, as in a queue with random arrivals. Sequential calls add up, and of
+parallel calls the slowest counts. Each call goes to a Ready pod of the service, drawn uniformly.
 
-A user asks, waits for the answer, and pauses for a second, so that no more is asked for than is
-answered: no node is used beyond `MOST`, and requests that would have it be wait to be let in.
+A user sends a request, waits for the response, and pauses for a second: demand never exceeds
+throughput. No node exceeds the utilisation `MOST`; further requests wait for admission.
 """
 
 from collections.abc import Mapping, Sequence

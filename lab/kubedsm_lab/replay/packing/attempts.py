@@ -84,7 +84,7 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
 def attempt(shape: Shape, seed: int, limits: Sequence[float], solver: Solver | None) -> Attempt:
     """Place an instance by kube-scheduler, then pack it within each limit in seconds.
 
-    A proven call is not repeated with more time. One call has no gaps: that of the shortest limit.
+    A proven call is not repeated with more time. Only the call of the shortest limit has no gaps.
     """
     one = instance(shape, seed)
     theirs, start = (
@@ -198,8 +198,8 @@ def has_no_overload(after: Snapshot) -> bool:
 def place_by_paper(start: Snapshot, levels: Sequence[int], solver: Solver) -> Placed | None:
     """Solve the paper's program without a deadline; None unless proven.
 
-    It counts migrations of a tier before it places the next tier, so no pod migrates for a less
-    important one.
+    The program minimises migrations of a tier before it places the next tier: no pod migrates for
+    a less important pod.
     """
     gains = Gains.of(start, lambda _: _PROMISE, _OBJECTIVE)
     problem = Problem.of(start, default_movable(start), gains, allow_evictions=True)

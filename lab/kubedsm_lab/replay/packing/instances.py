@@ -1,7 +1,7 @@
-"""Instances of "Priority Matters" (arXiv 2511.08373), as its authors' program draws them.
+"""Instances of "Priority Matters" (arXiv 2511.08373), drawn as by the authors' program.
 
-Nodes are all alike, and so large that the pods request the usage's share of them. Pods come in
-ReplicaSets, one set after the other.
+All nodes are identical, with a capacity for which the pods request the configured usage. Pods
+arrive in ReplicaSets, one set after the other.
 """
 
 import random
