@@ -1,13 +1,13 @@
 """Results of the demo: in sentences, and as JSON."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kubedsm.dashboard.rows import MoveRow
 from kubedsm.dashboard.terminal.tables import NodeLine
 from kubedsm.planner.plurals import counted
 from kubedsm_lab.demo.disconnection import Disconnection
-from kubedsm_lab.demo.frame import CUT_OFF, Frame, Standing, round_share
+from kubedsm_lab.demo.frame import CUT_OFF, Frame, round_share
 
 #: commands and their purpose
 TRY_NEXT = (
@@ -17,7 +17,7 @@ TRY_NEXT = (
 
 
 def ending(frame: Frame) -> Sequence[str]:
-    """Return the measured results in sentences."""
+    """Return the results until now in sentences."""
     said = [_describe_kept(frame), _summarise_moves(frame), _summarise_binds(frame)]
     if frame.interrupted:
         said.insert(0, f"Interrupted after {frame.seconds:.0f} of {frame.duration:.0f} s.")
@@ -26,47 +26,10 @@ def ending(frame: Frame) -> Sequence[str]:
     return [sentence for sentence in said if sentence]
 
 
-def describe_shares(frame: Frame) -> str:
-    """Return the edge shares of both schedulers until now."""
-    said = list(_of_both(frame))
-    return f"so far: {'; '.join(said)}" if said else ""
-
-
-def describe_binds(frame: Frame) -> str:
-    """Return the number of bound pods and their latency."""
-    said = f"{counted(frame.bound, 'pod')} bound, {frame.waiting} waiting"
-    if frame.latency is None:
-        return said
-    shown = frame.latency.milliseconds()
-    return f"{said}; created to bound: mean {shown['mean']:.0f} ms, p99 {shown['p99']:.0f} ms"
-
-
-def describe_moves(frame: Frame) -> str:
-    """Return the number of migrations and their cost."""
-    made = frame.migrations
-    return f"{counted(made.begun, 'move')}, {made.lost_pod_seconds:.3g} pod-seconds lost to them"
-
-
-def _of_both(frame: Frame) -> Iterator[str]:
-    yield f"KubeDSM {_describe_standing(frame.ours)}"
-    if frame.theirs is not None:
-        yield f"kube-scheduler {_describe_standing(frame.theirs)}"
-    elif frame.replay == "going on":
-        yield "kube-scheduler's replay of the same load goes on"
-    elif frame.replay == "failed":
-        yield "kube-scheduler's replay failed"
-
-
-def _describe_standing(standing: Standing) -> str:
-    if standing.edge_share is None or standing.kept is None:
-        return "not every service is up yet"
-    return f"edge share {standing.edge_share:.2f}, promises kept {standing.kept:.0%} of the time"
-
-
 def _describe_kept(frame: Frame) -> str:
     ours, theirs = frame.ours, frame.theirs
     if ours.edge_share is None or ours.kept is None:
-        return "No service was up long enough for anything to be said."
+        return "Not every service is up yet."
     said = (
         f"KubeDSM held an edge share of {ours.edge_share:.2f}"
         f" and kept its promises {ours.kept:.0%} of the time"
@@ -78,14 +41,14 @@ def _describe_kept(frame: Frame) -> str:
         )
     if frame.replay == "none":
         return f"{said}."
-    why = "failed" if frame.replay == "failed" else "did not end in time"
-    return f"{said}; kube-scheduler's replay of the same load {why}, so nothing stands beside that."
+    why = "failed" if frame.replay == "failed" else "has not ended yet"
+    return f"{said}; kube-scheduler's replay of the same load {why}."
 
 
 def _summarise_moves(frame: Frame) -> str:
     made = frame.migrations
     if not made.begun:
-        return "Nothing had to be moved."
+        return "No migration was necessary."
     said = f"It made {counted(made.begun, 'move')} to that end"
     if made.taken_back:
         said += f" and took {made.taken_back} of them back"

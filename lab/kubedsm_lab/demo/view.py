@@ -10,18 +10,10 @@ from kubedsm.dashboard.terminal.tables import kept, nodes_table
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import Column, FittedTable
 from kubedsm_lab.demo.frame import Frame, ServiceView
-from kubedsm_lab.demo.results import (
-    TRY_NEXT,
-    describe_binds,
-    describe_cut,
-    describe_moves,
-    describe_shares,
-    ending,
-)
+from kubedsm_lab.demo.results import TRY_NEXT, ending
 
 #: migrations that are listed if there is room
 LAST_MOVES = 4
-_DESCRIPTIONS = (describe_binds, describe_moves, describe_shares)
 
 
 def render(frame: Frame, width: int, height: int, beside: str = "") -> RenderableType:
@@ -42,9 +34,7 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
         Part(Text(""), use=7),
         Part(_services_table(frame)),
         Part(Text(""), use=6),
-        Part(Text(describe_shares(frame)), use=11),
-        Part(Text(f"{describe_binds(frame)}\n{describe_moves(frame)}"), use=9),
-        *([Part(Text(describe_cut(frame)), use=10)] if frame.cut else []),
+        *(Part(Text(sentence), use=9) for sentence in ending(frame)),
         *([Part(Text(f"\n{beside}", style="dim"), use=4)] if beside else []),
         *([Part(Text(""), use=2)] if moves else []),
         *(Part(move, use=1) for move in moves),
@@ -121,8 +111,7 @@ class LineByLine:
                 self._print_line(move.began - frame.epoch, line_of(move))
         if frame.seconds >= self._due:
             self._due = frame.seconds + self.EVERY
-            said = (frame.headline, *(describe(frame) for describe in _DESCRIPTIONS))
-            self._print_line(frame.seconds, "; ".join(said))
+            self._print_line(frame.seconds, " ".join((f"{frame.headline}.", *ending(frame))))
 
     def _print_line(self, seconds: float, said: str) -> None:
         # A file has lines of any length; a terminal's are broken between words.
