@@ -3,7 +3,7 @@
 import msgspec
 
 from kubedsm.dashboard.rows import MoveRow
-from kubedsm.dashboard.state.headline import line_of
+from kubedsm.dashboard.state.headline import describe_migration
 from kubedsm.dashboard.terminal.tables import NodeLine
 from kubedsm.model.model import Share
 from kubedsm_lab.demo.frame import Frame, Migrations, ServiceView, Standing
@@ -48,7 +48,7 @@ FRAME = Frame(
     epoch=0.0,
     seconds=42.0,
     duration=60.0,
-    headline=line_of(MOVE),
+    headline=describe_migration(MOVE),
     nodes=NODES,
     services=SERVICES,
     bound=118,

@@ -49,25 +49,24 @@ def _summarise_moves(frame: Frame) -> str:
     made = frame.migrations
     if not made.begun:
         return "No migration was necessary."
-    said = f"It made {counted(made.begun, 'move')} to that end"
+    text = counted(made.begun, "migration")
     if made.taken_back:
-        said += f" and took {made.taken_back} of them back"
+        text += f", {made.taken_back} rolled back"
     lost = round(made.lost_pod_seconds, 3)
     if lost:
-        return f"{said}; {lost:g} pod-seconds of capacity were lost to that."
-    return f"{said}; no capacity was lost, as a pod goes only when its replacement is Ready."
+        return f"{text}; {lost:g} pod-seconds of capacity lost."
+    return f"{text} without lost capacity: pods leave after replacements are Ready."
 
 
 def _summarise_binds(frame: Frame) -> str:
     if frame.latency is None:
         return "No pod was bound."
     shown = frame.latency.milliseconds()
-    said = (
-        f"Pods were bound {shown['mean']:.0f} ms after they were created on average, and 99% of the"
-        f" {frame.bound} within {shown['p99']:.0f} ms"
+    waiting = f", {frame.waiting} waiting" if frame.waiting else ""
+    return (
+        f"{counted(frame.bound, 'pod')} bound{waiting}; created to bound: mean"
+        f" {shown['mean']:.0f} ms, p99 {shown['p99']:.0f} ms (emulated cluster)."
     )
-    waiting = f"; {counted(frame.waiting, 'pod')} still waiting" if frame.waiting else ""
-    return f"{said}{waiting} (emulated cluster, this machine)."
 
 
 def describe_cut(frame: Frame) -> str:
