@@ -25,7 +25,7 @@ from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, node, service_objects
-from kubedsm_lab.replay.capacity import evicts_by_taint, serving, up_to_wanted, wanted
+from kubedsm_lab.replay.capacity import evicts_by_taint, list_serving, list_wanted, up_to_wanted
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 
@@ -168,7 +168,7 @@ def _create_runtime(scheduler: str, front: Cluster, clock: VirtualClock) -> Runt
 async def _sample_pods(cluster: EmulatedCluster, clock: VirtualClock, tally: Tally) -> None:
     edge = {name for names in SITES.values() for name in names}
     while True:
-        runs, replicas = serving(cluster), wanted(cluster)
+        runs, replicas = list_serving(cluster), list_wanted(cluster)
         pods: list[Any] = list(cluster.api.list(PODS))
         ready = (pod for pod in pods if is_ready(pod) and not is_terminating(pod))
         at_edge = (pod for pod in runs if node_of(pod) in edge)

@@ -58,7 +58,7 @@ def compare(
 
     log_to(level="ERROR")
     try:
-        planned = run.chosen(EVERY, only, policies)
+        planned = run.choose_experiments(EVERY, only, policies)
     except run.UnknownNameError as error:
         raise click.UsageError(str(error)) from None
     results = run.Kept.within(out, {each.name: each for each in EVERY})

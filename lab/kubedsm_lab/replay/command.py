@@ -18,7 +18,7 @@ from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.cluster_file import load as load_cluster
 from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.replay import presets, tuning
-from kubedsm_lab.replay.answer import answer, named, printed
+from kubedsm_lab.replay.answer import answer, policy_title, print_answer
 from kubedsm_lab.replay.evaluation import other_than_the_papers, render_text
 from kubedsm_lab.replay.films import write_films
 from kubedsm_lab.replay.findings import Preset
@@ -27,7 +27,7 @@ from kubedsm_lab.replay.load_aware import experiment as load_aware
 from kubedsm_lab.replay.options import ReplayOptions
 from kubedsm_lab.replay.packing import experiment as packing
 from kubedsm_lab.replay.pictures import write_with_pictures
-from kubedsm_lab.replay.provenance import of_runs, told
+from kubedsm_lab.replay.provenance import describe_runs
 from kubedsm_lab.replay.report import Report, encode_report, report, tables
 from kubedsm_lab.replay.runner import Outcome, carry_out, processors, progress, spread
 from kubedsm_lab.replay.services import PAPER_SERVICES
@@ -58,8 +58,8 @@ def replay(options: ReplayOptions) -> None:
         _run_experiment(EXPERIMENTS[preset], options, jobs)
         return
     with _report_problems():
-        setup = _setup(options)
-        names, chosen = _policies(options.policies, setup), sources(options.scenarios)
+        setup = _make_setup(options)
+        names, chosen = _parse_policies(options.policies, setup), sources(options.scenarios)
         default_seeds = presets.FULL_SEEDS if options.full else presets.REDUCED_SEEDS
         numbers = range(1, 1 + (options.seeds or default_seeds))
         if preset:
@@ -73,15 +73,16 @@ def replay(options: ReplayOptions) -> None:
         planned = _film_first(planned)
     outcomes = list(progress("replaying", spread(carry_out, planned, jobs), len(planned)))
     found = report(outcomes)
-    said, text = _describe(found, preset, setup, chosen)
-    _print(found, said, text if preset == _TUNING else None, options.output)
+    said, text = _describe_report(found, preset, setup, chosen)
+    _print_report(found, said, text if preset == _TUNING else None, options.output)
     with _report_problems():
         if page is not None:
             _write_page(outcomes, page)
         if out is not None:
-            made = of_runs(planned, setup, options.cluster_name, options.services_path)
             title = "kubedsm replay" + (f" --preset {preset}" if preset else "")
-            write_with_pictures(found, out, title, told(said, made, text))
+            cluster, services = options.cluster_name, options.services_path
+            told = describe_runs(said, text, planned, setup, cluster, services)
+            write_with_pictures(found, out, title, told)
 
 
 def _run_experiment(experiment: Preset[Any], options: ReplayOptions, jobs: int) -> None:
@@ -107,10 +108,10 @@ def _write_page(outcomes: Sequence[Outcome], path: Path) -> None:
     filmed = [outcome for outcome in outcomes if outcome.film]
     run = f"{filmed[0].scenario}, seed {filmed[0].seed}"
     about = f"{run}, emulated: {answer(report(filmed))}"
-    write_films({named(each.policy): each.film for each in filmed}, run, about, path)
+    write_films({policy_title(each.policy): each.film for each in filmed}, run, about, path)
 
 
-def _describe(
+def _describe_report(
     found: Report, preset: str | None, setup: Setup, chosen: Sequence[Source]
 ) -> tuple[str, str]:
     """Return the answer in a sentence, and all tables as Markdown."""
@@ -121,12 +122,12 @@ def _describe(
     return said, render_text(found, other_than_the_papers(setup, chosen), whole=bool(preset))
 
 
-def _print(found: Report, said: str, text: str | None, output: str) -> None:
+def _print_report(found: Report, said: str, text: str | None, output: str) -> None:
     if output == "json":
         sys.stdout.buffer.write(encode_report(found))
         sys.stdout.buffer.flush()
         return
-    printed(said, Console())
+    print_answer(said, Console())
     if text is not None:
         echo(text, nl=False)
     else:
@@ -168,7 +169,7 @@ def _report_problems() -> Iterator[None]:
         raise click.ClickException(f"{where}{error.strerror or error}") from None
 
 
-def _setup(options: ReplayOptions) -> Setup:
+def _make_setup(options: ReplayOptions) -> Setup:
     name, services, config = options.cluster_name, options.services_path, options.config_path
     return Setup(
         paper_cluster() if name == "paper" else load_cluster(name),
@@ -178,7 +179,7 @@ def _setup(options: ReplayOptions) -> Setup:
     )
 
 
-def _policies(given: str | None, setup: Setup) -> list[str]:
+def _parse_policies(given: str | None, setup: Setup) -> list[str]:
     if given is None:
         return []
     names = [name.strip() for name in given.split(",")]
