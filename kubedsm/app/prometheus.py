@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -96,27 +96,19 @@ class InAThread:
         """As `Asker.ask`. What `then` raises is raised."""
         if self._hangs.is_set():
             return then(_nobody(queries, "what was asked before has not come to an end yet"))
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-
-        def settle(result: T | None, error: Exception | None) -> None:
-            if future.done():
-                return  # nobody waits for it any more
-            if error is None:
-                future.set_result(result)  # type: ignore[arg-type]  # None only where T has it
-            else:
-                future.set_exception(error)
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
 
         def work() -> None:
-            result, failed = None, None
             try:
                 due = time.monotonic() + seconds
                 result = then(ask_all(whom, queries, due, most, self._credentials))
-            except Exception as error:  # noqa: BLE001 - raised where it is waited for
-                failed = error
-            self._hangs.clear()
-            with suppress(RuntimeError):  # the loop is closed: the process ends
-                loop.call_soon_threadsafe(settle, result, failed)
+            except Exception as error:  # noqa: BLE001 - raised by the caller's await
+                self._hangs.clear()
+                future.set_exception(error)
+            else:
+                self._hangs.clear()
+                future.set_result(result)
 
         self._hangs.set()
         try:
@@ -126,7 +118,7 @@ class InAThread:
             return then(_nobody(queries, _line(error)))
         try:
             async with asyncio.timeout(seconds + GRACE):
-                return await future
+                return await asyncio.wrap_future(future)
         except TimeoutError:
             return then(_nobody(queries, f"no answer within {seconds:g} s"))
 

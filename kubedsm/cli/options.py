@@ -103,15 +103,11 @@ def dump_file(text: str, **settings: Any) -> Decorator:
     return click.option("--from", "dump_path", type=path, help=text, **settings)
 
 
-output = click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
-output_or_yaml = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "yaml"]),
-    default="text",
-    help="Output format.",
+output, output_or_yaml = (
+    click.option(
+        "-o", "--output", type=click.Choice(formats), default="text", help="Output format."
+    )
+    for formats in (["text", "json"], ["text", "json", "yaml"])
 )
 config_file = click.option(
     "--config",

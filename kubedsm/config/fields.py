@@ -46,7 +46,7 @@ class Kind:
     and may accept others.
     """
 
-    check: Callable[[Any], None]
+    check: Callable[[Any], object]
     schema: Schema
     read: Callable[[Any], Any] = _same
     write: Callable[[Any], Any] = _same

@@ -68,20 +68,13 @@ def _read_tiers(value: object) -> Tiers:
     return Tiers(given.label, frozenset(given.edge), frozenset(given.cloud))
 
 
-def _tier_labels(tiers: Tiers) -> _TierLabels:
-    return _TierLabels(tiers.labels, tuple(sorted(tiers.edge)), tuple(sorted(tiers.cloud)))
+def _write_tiers(tiers: Tiers) -> dict[str, object]:
+    labels = _TierLabels(tiers.labels, tuple(sorted(tiers.edge)), tuple(sorted(tiers.cloud)))
+    return document(labels)
 
 
-def _check_tiers(tiers: Tiers) -> None:
-    _tier_labels(tiers)
-
-
-TIERS = Kind(
-    _check_tiers,
-    section_schema(_TierLabels),
-    _read_tiers,
-    lambda tiers: document(_tier_labels(tiers)),
-)
+#: writing validates
+TIERS = Kind(_write_tiers, section_schema(_TierLabels), _read_tiers, _write_tiers)
 
 
 @attrs.frozen(field_transformer=checked)

@@ -19,8 +19,8 @@ from kubedsm.kube.client.port import (
     Request,
     Unauthorized,
 )
-from kubedsm.kube.watching.watched import NODES, PODS
 from kubedsm.kube.wire.errors import WireError
+from kubedsm.kube.wire.watched import NODES, PODS
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import cause_of

@@ -64,14 +64,6 @@ async def version(cluster: Cluster, *, timeout: float) -> str:
     return decoding.server_version(await _get(cluster, "/version", timeout))
 
 
-class _Identity(msgspec.Struct, frozen=True):
-    uid: str
-
-
-class _Identified(msgspec.Struct, frozen=True):
-    metadata: _Identity
-
-
 async def cluster_uid(cluster: Cluster, *, timeout: float) -> str:
     """Return the uid of the namespace kube-system, which identifies a cluster.
 
@@ -79,10 +71,10 @@ async def cluster_uid(cluster: Cluster, *, timeout: float) -> str:
     """
     query = {"fieldSelector": "metadata.name=kube-system"}
     body = await _get(cluster, f"{CORE}/namespaces", timeout, query)
-    listed = read_json("NamespaceList", body, Items[_Identified]).items
+    listed = read_json("NamespaceList", body, Items[schema.AnyObject]).items
     if not listed:
         raise NotFound(HTTPStatus.NOT_FOUND, "NotFound", "there is no namespace kube-system")
-    return listed[0].metadata.uid
+    return listed[0].metadata.uid or ""
 
 
 class _Annotated(msgspec.Struct, frozen=True):

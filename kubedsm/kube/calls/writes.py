@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import attrs
-import msgspec
 
 from kubedsm.kube.client.api_errors import send
 from kubedsm.kube.client.port import (
@@ -26,6 +25,7 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, REQUEST_ANNOTATION, MoveMark
 from kubedsm.kube.wire.decoding import ConfigMap, config_map, read_json
+from kubedsm.kube.wire.schema import AnyObject
 from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, NodeName, Pod
 from kubedsm.terminal.echo import escape_unprintable
 
@@ -37,14 +37,6 @@ CONTROLLER = "kubedsm"
 NOTE_BYTES = 1024
 #: characters of the object's name that begin the Event's name; 253 are allowed, with an ending
 _EVENT_PREFIX = 200
-
-
-class _Metadata(msgspec.Struct, frozen=True):
-    name: str
-
-
-class _Named(msgspec.Struct, frozen=True):
-    metadata: _Metadata
 
 
 @attrs.frozen(slots=True)
@@ -156,7 +148,7 @@ async def create_event(
         },
     }
     path = path_of(EVENTS, regarding.namespace, "events")
-    return read_json("Event", await _post(cluster, path, event, timeout), _Named).metadata.name
+    return read_json("Event", await _post(cluster, path, event, timeout), AnyObject).metadata.name
 
 
 async def count_event(

@@ -125,11 +125,8 @@ async def from_kubeconfig(
 
     Raises CredentialsError.
     """
-    try:
-        files = environment.files(path, environ)
-        chosen = environment.context(files, context)
-    except environment.KubeconfigError as error:
-        raise CredentialsError(str(error)) from None
+    files = environment.files(path, environ)
+    chosen = environment.context(files, context)
 
     async def load() -> _Loaded:
         configuration = Configuration()

@@ -14,15 +14,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from kubedsm.kube.client.port import CredentialsError
+
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 #: overrides `SERVICE_ACCOUNT`, for a process that is like a pod and is none
 SERVICE_ACCOUNT_VARIABLE = "KUBEDSM_SERVICE_ACCOUNT"
 #: set in every container of a pod
 _HOST_VARIABLE = "KUBERNETES_SERVICE_HOST"
-
-
-class KubeconfigError(ValueError):
-    """One line: which file, and what is wrong with it."""
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -63,43 +61,43 @@ class _Kubeconfig(msgspec.Struct, frozen=True, rename="kebab"):
 def files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the kubeconfig files that exist: `path` alone if given.
 
-    Raises KubeconfigError if there are none.
+    Raises CredentialsError if there are none.
     """
     listed = [part for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     candidates = [path] if path else [Path(part) for part in listed]
     candidates = candidates or [Path(environ.get("HOME") or Path.home()) / ".kube" / "config"]
     present = tuple(file.expanduser() for file in candidates if file.expanduser().exists())
     if not present:
-        raise KubeconfigError(f"kubeconfig {joined(candidates)}: no such file")
+        raise CredentialsError(f"kubeconfig {joined(candidates)}: no such file")
     return present
 
 
 def context(paths: Sequence[Path], name: str | None) -> str:
     """Return the name of the given or current context, after a check of its entries.
 
-    Raises KubeconfigError.
+    Raises CredentialsError.
     """
     configs = [_read(path) for path in paths]
     where = f"kubeconfig {joined(paths)}"
     contexts = _by_name(config.contexts for config in configs)
     name = name or next((c.current_context for c in configs if c.current_context), None)
     if not contexts:
-        raise KubeconfigError(f"{where}: no contexts in it")
+        raise CredentialsError(f"{where}: no contexts in it")
     if name is None:
-        raise KubeconfigError(
+        raise CredentialsError(
             f"{where}: no current-context; choose one with --context: {_any(contexts)}"
         )
     if name not in contexts:
-        raise KubeconfigError(f"{where}: no context {name!r}, only {_any(contexts)}")
+        raise CredentialsError(f"{where}: no context {name!r}, only {_any(contexts)}")
     reference = contexts[name].context
     clusters = _by_name(config.clusters for config in configs)
     if reference.cluster not in clusters:
-        raise KubeconfigError(f"{where}: context {name!r} is of an unknown cluster")
+        raise CredentialsError(f"{where}: context {name!r} is of an unknown cluster")
     server = clusters[reference.cluster].cluster.server
     if not _is_url(server):
-        raise KubeconfigError(f"{where}: cluster {reference.cluster!r}: {server!r} is no URL")
+        raise CredentialsError(f"{where}: cluster {reference.cluster!r}: {server!r} is no URL")
     if reference.user and reference.user not in _by_name(config.users for config in configs):
-        raise KubeconfigError(f"{where}: context {name!r} is of an unknown user")
+        raise CredentialsError(f"{where}: context {name!r} is of an unknown user")
     return name
 
 
@@ -112,11 +110,11 @@ def _read(path: Path) -> _Kubeconfig:
     try:
         return msgspec.yaml.decode(path.read_bytes(), type=_Kubeconfig)
     except OSError as error:
-        raise KubeconfigError(f"kubeconfig {path}: {error.strerror}") from None
+        raise CredentialsError(f"kubeconfig {path}: {error.strerror}") from None
     except msgspec.ValidationError as error:
-        raise KubeconfigError(f"kubeconfig {path}: {_one_line(error)}") from None
+        raise CredentialsError(f"kubeconfig {path}: {_one_line(error)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise KubeconfigError(f"kubeconfig {path}: not YAML: {_one_line(error)}") from None
+        raise CredentialsError(f"kubeconfig {path}: not YAML: {_one_line(error)}") from None
 
 
 def _by_name(lists: Iterable[Sequence[N] | None]) -> dict[str, N]:

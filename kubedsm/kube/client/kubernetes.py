@@ -28,12 +28,7 @@ import kubedsm
 from kubedsm.kube.client.api_errors import api_error
 from kubedsm.kube.client.connection import CLOSED, NO_LINGERING
 from kubedsm.kube.client.connections import Connections, told
-from kubedsm.kube.client.environment import (
-    SERVICE_ACCOUNT,
-    is_in_cluster,
-    proxy_for,
-    service_account_in,
-)
+from kubedsm.kube.client.environment import is_in_cluster, proxy_for, service_account_in
 from kubedsm.kube.client.port import (
     CredentialsError,
     OutcomeUnknown,
@@ -124,22 +119,6 @@ class KubernetesCluster:
         return cls(server, proxy_for(server.server, environ))
 
     @classmethod
-    async def in_cluster(
-        cls,
-        *,
-        environ: Mapping[str, str] = os.environ,
-        service_account: Path = SERVICE_ACCOUNT,
-    ) -> Self:
-        """Return the server of the cluster of this pod.
-
-        Raises CredentialsError.
-        """
-        from kubedsm.kube.client import credentials  # noqa: PLC0415  it takes long to load
-
-        server = await credentials.in_cluster(environ, service_account)
-        return cls(server, proxy_for(server.server, environ), in_pod=True)
-
-    @classmethod
     async def connect(
         cls,
         kubeconfig: Path | None = None,
@@ -153,9 +132,12 @@ class KubernetesCluster:
         """
         service_account = service_account_in(environ)
         given = kubeconfig or context or environ.get("KUBECONFIG")
-        if not given and is_in_cluster(environ, service_account):
-            return await cls.in_cluster(environ=environ, service_account=service_account)
-        return await cls.from_kubeconfig(kubeconfig, context, environ=environ)
+        if given or not is_in_cluster(environ, service_account):
+            return await cls.from_kubeconfig(kubeconfig, context, environ=environ)
+        from kubedsm.kube.client import credentials  # noqa: PLC0415  it takes long to load
+
+        server = await credentials.in_cluster(environ, service_account)
+        return cls(server, proxy_for(server.server, environ), in_pod=True)
 
     @property
     def server(self) -> str:

@@ -10,8 +10,8 @@ import structlog
 from kubedsm.kube.calls.permissions import APPROVALS
 from kubedsm.kube.client.port import Cluster, is_name
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.watching.watched import config_map
 from kubedsm.kube.wire.decoding import ConfigMap
+from kubedsm.kube.wire.watched import watch_config_map
 from kubedsm.process.clock import Clock
 
 log = structlog.get_logger()
@@ -58,7 +58,7 @@ class FollowedConfigMap:
         self._unread = 0
         self._reflector = Reflector(
             cluster,
-            config_map(name.namespace, name.name),
+            watch_config_map(name.namespace, name.name),
             clock,
             rng,
             self._update,

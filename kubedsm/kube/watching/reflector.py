@@ -34,10 +34,11 @@ from kubedsm.kube.client.port import (
     NotFound,
     Request,
 )
-from kubedsm.kube.watching.watched import Watched
 from kubedsm.kube.wire import decoding
-from kubedsm.kube.wire.decoding import Identity
+from kubedsm.kube.wire.decoding import Identity, read_json
 from kubedsm.kube.wire.errors import WireError
+from kubedsm.kube.wire.schema import List
+from kubedsm.kube.wire.watched import Watched
 from kubedsm.model.resource_versions import is_older
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
@@ -60,9 +61,8 @@ SILENT_STREAMS = 4
 #: lists of a lagging server before the history counts as rewound
 STALE_LISTS = 5
 #: deleted uids that are remembered, against replays
-_REMEMBERED = (
-    4096  #: seconds between changes of a stream's deadline, which need not move with every line
-)
+_REMEMBERED = 4096
+#: seconds between changes of a stream's deadline, which need not move with every line
 _REARM_EVERY = 1.0
 
 
@@ -214,12 +214,12 @@ class Reflector(Generic[T, E]):
         while True:
             page = await self._page(token, timeout)
             if not version:
-                version = page.resource_version
+                version = page.metadata.resource_version
                 self._check_age(version)
                 self._version = version
-            for item in page.items:
+            for item in page.items or ():
                 try:
-                    read = self._watched.read_item(item)
+                    read = self._watched.reader.item(item)
                 except WireError as error:
                     self._skip(error)
                     present[error.namespace, error.name] = error.uid
@@ -230,7 +230,7 @@ class Reflector(Generic[T, E]):
                     # No list this new can hold a state this old, unless that history was undone.
                     self._rewound()
                 self._apply(read)
-            token = page.continue_token
+            token = page.metadata.continue_ or ""
             if not token:
                 break
         # An item without a name may be any of those we miss.
@@ -250,7 +250,7 @@ class Reflector(Generic[T, E]):
         if self._lists == 1:
             self._on_synced()
 
-    async def _page(self, token: str, timeout: float) -> decoding.Page:
+    async def _page(self, token: str, timeout: float) -> List:
         query = {**dict(self._watched.selectors), "limit": str(self._page_size)}
         if token:
             query["continue"] = token
@@ -258,7 +258,7 @@ class Reflector(Generic[T, E]):
         response = await self._cluster.request(request, timeout=timeout)
         if response.status != HTTPStatus.OK:
             raise api_error(response.status, response.body)
-        return decoding.page(f"{self._watched.kind}List", response.body)
+        return read_json(f"{self._watched.kind}List", response.body, List)
 
     def _check_age(self, version: str) -> None:
         """Raise StaleListError for a list older than known versions, so that it deletes nothing.
@@ -332,7 +332,7 @@ class Reflector(Generic[T, E]):
 
     def _read(self, line: bytes) -> None:
         try:
-            read = self._watched.read_line(line)
+            read = self._watched.reader.line(line)
         except WireError as error:
             self._skip(error)
             return

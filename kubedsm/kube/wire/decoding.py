@@ -20,7 +20,7 @@ from kubedsm.kube.wire import pods, schema
 from kubedsm.kube.wire.errors import UNREADABLE, Source, unreadable, wire_error
 from kubedsm.kube.wire.pod_requests import Amounts, FieldError, integers
 from kubedsm.kube.wire.pod_rules import node_selector_terms
-from kubedsm.model.model import Node, NodeName, Pod, Resources, Taint
+from kubedsm.model.model import Node, NodeName, Resources, Taint
 from kubedsm.model.surroundings import Claim, CSINode, CSIVolume, Namespace, StorageClass, Volume
 
 T = TypeVar("T")
@@ -60,15 +60,6 @@ class Failed(msgspec.Struct, frozen=True):
     """ERROR: the last event of its stream."""
 
     error: ApiStatusError
-
-
-@attrs.frozen(slots=True)
-class Page:
-    """Page of a list with undecoded items: one malformed item does not affect the others."""
-
-    resource_version: str
-    continue_token: str
-    items: tuple[msgspec.Raw, ...]
 
 
 @attrs.frozen(slots=True)
@@ -164,13 +155,6 @@ def read_json(kind: str, body: bytes, shape: type[S]) -> S:
 def server_version(body: bytes) -> str:
     """Return the API server's version, such as v1.36.2. Raises WireError."""
     return read_json("Version", body, schema.ServerVersion).git_version
-
-
-def page(kind: str, body: bytes) -> Page:
-    """Decode one page of a list, except its items. Raises WireError if the body is no list."""
-    shape = read_json(kind, body, schema.List)
-    metadata = shape.metadata
-    return Page(metadata.resource_version, metadata.continue_ or "", shape.items or ())
 
 
 def _identity(metadata: schema.Metadata) -> Identity:
@@ -275,19 +259,14 @@ def _csi_node(shape: schema.CSINode) -> CSINode:
     )
 
 
-PODS: Reader[schema.Pod, Pod] = Reader("Pod", schema.Pod, pods.made)
-NODES: Reader[schema.Node, Node] = Reader("Node", schema.Node, node_of)
-NAMESPACES: Reader[schema.Namespace, Namespace] = Reader("Namespace", schema.Namespace, _namespace)
-CLAIMS: Reader[schema.Claim, Claim] = Reader("PersistentVolumeClaim", schema.Claim, _claim)
-VOLUMES: Reader[schema.Volume, Volume] = Reader("PersistentVolume", schema.Volume, _volume)
-STORAGE_CLASSES: Reader[schema.StorageClass, StorageClass] = Reader(
-    "StorageClass", schema.StorageClass, _storage_class
-)
-CSI_NODES: Reader[schema.CSINode, CSINode] = Reader("CSINode", schema.CSINode, _csi_node)
-
-CONFIG_MAPS: Reader[schema.ConfigMap, ConfigMap] = Reader(
-    "ConfigMap", schema.ConfigMap, _config_map
-)
+PODS = Reader("Pod", schema.Pod, pods.made)
+NODES = Reader("Node", schema.Node, node_of)
+NAMESPACES = Reader("Namespace", schema.Namespace, _namespace)
+CLAIMS = Reader("PersistentVolumeClaim", schema.Claim, _claim)
+VOLUMES = Reader("PersistentVolume", schema.Volume, _volume)
+STORAGE_CLASSES = Reader("StorageClass", schema.StorageClass, _storage_class)
+CSI_NODES = Reader("CSINode", schema.CSINode, _csi_node)
+CONFIG_MAPS = Reader("ConfigMap", schema.ConfigMap, _config_map)
 
 config_map = CONFIG_MAPS.value
 pod, pod_item, pod_line = PODS.value, PODS.item, PODS.line

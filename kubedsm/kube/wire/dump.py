@@ -4,7 +4,7 @@ A malformed object is reported with its name and the reason; the others are read
 """
 
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -17,37 +17,22 @@ from kubedsm.config.documents import (
     refuse_others,
 )
 from kubedsm.config.yaml_text import FAST, parsed_all
-from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.errors import WireError
+from kubedsm.kube.wire.watched import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.model.events import (
     ClusterEvent,
     KindKnown,
     NodeApplied,
     PodApplied,
-    SurroundingApplied,
 )
 from kubedsm.model.model import SchedulingRules
-from kubedsm.model.surroundings import (
-    NAMESPACE_NAME_LABEL,
-    Claim,
-    CSINode,
-    Namespace,
-    StorageClass,
-    Surrounding,
-    Volume,
-)
+from kubedsm.model.surroundings import NAMESPACE_NAME_LABEL
 
 AS_IT_SHOULD_BE = "make it with `kubectl get nodes,pods -A -o json > dump.json`"
 #: of these there is hardly a cluster without
 EXPECTED = ("Node", "Pod")
-SURROUNDINGS: Mapping[str, type[Surrounding]] = {
-    "Namespace": Namespace,
-    "PersistentVolumeClaim": Claim,
-    "PersistentVolume": Volume,
-    "StorageClass": StorageClass,
-    "CSINode": CSINode,
-}
-CLUSTER_SCOPED = ("Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode")
+_WATCHED: tuple[Watched[Any, ClusterEvent], ...] = (NODES, PODS, *SURROUNDINGS.values())
+_KINDS = {watched.kind: watched for watched in _WATCHED}
 #: bytes of YAML that take a while without libyaml
 _LARGE = 1_000_000
 #: what JSON may begin with, and a byte order mark
@@ -100,7 +85,7 @@ def read(text: bytes, source: str) -> Dump:
     """
     with reading(source):
         said = _parse(text)
-        refuse_others(said, DUMP, also=(f"a {kind}" for kind in _READERS))
+        refuse_others(said, DUMP, also=(f"a {kind}" for kind in _KINDS))
     dump = of_objects(said, source)
     if not FAST and len(text) > _LARGE and not _begins_as_json(text):
         slow = f"{source} is read slowly: JSON is not, nor YAML by a PyYAML with libyaml"
@@ -127,11 +112,12 @@ def of_objects(said: Any, source: str) -> Dump:
             )
             continue
         seen.add(kind)
-        read_item = _READERS.get(kind)
-        if read_item is None:
+        watched = _KINDS.get(kind)
+        if watched is None:
             continue
         try:
-            event = read_item(item)
+            given = _with_namespace(item) if watched.namespaced else item
+            event = watched.applied(watched.reader.value(given))
         except WireError as error:
             malformed.append(_malformed(kind, item, str(error)))
             continue
@@ -146,7 +132,7 @@ def of_objects(said: Any, source: str) -> Dump:
     ]
     rules = {e.pod.pod_class.rules for e in events.values() if isinstance(e, PodApplied)}
     remarks += [f"no {kind} in {source}: {what}" for kind, what in _assumptions(rules, seen)]
-    known = (KindKnown(SURROUNDINGS[kind]) for kind in sorted(seen & SURROUNDINGS.keys()))
+    known = (KindKnown(of) for of, watched in SURROUNDINGS.items() if watched.kind in seen)
     return Dump((*known, *events.values()), tuple(malformed), tuple(remarks))
 
 
@@ -243,19 +229,6 @@ def _with_namespace(item: dict[str, Any]) -> dict[str, Any]:
     return item
 
 
-_READERS: Mapping[str, Callable[[dict[str, Any]], ClusterEvent]] = {
-    "Node": lambda item: NodeApplied(decoding.node(item)),
-    "Pod": lambda item: PodApplied(decoding.pod(_with_namespace(item))),
-    "Namespace": lambda item: SurroundingApplied(decoding.NAMESPACES.value(item)),
-    "PersistentVolumeClaim": lambda item: SurroundingApplied(
-        decoding.CLAIMS.value(_with_namespace(item))
-    ),
-    "PersistentVolume": lambda item: SurroundingApplied(decoding.VOLUMES.value(item)),
-    "StorageClass": lambda item: SurroundingApplied(decoding.STORAGE_CLASSES.value(item)),
-    "CSINode": lambda item: SurroundingApplied(decoding.CSI_NODES.value(item)),
-}
-
-
 def _malformed(kind: str, item: dict[str, Any], reason: str) -> Malformed:
     spec = item.get("spec")
     spec = spec if isinstance(spec, dict) else {}
@@ -268,6 +241,6 @@ def _name(item: dict[str, Any]) -> str:
     metadata = item.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     name = str(metadata.get("name", "?"))
-    if item.get("kind") in CLUSTER_SCOPED:
+    if not _KINDS[item["kind"]].namespaced:
         return name
     return f"{metadata.get('namespace') or 'default'}/{name}"

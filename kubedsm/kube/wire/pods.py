@@ -234,17 +234,18 @@ def _demands(
 ) -> Demands | None:
     """Return the rare demands of a pod; None without any."""
     ports = _host_ports(spec)
-    volumes = [volume for volume in spec.volumes or () if _is_claim_or_disk(volume)]
+    volumes = spec.volumes or ()
+    claimed, mounted = tuple(claims(volumes, namespace, metadata.name)), tuple(disks(volumes))
     affinity, spread = spec.affinity, spec.topology_spread_constraints
-    if not (ports or volumes or affinity or spread or spec.resource_claims):
+    if not (ports or claimed or mounted or affinity or spread or spec.resource_claims):
         return None
     affinity_json = msgspec.json.encode(affinity) if affinity else b""
     spread_json = msgspec.json.encode(spread) if spread else b""
     by_label = _LABEL_KEYS in affinity_json or _LABEL_KEYS in spread_json
     return Demands(
         ports,
-        tuple(claims(volumes, namespace, metadata.name)),
-        tuple(disks(volumes)),
+        claimed,
+        mounted,
         tuple(claim.name or "" for claim in spec.resource_claims or ()),
         namespace if affinity or spread else "",
         tuple(labels.items()) if by_label else (),
@@ -253,29 +254,14 @@ def _demands(
     )
 
 
-def _is_claim_or_disk(volume: schema.PodVolume) -> bool:
-    return (
-        volume.persistent_volume_claim is not None
-        or volume.ephemeral is not None
-        or volume.gce_persistent_disk is not None
-        or volume.aws_elastic_block_store is not None
-        or volume.rbd is not None
-        or volume.iscsi is not None
-    )
-
-
 def _host_ports(spec: schema.PodSpec) -> tuple[HostPort, ...]:
     ports = [port for c in spec.containers or () if c.ports for port in c.ports if port.host_port]
     for container in spec.init_containers or ():
         if container.restart_policy == "Always" and container.ports:
             ports += [port for port in container.ports if port.host_port]
-    return (
-        tuple(
-            HostPort(port.host_port or 0, port.protocol or "TCP", port.host_ip or EVERY_ADDRESS)
-            for port in ports
-        )
-        if ports
-        else ()
+    return tuple(
+        HostPort(port.host_port or 0, port.protocol or "TCP", port.host_ip or EVERY_ADDRESS)
+        for port in ports
     )
 
 

@@ -373,6 +373,8 @@ class ListMetadata(Wire, frozen=True):
 
 
 class List(Wire, frozen=True):
+    """Page of a list with undecoded items: one malformed item does not affect the others."""
+
     metadata: ListMetadata
     items: tuple[msgspec.Raw, ...] | None = None
 

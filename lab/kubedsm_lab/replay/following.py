@@ -19,8 +19,8 @@ from kubedsm.config.documents import DocumentError, content, json_as, reading
 from kubedsm.kube.client.port import APPS, CORE, Cluster, path_of
 from kubedsm.kube.joining import TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.watching.watched import Watched
 from kubedsm.kube.wire.decoding import Identity, Reader
+from kubedsm.kube.wire.watched import Watched
 from kubedsm.model.model import Tier, Uid
 from kubedsm.process.clock import Clock
 from kubedsm_lab.replay import sightings
@@ -76,7 +76,7 @@ def _watched(namespace: str) -> tuple[Watched[Any, Sighting | None], ...]:
     def of(
         reader: Reader[Any, Any], path: str, deleted: Callable[[Identity], Sighting | None]
     ) -> Watched[Any, Sighting | None]:
-        return Watched(reader.kind, path, reader.item, reader.line, lambda seen: seen, deleted)
+        return Watched(reader, path, lambda seen: seen, deleted)
 
     return (
         # Pods that ran on a deleted node have run there.
