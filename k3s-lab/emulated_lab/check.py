@@ -82,7 +82,7 @@ def asked(configuration: Configuration) -> Iterator[tuple[str, str]]:
         ("latency.queries", configuration.latency.queries),
     ):
         for name, query in attrs.asdict(queries).items():
-            yield f"{of}.{name}", load.asked(query)
+            yield f"{of}.{name}", load.fill_window(query)
 
 
 def of_queries(prometheus: str, configuration: Configuration) -> Iterator[Said]:

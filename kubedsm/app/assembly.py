@@ -102,7 +102,7 @@ class Runtime:
         mirror_type = ReplicatedMirror if apart else ClusterMirror
         self.mirror = mirror = mirror_type(name, configuration.tiers, followed, queue.help)
         record = DecisionRecord(clock)
-        self.decisions = Decisions(record, mirror, self._configured_policy)
+        self.decisions = Decisions(record, mirror, self._current_policy)
         self.sites = sites = Sites(mirror, current, clock, self.synced)
 
         # Planner.
@@ -112,7 +112,7 @@ class Runtime:
             self.planner = Worker(mirror, followed, current, clock, worker_rng, said, listener)
         else:
             self.planner = InProcessPlanner(
-                PlanningContext(mirror, followed, self._configuration, self._policy, clock)
+                PlanningContext(mirror, followed, self._current_configuration, self._policy, clock)
             )
 
         # Execution: calls, Events, plans.
@@ -127,8 +127,8 @@ class Runtime:
         )
         self.effects = MoveEffects(self.decisions, clock, current, listener)
         calls = MigrationCalls(cluster, clock, timeout, current, said, recorder.left_to_collector)
-        begun, ended = self.effects.begun, self._end_migration
-        moves = Moves(mirror, MoveLimits(current), clock, self._requeue, begun, ended)
+        begun, ended = self.effects.note_begin, self._end_migration
+        moves = Moves(mirror, MoveLimits(current), clock, self._requeue_pod, begun, ended)
         orphans = OrphanSweep(
             mirror,
             calls,
@@ -232,10 +232,10 @@ class Runtime:
         self._mismatches = MismatchWarnings(mirror, current, clock, live.report_unmatched)
 
         if policy is None or isinstance(policy, MigratingPolicy):
-            self._rebalance(cluster, instance, moves, changes)
-        current.observe(self._reconfigured)
+            self._add_rebalancing(cluster, instance, moves, changes)
+        current.observe(self._apply_configuration)
 
-    def _rebalance(
+    def _add_rebalancing(
         self, cluster: Cluster, instance: str, moves: Moves, changes: WorkloadChanges
     ) -> None:
         """Add suggester, packer and requested migrations, for a policy that migrates pods."""
@@ -267,16 +267,16 @@ class Runtime:
 
     # Callbacks of components that are built before what they notify.
 
-    def _configuration(self) -> Configuration:
+    def _current_configuration(self) -> Configuration:
         return self.configuration.current
 
-    def _configured_policy(self) -> KubeDSM:
+    def _current_policy(self) -> KubeDSM:
         return self.configuration.current.policy
 
     def _policy(self) -> Policy:
         return self._other_policy or self.configuration.current.policy
 
-    def _requeue(self, pod: Pod) -> None:
+    def _requeue_pod(self, pod: Pod) -> None:
         """Queue a pod that a migration claimed and no longer needs, if the pod still waits."""
         if pod.waits_for_node:
             self.queue.add(pod)
@@ -285,9 +285,9 @@ class Runtime:
         self.scheduler.end_bind(pod, step)
 
     def _end_migration(self, outcome: MoveOutcome) -> None:
-        self.scheduler.end_migration(self.effects.ended(outcome))
+        self.scheduler.end_migration(self.effects.note_end(outcome))
 
-    def _reconfigured(self, before: Configuration) -> None:
+    def _apply_configuration(self, before: Configuration) -> None:
         """Apply a new configuration: tiers of nodes, queued pods, and the open batch."""
         after = self.configuration.current
         with self.supervisor.catching("configuration"):
@@ -362,9 +362,9 @@ class Runtime:
             tasks.create_task(self.supervisor.keep("recorder", self.recorder.run))
             tasks.create_task(self.supervisor.keep("workload events", self._workload_events.run))
 
-    async def flushed(self) -> None:
+    async def flush_writes(self) -> None:
         """Return when all pending answers and Events have been written."""
         if self._requests is not None:
-            await self._requests.answered()
+            await self._requests.await_answers()
         await self._workload_events.flush()
         await self.recorder.flushed()

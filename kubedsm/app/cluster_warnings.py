@@ -7,7 +7,7 @@ import attrs
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.config.mismatches import TOLD, missing_tiers, unmatched, why_unmatched
+from kubedsm.config.mismatches import TOLD, list_unmatched, missing_tiers, why_unmatched
 from kubedsm.config.services import EVERY_SERVICE
 from kubedsm.events.workload_events import Note, WorkloadEvents
 from kubedsm.model.events import Change
@@ -88,7 +88,7 @@ class MismatchWarnings:
         if not keys:
             return
         snapshot = self.mirror.snapshot()
-        missed = unmatched(services, snapshot.shares())
+        missed = list_unmatched(services, snapshot.shares())
         self._matched = (self._matched & keys) | (keys - set(missed))
         self._since = {key: self._since.get(key, now) for key in missed}
         self._told = {key: told for key, told in self._told.items() if key in keys}
@@ -124,12 +124,12 @@ class SlowerEdges:
         if before is None or after is None:
             return
         for workload in sorted(before.slower ^ after.slower):
-            note = _note(workload, after)
+            note = _note_comparison(workload, after)
             log.info("edge compared", workload=str(workload), reason=note.reason, note=note.text)
             self.events.noted(workload, note)
 
 
-def _note(workload: Workload, sample: Measured) -> Note:
+def _note_comparison(workload: Workload, sample: Measured) -> Note:
     answers = sample.answers.get(workload, {})
     times = " and ".join(
         f"{1000 * answers[tier].seconds:.3g} ms {where}"

@@ -142,17 +142,17 @@ class Elector:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._gate.watch())
             await self._stand_by()
-            await self._stay()
+            await self._keep_renewing()
 
     @asynccontextmanager
-    async def held(self, tell: Callable[[str], None]) -> AsyncIterator[None]:
+    async def hold_lease(self, tell: Callable[[str], None]) -> AsyncIterator[None]:
         """Hold the Lease in a `with` block, and release it.
 
         If the holder seems dead, wait for the end of the Lease, and report that by `tell`. Raises
         NotLeadingError if the holder is alive or another takes over, ClusterError, and WireError.
         """
         seen: Term | None = None
-        while (wait := await self._attempt()) > 0:
+        while (wait := await self._try_acquire()) > 0:
             if self.holder and seen not in (None, self._seen):
                 raise NotLeadingError(f"{self.holder} holds the lease {self._name}, and renews it")
             if seen is None:
@@ -161,7 +161,10 @@ class Elector:
             await self._clock.sleep(min(wait, self._times.retry_period))
         try:
             async with asyncio.TaskGroup() as tasks:
-                kept = [tasks.create_task(self._gate.watch()), tasks.create_task(self._stay())]
+                kept = [
+                    tasks.create_task(self._gate.watch()),
+                    tasks.create_task(self._keep_renewing()),
+                ]
                 yield
                 for task in kept:
                     task.cancel()
@@ -176,10 +179,10 @@ class Elector:
         """
         await self._gate.settle()
         try:
-            lease = await self._read()
+            lease = await self._read_lease()
             if lease is not None and lease.term.holder == self.identity:
-                term = lease.term.released_at(self._clock.wall())
-                await self._write(lease, term)
+                term = lease.term.release_at(self._clock.wall())
+                await self._write_term(lease, term)
                 log.info("lease released", lease=str(self._name))
         except (ClusterError, WireError) as error:
             log.warning("lease not released", lease=str(self._name), error=str(error))
@@ -191,7 +194,7 @@ class Elector:
         while True:
             wait = self._times.look
             try:
-                free_in = await self._attempt()
+                free_in = await self._try_acquire()
             except (ClusterError, WireError, NotLeadingError) as error:
                 self._failures += 1
                 self._said.log(log.warning, "not elected", error, lease=str(self._name))
@@ -225,9 +228,9 @@ class Elector:
             """ -p '{"spec":{"holderIdentity":""}}'""",
         )
 
-    async def _attempt(self) -> float:
+    async def _try_acquire(self) -> float:
         """Acquire the Lease if it is free; return 0, or the seconds until it may be free."""
-        await self._look()
+        await self._observe_lease()
         left = self._free_at - self._clock.monotonic()
         if left > 0:
             return left
@@ -238,7 +241,7 @@ class Elector:
             changes = known.term.transitions + (known.term.holder != self.identity)
         try:
             term = leases.term_of(self.identity, self._times.duration, wall, changes)
-            await self._write(known, term)
+            await self._write_term(known, term)
         except Conflict:
             return self._times.look  # another one was quicker
         except NotFound:
@@ -252,9 +255,9 @@ class Elector:
         self.elected.set()
         return 0.0
 
-    async def _look(self) -> None:
+    async def _observe_lease(self) -> None:
         """Read the Lease, and compute when it may be acquired if it is not renewed."""
-        self._lease = await self._read()
+        self._lease = await self._read_lease()
         term = None if self._lease is None else self._lease.term
         if term is None:
             # Whoever held it may not know yet that it was deleted: what was seen counts on.
@@ -270,14 +273,14 @@ class Elector:
             self._free_at = self._seen_at + lasts
         self._seen = term
 
-    async def _stay(self) -> NoReturn:
+    async def _keep_renewing(self) -> NoReturn:
         """Renew the Lease forever. Raises NotLeadingError if another process holds it."""
         pause = self._times.pause
         while True:
             await self._clock.sleep(pause)
             conflict = False
             try:
-                await self._renew()
+                await self._renew_lease()
             except (ClusterError, WireError) as error:
                 self._failures += 1
                 self._said.log(log.warning, "lease not renewed", error, lease=str(self._name))
@@ -285,17 +288,17 @@ class Elector:
             # Somebody has changed it: who holds it now is read at once.
             pause = 0.0 if conflict and pause else self._times.pause
 
-    async def _renew(self) -> None:
+    async def _renew_lease(self) -> None:
         known, self._lease = self._lease, None  # what became of it, the answer says
         if known is None:
-            known = await self._read()
+            known = await self._read_lease()
             if known is not None and known.term.holder != self.identity:
                 self._stop_leading(known.term.holder)
         mine = self._seen if known is None else known.term
         if mine is None:
             raise RuntimeError("nothing to renew: never elected")
         sent = self._clock.monotonic()
-        await self._write(known, mine.renewed_at(self._clock.wall()))
+        await self._write_term(known, mine.renew_at(self._clock.wall()))
         self._note_renewal(sent)
 
     def _note_renewal(self, sent: float) -> None:
@@ -310,7 +313,7 @@ class Elector:
             f"not leading any more: the lease {self._name} is held by {holder or 'nobody'} now"
         )
 
-    async def _read(self) -> Lease | None:
+    async def _read_lease(self) -> Lease | None:
         """Read the Lease; None if it does not exist. Raises ClusterError, WireError."""
         timeout = self._times.patience(self._failures)
         try:
@@ -318,7 +321,7 @@ class Elector:
         except NotFound:
             return None
 
-    async def _write(self, known: Lease | None, term: Term) -> None:
+    async def _write_term(self, known: Lease | None, term: Term) -> None:
         """Write the term, if the Lease is unchanged. Raises ClusterError, WireError."""
         timeout = self._times.patience(self._failures)
         if known is None:

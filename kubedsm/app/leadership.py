@@ -30,7 +30,7 @@ async def serve(
         beside = [tasks.create_task(runtime.follow())]
         if elector is not None:
             beside.append(tasks.create_task(elector.run()))
-        acting = tasks.create_task(_act(runtime, elector, stopping, grace))
+        acting = tasks.create_task(_act_until_stopped(runtime, elector, stopping, grace))
         await stopping.wait()
         await asyncio.wait([acting])
         for task in beside:
@@ -39,19 +39,19 @@ async def serve(
         await elector.release()
 
 
-async def _act(
+async def _act_until_stopped(
     runtime: Runtime, elector: Elector | None, stopping: asyncio.Event, grace: float
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
         carrying_out = tasks.create_task(runtime.carry_out())
-        deciding = tasks.create_task(_decide(runtime, elector))
+        deciding = tasks.create_task(_decide_once_elected(runtime, elector))
         await stopping.wait()
         deciding.cancel()
         await wind_down(runtime, grace)
         carrying_out.cancel()
 
 
-async def _decide(runtime: Runtime, elector: Elector | None) -> None:
+async def _decide_once_elected(runtime: Runtime, elector: Elector | None) -> None:
     if elector is not None:
         await elector.elected.wait()
         await runtime.catch_up()
@@ -66,13 +66,13 @@ async def wind_down(runtime: Runtime, grace: float) -> None:
     """
     manager = runtime.manager
     manager.abort_steps(STARTS, STOPPING)
-    if not await _within(grace * FINISHING, manager.quiet.wait()):
+    if not await _ends_within(grace * FINISHING, manager.quiet.wait()):
         manager.abort_steps(WAITS_FOR_REPLACEMENT, STOPPING)
-        await _within(grace * TAKING_BACK, manager.quiet.wait())
-    await _within(min(grace, FLUSHING), runtime.flushed())
+        await _ends_within(grace * TAKING_BACK, manager.quiet.wait())
+    await _ends_within(min(grace, FLUSHING), runtime.flush_writes())
 
 
-async def _within(seconds: float, done: Awaitable[object]) -> bool:
+async def _ends_within(seconds: float, done: Awaitable[object]) -> bool:
     try:
         async with asyncio.timeout(seconds):
             await done

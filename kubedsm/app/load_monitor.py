@@ -15,7 +15,7 @@ from functools import partial
 import attrs
 import structlog
 
-from kubedsm.app.load_reading import OPTIONAL, Reading, queries_of, read, usable
+from kubedsm.app.load_reading import OPTIONAL, Reading, queries_of, read_load, select_usable
 from kubedsm.app.prometheus import Answers, Asker, Failure, Vector
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.load_aware import LoadAware
@@ -102,14 +102,14 @@ def combine_answers(
         if isinstance(answer, Failure):
             results[name], wrong[name] = "failed", answer.reason
             continue
-        vector, unusable = usable(answer, at, oldest)
+        vector, unusable = select_usable(answer, at, oldest)
         results[name], why = _classify_samples(vector, unusable)
         if why:
             wrong[name] = why
         if vector or name in OPTIONAL:
             known[name] = Known(queries[name], vector, at)
     vectors = {name: each.vector for name, each in known.items()}
-    reading = read(vectors, snapshot, load.node_label, at)
+    reading = read_load(vectors, snapshot, load.node_label, at)
     for name in [name for name, each in known.items() if each.at == at and each.vector]:
         result, why = _classify_objects(reading, name)
         if result is not None:
@@ -164,9 +164,9 @@ class LoadMonitor:
         if _query_inputs(before) == _query_inputs(after):
             return
         load = after.load_aware
-        if not load.prometheus or _server(before.load_aware) != _server(load):
+        if not load.prometheus or _server_of(before.load_aware) != _server_of(load):
             self._known, self._missing = {}, frozenset()
-            self._apply(NOTHING_MEASURED)
+            self._apply_sample(NOTHING_MEASURED)
         self._reconfigured.set()
 
     async def run(self) -> None:
@@ -176,13 +176,13 @@ class LoadMonitor:
             self._reconfigured.clear()
             load = self.configuration.current.load_aware
             if load.prometheus:
-                await self._ask()
+                await self._run_queries()
             pause = load.period - (self.clock.monotonic() - began) if load.prometheus else None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause if pause is None else max(pause, RESOLUTION)):
                     await self._reconfigured.wait()
 
-    async def _ask(self) -> None:
+    async def _run_queries(self) -> None:
         configuration = self.configuration.current
         load, queries = configuration.load_aware, queries_of(configuration)
         snapshot = self.mirror.snapshot()
@@ -198,16 +198,16 @@ class LoadMonitor:
         less = round_.known.keys() != self._known.keys()
         self._known = round_.known
         if not round_.known:
-            self._apply(NOTHING_MEASURED)
+            self._apply_sample(NOTHING_MEASURED)
         elif round_.news or less:
-            self._apply(round_.measured)
-        self._tell(queries, round_)
+            self._apply_sample(round_.measured)
+        self._report_missing(queries, round_)
 
-    def _apply(self, measured: Measured) -> None:
+    def _apply_sample(self, measured: Measured) -> None:
         if measured.at or self.mirror.snapshot().measured.at:
             self.handle(MeasuredApplied(measured))
 
-    def _tell(self, queries: Mapping[str, str], round_: Round) -> None:
+    def _report_missing(self, queries: Mapping[str, str], round_: Round) -> None:
         missing = frozenset(queries.keys() - round_.known.keys())
         if missing == self._missing:
             return
@@ -229,5 +229,5 @@ def _query_inputs(configuration: Configuration) -> object:
     return configuration.load_aware, queries_of(configuration)
 
 
-def _server(load: LoadAware) -> object:
+def _server_of(load: LoadAware) -> object:
     return load.prometheus, load.node_label

@@ -32,7 +32,7 @@ class PauseSwitch:
     _told: str = attrs.field(default="", init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.config_map.observe(self._observe)
+        self.config_map.observe(self._observe_state)
 
     def __call__(self) -> bool:
         """Return True if no migration may begin; log why if the switch is unknown."""
@@ -46,10 +46,10 @@ class PauseSwitch:
         """Return True if the switch is set or unknown."""
         if not self.config_map.known:
             return True
-        return paused_in(self.config_map.found)
+        return is_paused_in(self.config_map.found)
 
-    def _observe(self, found: ConfigMap | None) -> None:
-        before, now = self._told, _value(found)
+    def _observe_state(self, found: ConfigMap | None) -> None:
+        before, now = self._told, _value_in(found)
         self._told = now
         was_on, is_on = _is_on(before), _is_on(now)
         if is_on is None and found is not None and now != before:
@@ -61,12 +61,12 @@ class PauseSwitch:
             say(event, config_map=str(self.config_map.name))
 
 
-def paused_in(found: ConfigMap | None) -> bool:
+def is_paused_in(found: ConfigMap | None) -> bool:
     """Return True if the ConfigMap pauses migrations, or has an invalid value."""
-    return _is_on(_value(found)) is not False
+    return _is_on(_value_in(found)) is not False
 
 
-def _value(found: ConfigMap | None) -> str:
+def _value_in(found: ConfigMap | None) -> str:
     return "" if found is None else found.data.get(KEY, "")
 
 

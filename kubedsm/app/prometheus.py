@@ -95,7 +95,7 @@ class InAThread:
     ) -> T:
         """As `Asker.ask`. What `then` raises is raised."""
         if self._hangs.is_set():
-            return then(_nobody(queries, "what was asked before has not come to an end yet"))
+            return then(_fail_all(queries, "what was asked before has not come to an end yet"))
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
 
@@ -115,15 +115,15 @@ class InAThread:
             threading.Thread(target=work, name="prometheus", daemon=True).start()
         except RuntimeError as error:  # there are too many threads, of whomever
             self._hangs.clear()
-            return then(_nobody(queries, _line(error)))
+            return then(_fail_all(queries, _one_line(error)))
         try:
             async with asyncio.timeout(seconds + GRACE):
                 return await asyncio.wrap_future(future)
         except TimeoutError:
-            return then(_nobody(queries, f"no answer within {seconds:g} s"))
+            return then(_fail_all(queries, f"no answer within {seconds:g} s"))
 
 
-def _nobody(queries: Mapping[str, str], why: str) -> Answers:
+def _fail_all(queries: Mapping[str, str], why: str) -> Answers:
     return dict.fromkeys(queries, Failure(why, nobody=True))
 
 
@@ -146,9 +146,9 @@ def ask_all(
     left = most
     with requests.Session() as session:
         try:
-            client, adapter = _client(session, whom, credentials, due, send)
+            client, adapter = _make_client(session, whom, credentials, due, send)
         except (OSError, UnicodeError) as error:
-            nobody = Failure(f"credentials in {credentials}: {_line(error)}", nobody=True)
+            nobody = Failure(f"credentials in {credentials}: {_one_line(error)}", nobody=True)
         for name, query in queries.items():
             if nobody is None:
                 adapter.left, adapter.most = left, most
@@ -162,7 +162,7 @@ def ask_all(
     return found
 
 
-def _client(
+def _make_client(
     session: Any, whom: LoadAware, credentials: Path, due: float, send: Send | None
 ) -> "tuple[PrometheusConnect, Any]":
     """Return the client and the adapter that bounds it. Raises OSError and UnicodeError."""
@@ -172,13 +172,13 @@ def _client(
 
     url = whom.prometheus.rstrip("/")
     # A compressed answer is larger than its bytes.
-    headers = {"Accept-Encoding": "identity", **_authorization(url, credentials)}
+    headers = {"Accept-Encoding": "identity", **_authorization_header(url, credentials)}
     # Neither proxies nor passwords of whoever started us.
     session.trust_env = False
     authority = _file_in(credentials, "ca.crt")
     session.verify = True if authority is None else str(authority)
     client = PrometheusConnect(url, headers, session=session)
-    adapter = _adapter(due, send)
+    adapter = _make_adapter(due, send)
     # For every address: an adapter for one address is chosen by its spelling.
     session.adapters.clear()
     for scheme in ("http://", "https://"):
@@ -186,7 +186,7 @@ def _client(
     return client, adapter
 
 
-def _authorization(url: str, credentials: Path) -> dict[str, str]:
+def _authorization_header(url: str, credentials: Path) -> dict[str, str]:
     """Return the header with the token; empty without a token.
 
     Whoever may change the address in the ConfigMap must not get the token: it is sent to the
@@ -204,12 +204,12 @@ def _authorization(url: str, credentials: Path) -> dict[str, str]:
     server = beside.read_text(encoding="ascii").strip()
     if not server.startswith("https://"):
         raise OSError("the file server is no https:// address: a token is sent over https only")
-    if _origin(url) != _origin(server):
+    if _origin_of(url) != _origin_of(server):
         raise OSError("loadAware.prometheus is not at the address in the file server")
     return {"Authorization": f"Bearer {token}"}
 
 
-def _origin(url: str) -> tuple[str | None, str | None, int]:
+def _origin_of(url: str) -> tuple[str | None, str | None, int]:
     """Return scheme, host and port, parsed as requests does. Raises OSError."""
     from urllib3.exceptions import LocationParseError  # noqa: PLC0415 - see above
     from urllib3.util import parse_url  # noqa: PLC0415
@@ -231,7 +231,7 @@ def _file_in(directory: Path, name: str) -> Path | None:
     return path
 
 
-def _adapter(due: float, send: Send | None) -> Any:
+def _make_adapter(due: float, send: Send | None) -> Any:
     """Return a transport adapter without retries and redirects, with limits on time and bytes."""
     import requests  # noqa: PLC0415 - see above
     from requests.adapters import HTTPAdapter  # noqa: PLC0415
@@ -240,7 +240,7 @@ def _adapter(due: float, send: Send | None) -> Any:
         """Response whose body was read, as JSON of known shape."""
 
         def json(self, **_: Any) -> Any:
-            return {"data": {"result": _vector(self.content)}}
+            return {"data": {"result": _decode_vector(self.content)}}
 
     class Bounded(HTTPAdapter):
         #: bytes that all answers may have, and those that are left of them
@@ -251,7 +251,7 @@ def _adapter(due: float, send: Send | None) -> Any:
                 response = super().send(request, **{**options, "stream": True})
             else:
                 response = send(request, options["timeout"])
-            body, status = _read(response, due, self.left, self.most), response.status_code
+            body, status = _read_body(response, due, self.left, self.most), response.status_code
             if _REDIRECTS <= status < _REFUSES:
                 raise _SaidError(f"{status}, a redirect, which is not followed")
             if status != _OK:
@@ -265,7 +265,7 @@ def _adapter(due: float, send: Send | None) -> Any:
     return Bounded()
 
 
-def _read(response: "Response", due: float, left: int, most: int) -> bytes:
+def _read_body(response: "Response", due: float, left: int, most: int) -> bytes:
     """Read the body. Raises _SaidError if it has more than `left` bytes, and TimeoutError."""
     read = bytearray()
     with response:
@@ -313,7 +313,7 @@ def _error_in(body: bytes) -> str:
     import json  # noqa: PLC0415 - only here
 
     try:
-        return _line(json.loads(body)["error"])
+        return _one_line(json.loads(body)["error"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return ""
 
@@ -332,13 +332,13 @@ def _run_query(client: "PrometheusConnect", query: str, due: float) -> Vector | 
     except (TimeoutError, requests.Timeout):
         return late
     except requests.ConnectionError as error:
-        return Failure(_cause(error), nobody=True)
+        return Failure(_innermost_cause(error), nobody=True)
     except (msgspec.ValidationError, RecursionError, _NoVectorError):
         return Failure("no vector in the answer")
     except (msgspec.DecodeError, UnicodeError):
         return Failure("no JSON in the answer")
     except (requests.RequestException, OSError, ValueError) as error:
-        return Failure(_line(error), nobody=True)
+        return Failure(_one_line(error), nobody=True)
     return cast(Vector, result)  # what Read.json makes
 
 
@@ -346,12 +346,12 @@ class _NoVectorError(Exception):
     """A sample is not a number."""
 
 
-def _vector(body: bytes) -> Vector:
+def _decode_vector(body: bytes) -> Vector:
     """Raises msgspec.DecodeError, UnicodeError, RecursionError and _NoVectorError if it is none."""
-    return tuple(map(_sample, map(_SERIES.decode, _ANSWER.decode(body).data.result)))
+    return tuple(map(_decode_sample, map(_SERIES.decode, _ANSWER.decode(body).data.result)))
 
 
-def _sample(series: _Series) -> Sample:
+def _decode_sample(series: _Series) -> Sample:
     at, value = series.value
     try:
         return Sample(series.metric, float(value), at)
@@ -359,7 +359,7 @@ def _sample(series: _Series) -> Sample:
         raise _NoVectorError from None
 
 
-def _cause(error: Exception) -> str:
+def _innermost_cause(error: Exception) -> str:
     """Return the innermost reason: outer ones name the query, and objects by their addresses."""
     reason: Any = error
     for _ in range(8):
@@ -369,9 +369,9 @@ def _cause(error: Exception) -> str:
         if not isinstance(inner, Exception):
             break
         reason = inner
-    said = _line(reason)
+    said = _one_line(reason)
     return said.rpartition(": ")[2] if "object at 0x" in said else said
 
 
-def _line(said: object) -> str:
+def _one_line(said: object) -> str:
     return " ".join(str(said).split())[:_TOLD]

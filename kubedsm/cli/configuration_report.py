@@ -9,7 +9,7 @@ import attrs
 import click
 import msgspec
 
-from kubedsm.app.live_configuration import said_in
+from kubedsm.app.live_configuration import read_document_in
 from kubedsm.cli.cluster import connect_cluster, find_scheduler, names_scheduler
 from kubedsm.cli.console import print_json
 from kubedsm.cli.inputs import read_dump, snapshot_of
@@ -34,7 +34,7 @@ async def read_origins(
     source = ""
     if name is not None:
         async with connect_cluster(kubeconfig, context) as cluster:
-            text, source = await said_in(cluster, name)
+            text, source = await read_document_in(cluster, name)
     elif path is not None:
         text, source = text_at(path)
     return Origins.of(load(text, source), text, source)

@@ -77,7 +77,7 @@ def ask_cluster(
             else:
                 elector, gate = options.election.join(cluster.cluster, clock)
                 try:
-                    async with nullcontext() if elector is None else elector.held(remark):
+                    async with nullcontext() if elector is None else elector.hold_lease(remark):
                         ends = await carry_out(gate, configuration, errand.begin, clock, rng)
                 except NotLeadingError as error:
                     if elector is None or not elector.holder:

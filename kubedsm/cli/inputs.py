@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kubedsm.cli.console import remark
 from kubedsm.config.documents import DocumentError, content, source_of
-from kubedsm.config.mismatches import mismatches
+from kubedsm.config.mismatches import list_mismatches
 from kubedsm.config.settings import Configuration, load_file
 from kubedsm.kube.wire import dump as dumps
 from kubedsm.model.deadline import Deadline
@@ -51,7 +51,7 @@ def mirror_of(dump: dumps.Dump, configuration: Configuration) -> ClusterMirror:
 def snapshot_of(dump: dumps.Dump, configuration: Configuration) -> Snapshot:
     """Return the cluster of the dump; report names in the configuration that it does not have."""
     snapshot = mirror_of(dump, configuration).snapshot()
-    for line in mismatches(snapshot, configuration):
+    for line in list_mismatches(snapshot, configuration):
         remark(line)
     return snapshot
 

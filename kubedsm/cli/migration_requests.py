@@ -6,7 +6,7 @@ import uuid
 import attrs
 import click
 
-from kubedsm.app.pause_switch import KEY, paused_in
+from kubedsm.app.pause_switch import KEY, is_paused_in
 from kubedsm.cli.console import remark
 from kubedsm.explain.entries import Outcome
 from kubedsm.kube.calls.reads import answers_to, get_config_map
@@ -59,7 +59,7 @@ class Requests:
     async def is_paused(self, wait: float = 0.0) -> bool:
         """Return whether migrations stay paused for `wait` seconds, and report it."""
         until = self.clock.monotonic() + wait
-        while paused_in(await self._find(self.name)):
+        while is_paused_in(await self._find(self.name)):
             if self.clock.monotonic() >= until:
                 after = f" still, after {wait:g} s" if wait else ""
                 remark(

@@ -16,7 +16,7 @@ from kubedsm import __version__
 from kubedsm.app import leadership
 from kubedsm.app.assembly import Runtime
 from kubedsm.app.leader_election import NotLeadingError
-from kubedsm.app.live_configuration import said_in
+from kubedsm.app.live_configuration import read_document_in
 from kubedsm.app.prometheus import InAThread
 from kubedsm.cli.console import Stop
 from kubedsm.cli.inputs import configuration_at
@@ -42,7 +42,7 @@ from kubedsm.observability.measured_cluster import MeasuredCluster
 from kubedsm.observability.reading import Leadership
 from kubedsm.observability.server import Monitoring, probes_answered
 from kubedsm.process.clock import Clock, SystemClock
-from kubedsm.solvers.available import lacking
+from kubedsm.solvers.available import explain_missing
 
 
 async def serve(options: RunOptions, stop: Stop) -> None:
@@ -122,7 +122,7 @@ async def serve(options: RunOptions, stop: Stop) -> None:
             )
             if options.dry_run:
                 log.warning("dry run: decisions are logged, nothing is written")
-            if missing := lacking(configuration.solver.kind):
+            if missing := explain_missing(configuration.solver.kind):
                 log.warning(missing)
             stop.heeded = True
             with _log_end(runtime, clock, stop):
@@ -180,7 +180,7 @@ async def _read_config_map(
 ) -> Configuration:
     """Return the configuration in the ConfigMap, or the default without the right to read it."""
     try:
-        text, source = await said_in(cluster, name)
+        text, source = await read_document_in(cluster, name)
     except Forbidden as error:
         # No migration begins meanwhile: an unreadable pause switch counts as set.
         structlog.get_logger().warning("no configuration, the defaults hold", error=str(error))

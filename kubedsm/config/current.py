@@ -10,7 +10,7 @@ from collections.abc import Callable
 import attrs
 
 from kubedsm.config.documents import DocumentError, shown
-from kubedsm.config.fields import document
+from kubedsm.config.fields import write_section
 from kubedsm.config.settings import Configuration, load
 
 #: changed keys that are told
@@ -61,7 +61,11 @@ class CurrentConfiguration:
             raise
         self.refusal = ""
         before = self.current
-        changed = [] if given == before else changed_keys(document(before), document(given))
+        changed = (
+            []
+            if given == before
+            else list_changed_keys(write_section(before), write_section(given))
+        )
         if changed:
             self.current = given
             self.since = now
@@ -84,13 +88,13 @@ class CurrentConfiguration:
             )
 
 
-def changed_keys(before: object, after: object, prefix: str = "") -> list[str]:
+def list_changed_keys(before: object, after: object, prefix: str = "") -> list[str]:
     """Return the dotted keys that differ between two documents."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             changed
             for key in dict.fromkeys((*before, *after))
-            for changed in changed_keys(before.get(key), after.get(key), f"{prefix}.{key}")
+            for changed in list_changed_keys(before.get(key), after.get(key), f"{prefix}.{key}")
         ]
     return [] if before == after else [prefix.removeprefix(".")]
 

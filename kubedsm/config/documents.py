@@ -121,12 +121,12 @@ def _standard_input(size: int) -> bytes:
     return found
 
 
-def converted(value: Any, shape: type[T]) -> T:
+def convert_to(value: Any, shape: type[T]) -> T:
     """Convert a value to a type. Raises DocumentError."""
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
-        reason, place = located(error)
+        reason, place = split_location(error)
         raise DocumentError(reason, (place,) if place else ()) from None
 
 
@@ -135,7 +135,7 @@ def json_as(text: bytes, shape: type[T]) -> T:
     try:
         return msgspec.json.decode(text, type=shape)
     except msgspec.ValidationError as error:
-        reason, place = located(error)
+        reason, place = split_location(error)
         raise DocumentError(reason, (place,) if place else ()) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise DocumentError(f"not JSON: {error}") from None
@@ -144,7 +144,7 @@ def json_as(text: bytes, shape: type[T]) -> T:
 _AT = re.compile(r"(?P<reason>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?", re.DOTALL)
 
 
-def located(error: msgspec.ValidationError) -> tuple[str, str]:
+def split_location(error: msgspec.ValidationError) -> tuple[str, str]:
     """Split an error of msgspec into reason and path; the path of the whole value is empty."""
     match = _AT.fullmatch(str(error))
     reason, path = (match["reason"], match["path"] or "") if match else (str(error), "")
@@ -171,7 +171,7 @@ def what_it_is(said: Any) -> str:
     return CONFIGURATION if any(isinstance(said.get(k), Mapping) for k in _SECTIONS) else ""
 
 
-def mistaken(said: Any, wanted: str, also: Iterable[str] = ()) -> str:
+def explain_mistake(said: Any, wanted: str, also: Iterable[str] = ()) -> str:
     """Return a message if the document is recognised as another one; empty if not."""
     found = what_it_is(said)
     if not found or found == wanted or found in also:
@@ -181,5 +181,5 @@ def mistaken(said: Any, wanted: str, also: Iterable[str] = ()) -> str:
 
 def refuse_others(said: Any, wanted: str, also: Iterable[str] = ()) -> None:
     """Raise DocumentError if the document is recognised as another one."""
-    if why := mistaken(said, wanted, also):
+    if why := explain_mistake(said, wanted, also):
         raise DocumentError(why)

@@ -57,13 +57,13 @@ def format_duration(seconds: float) -> str:
     if exact == 0:
         return "0s"
     if exact < 1:
-        return f"{_plain(exact.scaleb(3))}ms"
+        return f"{_format_plain(exact.scaleb(3))}ms"
     minutes, rest = divmod(exact, 60)
     hours, minutes = divmod(minutes, 60)
     parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
-    return "".join(f"{_plain(amount)}{unit}" for amount, unit in parts if amount)
+    return "".join(f"{_format_plain(amount)}{unit}" for amount, unit in parts if amount)
 
 
-def _plain(amount: Decimal) -> str:
+def _format_plain(amount: Decimal) -> str:
     text = f"{amount:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

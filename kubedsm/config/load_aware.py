@@ -13,7 +13,6 @@ from kubedsm.config.fields import (
     LABEL_VALUE,
     Kind,
     by_name,
-    checked,
     duration,
     flag,
     number,
@@ -22,6 +21,7 @@ from kubedsm.config.fields import (
     several,
     subsection,
     text,
+    validate_fields,
 )
 from kubedsm.model.model import MOST_OF_A_NODE
 from kubedsm.model.quantities import QuantityError, parse_units
@@ -48,29 +48,29 @@ def _per_second() -> Kind:
     """Bytes a second, a quantity with `B/s` behind it: `125MB/s`."""
     what = "bytes a second, such as 125MB/s"
 
-    def read(value: object) -> int:
+    def read_rate(value: object) -> int:
         match = _WITHOUT_UNIT.fullmatch(value) if isinstance(value, str) else None
         try:
             return parse_units(match["amount"] if match else None)
         except QuantityError:
             raise DocumentError(f"{shown(value)} is not {what}") from None
 
-    def check(value: int) -> None:
+    def check_rate(value: int) -> None:
         if not 1 <= value <= MOST_OF_A_NODE:
             raise DocumentError(f"{shown(value)} bytes a second are no capacity of a node")
 
-    def write(value: int) -> str:
+    def write_rate(value: int) -> str:
         return next(f"{value // size}{s}B/s" for s, size in _SUFFIXES if value % size == 0)
 
     schema = {"type": ["string", "null"], "pattern": "B/s$", "description": what}
-    return Kind(check, schema, read, write)
+    return Kind(check_rate, schema, read_rate, write_rate)
 
 
-def _url() -> Kind:
+def _server_url() -> Kind:
     """URL of an HTTP server, or empty. Messages repeat nothing of it, since it may have secrets."""
     what = "an address such as http://prometheus.monitoring:9090, or empty"
 
-    def check(value: object) -> None:
+    def check_url(value: object) -> None:
         if value == "":
             return
         try:
@@ -86,10 +86,10 @@ def _url() -> Kind:
             raise DocumentError(f"a ConfigMap is no place for a password: {_CREDENTIALS}")
 
     pattern = "^(?:https?://[!-~]+)?$"
-    return Kind(check, {"type": ["string", "null"], "pattern": pattern, "description": what})
+    return Kind(check_url, {"type": ["string", "null"], "pattern": pattern, "description": what})
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class NodeQueries:
     """PromQL queries with a vector by node; an empty query is not sent."""
 
@@ -120,7 +120,7 @@ def _of_pods(value: str) -> str:
     return f"sum by(namespace,pod)({value})"
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class PodQueries:
     """PromQL queries with a vector by namespace and pod; an empty query is not sent."""
 
@@ -149,13 +149,13 @@ class PodQueries:
     )
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class Queries:
     node: NodeQueries = subsection(NodeQueries)
     pod: PodQueries = subsection(PodQueries)
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class NodeCapacity:
     """Network and disk capacity in bytes/s of the nodes that have all these labels."""
 
@@ -164,14 +164,14 @@ class NodeCapacity:
     disk: int | None = setting(None, _per_second())
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class LoadAware:
     """See `objective.load` and `app.load_monitor`. Off without a URL."""
 
     #: a user who may change a ConfigMap must not choose files whose content is sent to a server
     REMOVED: ClassVar[Mapping[str, str]] = dict.fromkeys(("tokenFile", "caFile"), _CREDENTIALS)
 
-    prometheus: str = setting("", _url())
+    prometheus: str = setting("", _server_url())
     #: labels that name the node of a series: the first that the series has
     node_label: tuple[str, ...] = setting(("node", "instance"), several(_PROMETHEUS_LABEL))
     #: seconds, both
@@ -198,12 +198,12 @@ class LoadAware:
             self.weight, self.high_usage, self.move, self.min_load_gain, self.normalise, capacity
         )
 
-    def asked(self, query: str) -> str:
+    def fill_window(self, query: str) -> str:
         """Return the query as it is sent."""
         return query.replace(WINDOW, f"{round(self.window * 1000)}ms")
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class AnswerQueries:
     """Queries by namespace and pod, or by namespace, workload and tier; empty: not sent."""
 

@@ -19,7 +19,7 @@ _WITHOUT = {
 }
 
 
-def unmatched(services: Iterable[str], workloads: Iterable[Workload]) -> list[str]:
+def list_unmatched(services: Iterable[str], workloads: Iterable[Workload]) -> list[str]:
     """Return the keys of `services` that match none of these workloads."""
     keys = [key for key in services if key != EVERY_SERVICE]
     spoken_for = {key for workload in workloads for key in keys_for(workload)} if keys else set()
@@ -45,16 +45,16 @@ def _similar_key(key: str, workloads: Iterable[Workload]) -> str:
     namespace, _, name = key.partition("/")
     listed = list(workloads)
     if name == "*":
-        near = _nearest(namespace, (workload.namespace for workload in listed))
+        near = _nearest_name(namespace, (workload.namespace for workload in listed))
         return f"{near}/*" if near else ""
     there = [workload for workload in listed if namespace in ("*", workload.namespace)]
-    if near := _nearest(name, (workload.name for workload in there)):
+    if near := _nearest_name(name, (workload.name for workload in there)):
         return f"{namespace}/{near}"
-    near = _nearest(namespace, (other.namespace for other in listed if other.name == name))
+    near = _nearest_name(namespace, (other.namespace for other in listed if other.name == name))
     return f"{near}/{name}" if near else ""
 
 
-def _nearest(name: str, names: Iterable[str]) -> str:
+def _nearest_name(name: str, names: Iterable[str]) -> str:
     near = get_close_matches(name, list(dict.fromkeys(names))[:_COMPARED], n=1)
     return near[0] if near else ""
 
@@ -65,22 +65,24 @@ def missing_tiers(nodes: Iterable[Node], tiers: Tiers) -> dict[Tier, str]:
     missing = [tier for tier in Tier if tier not in there]
     if len(missing) == len(Tier):
         return dict.fromkeys(
-            missing, f"no node is edge or cloud, so no pod is placed: {_advice(Tier.EDGE, tiers)}"
+            missing,
+            f"no node is edge or cloud, so no pod is placed: {_label_command(Tier.EDGE, tiers)}",
         )
     return {
-        tier: f"no node is {tier}, so {_WITHOUT[tier]}: {_advice(tier, tiers)}" for tier in missing
+        tier: f"no node is {tier}, so {_WITHOUT[tier]}: {_label_command(tier, tiers)}"
+        for tier in missing
     }
 
 
-def _advice(tier: Tier, tiers: Tiers) -> str:
+def _label_command(tier: Tier, tiers: Tiers) -> str:
     values = tiers.edge if tier is Tier.EDGE else tiers.cloud
     return f"kubectl label node NAME {tiers.labels[0]}={min(values)}"
 
 
-def mismatches(snapshot: Snapshot, configuration: Configuration) -> Iterator[str]:
+def list_mismatches(snapshot: Snapshot, configuration: Configuration) -> Iterator[str]:
     """Yield every mismatch, a line each."""
     yield from dict.fromkeys(missing_tiers(snapshot.nodes.values(), configuration.tiers).values())
-    keys = unmatched(configuration.services, snapshot.shares())
+    keys = list_unmatched(configuration.services, snapshot.shares())
     yield from (why_unmatched(key, snapshot) for key in keys[:TOLD])
     if more := keys[TOLD:]:
         yield f"{len(more)} more keys of services match no workload that has pods"

@@ -10,10 +10,10 @@ from kubedsm.config.documents import (
     key_shown,
     reading,
 )
-from kubedsm.config.fields import camel, document, structured
+from kubedsm.config.fields import read_section, to_camel_case, write_section
 from kubedsm.config.services import EVERY_SERVICE, Service, entries_for
-from kubedsm.config.settings import Configuration, said_by
-from kubedsm.config.yaml_text import lines
+from kubedsm.config.settings import Configuration, parse_document
+from kubedsm.config.yaml_text import list_key_lines
 from kubedsm.model.model import Workload
 
 DEFAULT = "default"
@@ -23,18 +23,18 @@ _MOST_MISTAKES = 100
 Key = tuple[str, ...]
 
 
-def mistakes(text: str | bytes, source: str) -> list[DocumentError]:
+def list_mistakes(text: str | bytes, source: str) -> list[DocumentError]:
     """Return all mistakes of a document, each as if the earlier ones were left out."""
     found: dict[Key, DocumentError] = {}
     try:
         with reading(source):
-            said = said_by(text)
+            said = parse_document(text)
     except DocumentError as error:
         return [error]
     while len(found) < _MOST_MISTAKES:
         try:
             with reading(source):
-                structured(Configuration, said)
+                read_section(Configuration, said)
         except DocumentError as error:
             place = error.place
             if place in found:  # without it the section is no better
@@ -54,15 +54,15 @@ def _remove_key(said: object, place: Key) -> bool:
         return False
     *sections, last = place
     for name in sections:
-        said = next((v for k, v in _items(said) if key_shown(k) == name), None)
-    key = next((k for k, _ in _items(said) if key_shown(k) == last), None)
+        said = next((v for k, v in _list_items(said) if key_shown(k) == name), None)
+    key = next((k for k, _ in _list_items(said) if key_shown(k) == last), None)
     if not isinstance(said, dict) or key is None:
         return False
     del said[key]
     return True
 
 
-def _items(said: object) -> list[tuple[object, object]]:
+def _list_items(said: object) -> list[tuple[object, object]]:
     if isinstance(said, list):
         return list(enumerate(said))
     return list(said.items()) if isinstance(said, Mapping) else []
@@ -80,24 +80,24 @@ class Origins:
     @classmethod
     def of(cls, configuration: Configuration, text: str | bytes, source: str) -> "Origins":
         """Return the origins for a configuration and its text."""
-        return cls(configuration, source, lines(text))
+        return cls(configuration, source, list_key_lines(text))
 
     @property
     def effective(self) -> dict[str, Any]:
         """Return the whole document, with defaults."""
-        whole = document(self.configuration)
+        whole = write_section(self.configuration)
         every = self.configuration.services.get(EVERY_SERVICE, Service())
         qos = 1.0 if every.latency_target is None and every.qos is None else every.qos
         weight = 1.0 if every.weight is None else every.weight
         every = attrs.evolve(every, qos=qos, weight=weight)
-        whole["services"] = {EVERY_SERVICE: document(every)} | {
+        whole["services"] = {EVERY_SERVICE: write_section(every)} | {
             key: entry for key, entry in whole["services"].items() if key != EVERY_SERVICE
         }
         return whole
 
     def values(self) -> Iterator[tuple[Key, object, str]]:
         """Yield each key, its value, and the origin of the value."""
-        for key, value in _flat(self.effective):
+        for key, value in _flatten_sections(self.effective):
             yield key, value, self.of_key(key)
 
     def of_key(self, key: Key) -> str:
@@ -110,14 +110,14 @@ class Origins:
         for name in fields:
             if name in deciding:
                 key, _ = deciding[name]
-                where = self.of_key(("services", key, camel(name)))
+                where = self.of_key(("services", key, to_camel_case(name)))
                 return where if where == DEFAULT else f"services.{key}, {where}"
         return DEFAULT
 
 
-def _flat(content: Mapping[str, Any], prefix: Key = ()) -> Iterator[tuple[Key, object]]:
+def _flatten_sections(content: Mapping[str, Any], prefix: Key = ()) -> Iterator[tuple[Key, object]]:
     for key, value in content.items():
         if isinstance(value, Mapping) and value:
-            yield from _flat(value, (*prefix, key))
+            yield from _flatten_sections(value, (*prefix, key))
         else:
             yield (*prefix, key), value

@@ -15,20 +15,20 @@ from kubedsm.config.fields import (
     SUBDOMAIN,
     Kind,
     by_name,
-    checked,
     choice,
-    document,
     duration,
     flag,
     number,
     percentage,
+    read_section,
     section_schema,
     setting,
     several,
-    structured,
     subsection,
     text,
+    validate_fields,
     whole,
+    write_section,
 )
 from kubedsm.config.load_aware import AnswerQueries
 from kubedsm.config.services import MODE, MOST_REQUESTS, RATE, Mode
@@ -48,7 +48,7 @@ ApplyMode = Literal["apply", "suggest", "off"]
 _APPLY_MODE = choice(*get_args(ApplyMode))
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class _TierLabels:
     """Document form of `Tiers`, whose sets have no order."""
 
@@ -64,20 +64,20 @@ class _TierLabels:
 
 
 def _read_tiers(value: object) -> Tiers:
-    given = structured(_TierLabels, value)
+    given = read_section(_TierLabels, value)
     return Tiers(given.label, frozenset(given.edge), frozenset(given.cloud))
 
 
 def _write_tiers(tiers: Tiers) -> dict[str, object]:
     labels = _TierLabels(tiers.labels, tuple(sorted(tiers.edge)), tuple(sorted(tiers.cloud)))
-    return document(labels)
+    return write_section(labels)
 
 
 #: writing validates
 TIERS = Kind(_write_tiers, section_schema(_TierLabels), _read_tiers, _write_tiers)
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class SiteSettings:
     """Settings of `model.sites` and `scheduling.site_monitor`."""
 
@@ -87,7 +87,7 @@ class SiteSettings:
     settle: float = setting(120.0, duration("0s", "24h"))
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class BatchSettings:
     """Limits of the batch window and of its solving time, in seconds and pods."""
 
@@ -107,13 +107,13 @@ class BatchSettings:
                 )
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class EdgeSettings:
     #: a part of all
     headroom: float = setting(0.0, percentage())
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class CloudSettings:
     """Share of a large cloud that is sampled; see `optimizer.placing.cloud_window`."""
 
@@ -121,7 +121,7 @@ class CloudSettings:
     percentage_of_nodes: int = setting(100, whole(0, 100))
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class SuggesterSettings:
     mode: ApplyMode = setting("apply", _APPLY_MODE)
     algorithm: Literal["exact", "paper"] = setting("exact", choice("exact", "paper"))
@@ -134,7 +134,7 @@ class SuggesterSettings:
     defragment: bool = setting(False, flag())
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class OptimiserSettings:
     """Settings of capacity packing; see `rebalancing.packer`."""
 
@@ -149,7 +149,7 @@ class OptimiserSettings:
     allow_evictions: bool = setting(False, flag())
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class MigrationSettings:
     mode: Mode = setting("surge", MODE)
     max_concurrent: int = setting(3, whole(1, 1000))
@@ -163,7 +163,7 @@ class MigrationSettings:
     deadline: float = setting(60.0, duration("100ms", "24h"))
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class SolverSettings:
     """Solver above the exact-search limit, and its time limit."""
 
@@ -172,7 +172,7 @@ class SolverSettings:
     budget: float = setting(1.0, duration("10ms", "1m"))
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class ObjectiveSettings:
     """Settings of `objective.objective`. Alpha, beta and gamma belong to the kind `share`.
 
@@ -192,7 +192,7 @@ class ObjectiveSettings:
                 raise DocumentError(f"{shown(self.beta)} is not below alpha, {shown(self.alpha)}")
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class TenantSettings:
     """Limits of tenants' annotations on their own pods."""
 
@@ -202,7 +202,7 @@ class TenantSettings:
     max_rate: float = setting(float(MOST_REQUESTS), RATE)
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class Fairness:
     """Weights of namespaces; see `objective.fairness`."""
 
@@ -211,7 +211,7 @@ class Fairness:
     namespaces: Mapping[str, float] = setting({}, by_name(_NAMESPACE, number(0, 1000)))
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class Latency:
     """Response times of the tiers in seconds, which turn a latency target into a QoS factor."""
 

@@ -15,14 +15,14 @@ from kubedsm.config.fields import (
     LABEL,
     SUBDOMAIN,
     by_name,
-    checked,
     choice,
     duration,
     number,
+    read_section,
     section,
     setting,
-    structured,
     text,
+    validate_fields,
 )
 from kubedsm.model.model import Workload
 
@@ -39,7 +39,7 @@ EVERY_SERVICE = "*"
 _KEY = re.compile(rf"\*|(?:{LABEL}|\*)/{SUBDOMAIN}|{LABEL}/\*")
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(field_transformer=validate_fields)
 class Service:
     """QoS target of a workload; an absent field is that of the next less specific entry."""
 
@@ -89,6 +89,6 @@ def service_of(services: Mapping[str, Service], workload: Workload) -> Service:
 _NAME = text(_KEY, "namespace/name, namespace/*, */name or *")
 #: an entry may be null
 _SERVICE = attrs.evolve(
-    section(Service), read=lambda value: structured(Service, {} if value is None else value)
+    section(Service), read=lambda value: read_section(Service, {} if value is None else value)
 )
 SERVICES = by_name(_NAME, _SERVICE)

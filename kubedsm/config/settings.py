@@ -12,14 +12,14 @@ import msgspec
 from kubedsm.config.documents import CONFIGURATION, DocumentError, at, content, reading, source_of
 from kubedsm.config.duration import format_duration
 from kubedsm.config.fields import (
-    checked,
     choice,
-    document,
     flag,
+    read_section,
     section_schema,
     setting,
-    structured,
     subsection,
+    validate_fields,
+    write_section,
 )
 from kubedsm.config.load_aware import LoadAware
 from kubedsm.config.sections import (
@@ -46,7 +46,7 @@ from kubedsm.config.services import (
     Service,
     service_of,
 )
-from kubedsm.config.yaml_text import parsed, parsed_all
+from kubedsm.config.yaml_text import parse_all_yaml, parse_yaml
 from kubedsm.model.model import Tiers, Workload
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.objective import Objective, QosTarget
@@ -65,7 +65,7 @@ _REMEMBERED = 4096
 LONGEST = 65_536
 
 
-@attrs.frozen(slots=False, field_transformer=checked)
+@attrs.frozen(slots=False, field_transformer=validate_fields)
 class Configuration:
     api_version: str = setting(API_VERSION, choice(API_VERSION))
     kind: str = setting(KIND, choice(KIND))
@@ -199,17 +199,17 @@ def load(text: str | bytes, source: str) -> Configuration:
     Raises DocumentError, which names the source.
     """
     with reading(source):
-        return structured(Configuration, said_by(text))
+        return read_section(Configuration, parse_document(text))
 
 
-def said_by(text: str | bytes) -> object:
+def parse_document(text: str | bytes) -> object:
     """Parse a document; an empty one is a mapping without keys.
 
     Raises DocumentError.
     """
     if len(text) > LONGEST:
         raise DocumentError(f"longer than {LONGEST} bytes; wildcards make it shorter")
-    said: object = parsed(text, CONFIGURATION)
+    said: object = parse_yaml(text, CONFIGURATION)
     return {} if said is None else said
 
 
@@ -228,7 +228,7 @@ def text_at(path: str | Path) -> tuple[str | bytes, str]:
         return text, source
     said: list[Any] = []
     with suppress(DocumentError):  # told when it is read as what it should be
-        said = parsed_all(text)
+        said = parse_all_yaml(text)
     maps = [each for each in said if isinstance(each, dict) and each.get("kind") == "ConfigMap"]
     held = [data[KEY] for one in maps if isinstance(data := one.get("data"), dict) and KEY in data]
     if maps and not (held and isinstance(held[0], str)):
@@ -241,7 +241,7 @@ def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> 
 
     Raises DocumentError.
     """
-    changed = document(configuration)
+    changed = write_section(configuration)
     for key, value in settings.items():
         *sections, last = key.split(".")
         place = changed
@@ -249,8 +249,8 @@ def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> 
             place = place.setdefault(name, {})
             if not isinstance(place, dict):
                 raise DocumentError("no section", tuple(sections))
-        place[last] = parsed(value)
-    return structured(Configuration, changed)
+        place[last] = parse_yaml(value)
+    return read_section(Configuration, changed)
 
 
 def schema() -> dict[str, Any]:
@@ -264,4 +264,4 @@ def schema() -> dict[str, Any]:
 
 def dump(configuration: Configuration) -> str:
     """Return YAML that `load` reads as this configuration."""
-    return msgspec.yaml.encode(document(configuration)).decode()
+    return msgspec.yaml.encode(write_section(configuration)).decode()

@@ -85,7 +85,7 @@ async def join(
             if type(error) is not sort:
                 sort, since = type(error), now
             waited = now - (since if isinstance(error, LOCKED_OUT) else began)
-            patience = _patience(error, in_pod=in_pod)
+            patience = _patience_for(error, in_pod=in_pod)
             if waited >= patience:
                 after = f"; gave up after {waited:.0f} s" if patience >= PATIENCE else ""
                 raise NotJoinedError(f"{error}{after}") from None
@@ -95,7 +95,7 @@ async def join(
         await clock.sleep(backoff.failed())
 
 
-def _patience(error: ClusterError | WireError, *, in_pod: bool) -> float:
+def _patience_for(error: ClusterError | WireError, *, in_pod: bool) -> float:
     """Return the seconds for which a retry may help."""
     if isinstance(error, MissingRightError):
         return PATIENCE if in_pod else 0.0

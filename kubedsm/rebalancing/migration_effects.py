@@ -67,19 +67,19 @@ class MoveEffects:
     #: when a move of these ended last, if that is not long ago
     _ended: dict[Workload, float] = attrs.field(factory=dict, init=False)
 
-    def begun(self, move: MoveOutcome) -> None:
+    def note_begin(self, move: MoveOutcome) -> None:
         """Start to watch a migration, before its pod leaves."""
         snapshot, workload = self._decisions.mirror.snapshot(), move.move.pod.workload
         watched = self._watched.get(workload)
         if watched is None or not watched.under_way:
             if watched is not None:
                 self._record_effect(watched, watched.untold or OTHER_MOVES)
-            watched = self._watched[workload] = self._first(snapshot, workload)
+            watched = self._watched[workload] = self._start_watch(snapshot, workload)
         watched.more[move.id] = _change_of_share(snapshot, move)
         watched.kinds[move.id] = move.move.kind
         watched.under_way.add(move.id)
 
-    def _first(self, snapshot: Snapshot, workload: Workload) -> _Watched:
+    def _start_watch(self, snapshot: Snapshot, workload: Workload) -> _Watched:
         self._forget_long_ended()
         sample, share = snapshot.measured, snapshot.shares().get(workload, Share())
         untold = _why_unknown(sample, workload)
@@ -89,7 +89,7 @@ class MoveEffects:
         times = ResponseTimes.of(believed, self._configuration.current.latency.times)
         return _Watched(workload, sample, share, times, untold)
 
-    def ended(self, move: MoveOutcome) -> MoveOutcome:
+    def note_end(self, move: MoveOutcome) -> MoveOutcome:
         """Return the outcome of a migration with its effect, as far as it is known."""
         watched = self._watched.get(move.move.pod.workload)
         if watched is None or move.id not in watched.under_way:

@@ -44,7 +44,7 @@ def main(library: str, descriptor: int) -> None:
     line = Connection(descriptor)
     listener = Listener(line)
     solved: Callable[[Request, Event], Solved]
-    solved = importlib.import_module(LIBRARY_MODULES[library]).solved
+    solved = importlib.import_module(LIBRARY_MODULES[library]).solve_request
     line.send(READY)
     Thread(target=listener.listen, daemon=True).start()
     while True:

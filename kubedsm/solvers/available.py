@@ -59,13 +59,13 @@ class CpSat(_LibrarySolver):
 
 
 @cache
-def installed(kind: SolverKind) -> bool:
+def is_installed(kind: SolverKind) -> bool:
     return kind in LIBRARIES and find_spec(LIBRARIES[kind]) is not None
 
 
-def lacking(kind: SolverKind) -> str:
+def explain_missing(kind: SolverKind) -> str:
     """Return the effect of a library that is not installed; empty if it is, or no solver is set."""
-    if kind == "off" or installed(kind):
+    if kind == "off" or is_installed(kind):
         return ""
     return (
         f"solver: {LIBRARIES[kind]} is not installed{_EXTRAS.get(kind, '')}:"
@@ -75,6 +75,6 @@ def lacking(kind: SolverKind) -> str:
 
 def solver_of(kind: SolverKind, seconds: float) -> Solver | None:
     """Return a solver with a limit of `seconds` a programme; None if it is not installed."""
-    if not installed(kind):
+    if not is_installed(kind):
         return None
     return CpSat(seconds) if kind == "cp-sat" else Highs(seconds)

@@ -55,7 +55,7 @@ def solve(library: str, request: Request, deadline: Deadline) -> Solved:
     seconds = min(request.seconds, deadline.left)
     if seconds < _LEAST_SECONDS:
         return Solved(Status.UNKNOWN)
-    return _process(library).solve(attrs.evolve(request, seconds=seconds), deadline)
+    return _process_for(library).solve(attrs.evolve(request, seconds=seconds), deadline)
 
 
 class SolverProcess:
@@ -77,7 +77,7 @@ class SolverProcess:
             try:
                 if not self._is_ready():
                     return Solved(Status.UNKNOWN, note="the solver process did not start")
-                answer = self._answer(request, deadline)
+                answer = self._exchange_request(request, deadline)
             except BaseException:
                 # Half a conversation cannot be continued.
                 self.stop()
@@ -114,7 +114,7 @@ class SolverProcess:
         self.stop()
         return False
 
-    def _answer(self, request: Request, deadline: Deadline) -> Solved:
+    def _exchange_request(self, request: Request, deadline: Deadline) -> Solved:
         line, process = self._line, self._process
         if line is None or process is None:
             raise RuntimeError("the solver process is not running")
@@ -178,7 +178,7 @@ _PROCESSES: list[SolverProcess] = []
 
 
 @cache
-def _process(library: str) -> SolverProcess:
+def _process_for(library: str) -> SolverProcess:
     process = SolverProcess(library)
     _PROCESSES.append(process)
     return process
@@ -194,7 +194,7 @@ def stop_all() -> None:
     for process in _PROCESSES:
         process.stop()
     _PROCESSES.clear()
-    _process.cache_clear()
+    _process_for.cache_clear()
 
 
 def _forget_all() -> None:

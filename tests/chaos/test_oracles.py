@@ -134,13 +134,13 @@ def writes_leave_whenever_they_can(monkeypatch):
 
 
 def nobody_takes_over(monkeypatch):
-    attempt = Elector._attempt
+    attempt = Elector._try_acquire
 
     async def patient(elector):
-        await elector._look()
+        await elector._observe_lease()
         return 5.0 if elector.holder not in ("", elector.identity) else await attempt(elector)
 
-    monkeypatch.setattr(Elector, "_attempt", patient)
+    monkeypatch.setattr(Elector, "_try_acquire", patient)
 
 
 BIND = "process:create-pods/binding:4"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubedsm.config.fields import document
+from kubedsm.config.fields import write_section
 from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.answers.answer import (
     Answer,
@@ -190,5 +190,5 @@ def _where(placed: Sequence[Placed]) -> Table | None:
 
 def _lines_of(asked: Changed, configuration: Configuration) -> str:
     services = promising(configuration, dict(asked.qos)).services
-    said = {name: document(services[name]) for name, _ in asked.qos}
+    said = {name: write_section(services[name]) for name, _ in asked.qos}
     return msgspec.yaml.encode({"services": said}).decode()

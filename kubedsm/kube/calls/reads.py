@@ -26,7 +26,7 @@ from kubedsm.kube.wire import decoding, schema
 from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveMark, RequestAnswer, answer_in
 from kubedsm.kube.wire.decoding import Reader, read_json
 from kubedsm.kube.wire.pod_rules import selector_of
-from kubedsm.kube.wire.pods import controller_of, made, mark_on
+from kubedsm.kube.wire.pods import controller_of, mark_on, pod_of
 from kubedsm.kube.wire.schema import Items, LabelSelector
 from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod, Workload
 from kubedsm.model.selectors import Selector, keys_of, selects
@@ -40,7 +40,7 @@ APPS_RESOURCES = {
 }
 
 
-async def _get(
+async def _get_object(
     cluster: Cluster, path: str, timeout: float, query: dict[str, str] | None = None
 ) -> bytes:
     return await send(cluster, Request("GET", path, query or {}), timeout)
@@ -48,7 +48,7 @@ async def _get(
 
 async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Pod:
     """Read a pod. Raises NotFound if it does not exist."""
-    return decoding.pod(await _get(cluster, pod_path(namespace, name), timeout))
+    return decoding.pod(await _get_object(cluster, pod_path(namespace, name), timeout))
 
 
 async def get_config_map(
@@ -56,12 +56,12 @@ async def get_config_map(
 ) -> decoding.ConfigMap:
     """Read a ConfigMap. Raises NotFound if it does not exist."""
     path = path_of(CORE, namespace, "configmaps", name)
-    return decoding.config_map(await _get(cluster, path, timeout))
+    return decoding.config_map(await _get_object(cluster, path, timeout))
 
 
 async def version(cluster: Cluster, *, timeout: float) -> str:
     """Read the API server's version, such as v1.36.2, as a check of address and credentials."""
-    return decoding.server_version(await _get(cluster, "/version", timeout))
+    return decoding.server_version(await _get_object(cluster, "/version", timeout))
 
 
 async def cluster_uid(cluster: Cluster, *, timeout: float) -> str:
@@ -70,7 +70,7 @@ async def cluster_uid(cluster: Cluster, *, timeout: float) -> str:
     Needs the right to list namespaces. Raises NotFound if there is no such namespace.
     """
     query = {"fieldSelector": "metadata.name=kube-system"}
-    body = await _get(cluster, f"{CORE}/namespaces", timeout, query)
+    body = await _get_object(cluster, f"{CORE}/namespaces", timeout, query)
     listed = read_json("NamespaceList", body, Items[schema.AnyObject]).items
     if not listed:
         raise NotFound(HTTPStatus.NOT_FOUND, "NotFound", "there is no namespace kube-system")
@@ -121,7 +121,7 @@ async def answers_to(
 
 async def _our_events(cluster: Cluster, namespace: str, uid: str, timeout: float) -> list[_Event]:
     query = {"fieldSelector": f"involvedObject.uid={uid}"}
-    body = await _get(cluster, path_of(CORE, namespace, "events"), timeout, query)
+    body = await _get_object(cluster, path_of(CORE, namespace, "events"), timeout, query)
     listed = read_json("EventList", body, Items[_Event]).items or ()
     return [event for event in listed if event.reporting_component == CONTROLLER]
 
@@ -166,7 +166,7 @@ class LiveOwner:
 
 async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
     """Read the pod of that name as it is now. Raises NotFound if it does not exist."""
-    return _PODS.value(await _get(cluster, pod_path(pod.namespace, pod.name), timeout))
+    return _PODS.value(await _get_object(cluster, pod_path(pod.namespace, pod.name), timeout))
 
 
 def _live_pod(shape: schema.LivePod) -> LivePod:
@@ -176,7 +176,7 @@ def _live_pod(shape: schema.LivePod) -> LivePod:
     if mark is not None:
         kind, name, uid = "ReplicaSet", mark.replica_set, mark.uid
     return LivePod(
-        pod=made(shape),
+        pod=pod_of(shape),
         template_hash=labels.get(MIGRATING_LABEL if mark else TEMPLATE_HASH_LABEL, ""),
         grace=spec.termination_grace_period_seconds or 0.0,
         owner_kind=kind,
@@ -198,19 +198,19 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
         raise NotFound(404, "NotFound", f"pod {live.pod} names no owner")
     namespace = live.pod.namespace
     kind = "StatefulSet" if live.owner_kind == "StatefulSet" else "ReplicaSet"
-    owner = await _workload(cluster, namespace, kind, live.owner_name, live.owner_uid, timeout)
+    owner = await _get_workload(cluster, namespace, kind, live.owner_name, live.owner_uid, timeout)
     if owner is None:
         return LiveOwner(gone=True)
     above = controller_of(owner.metadata)
     top = owner
     if above is not None and above.kind == "Deployment":
-        found = await _workload(
+        found = await _get_workload(
             cluster, namespace, above.kind, above.name, above.uid or "", timeout
         )
         if found is None:
             return LiveOwner(gone=True)
         top = found
-    selector, of_top = _selector(owner), _selector(top)
+    selector, of_top = _selector_of(owner), _selector_of(top)
     failure = next(
         (
             c.message or c.reason or "it cannot create pods"
@@ -236,7 +236,7 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
 
 async def uid_of(cluster: Cluster, workload: Workload, *, timeout: float) -> str | None:
     """Return the uid of a workload of a kind in APPS_RESOURCES; None if it is gone or going."""
-    found = await _workload(
+    found = await _get_workload(
         cluster, workload.namespace, workload.kind, workload.name, None, timeout
     )
     return found.metadata.uid if found else None
@@ -250,7 +250,7 @@ async def owner_knows_by(cluster: Cluster, pod: Pod, *, timeout: float) -> froze
     return (await read_owner(cluster, live, timeout=timeout)).selected_labels
 
 
-def _selector(workload: schema.Workload) -> Selector:
+def _selector_of(workload: schema.Workload) -> Selector:
     return selector_of(workload.spec.selector or LabelSelector())
 
 
@@ -272,12 +272,12 @@ def _is_rolling_out(top: schema.Workload) -> bool:
     return status.updated_replicas is not None and (status.updated_replicas != status.replicas)
 
 
-async def _workload(
+async def _get_workload(
     cluster: Cluster, namespace: str, kind: str, name: str, uid: str | None, timeout: float
 ) -> schema.Workload | None:
     plural = APPS_RESOURCES[kind]
     try:
-        body = await _get(cluster, path_of(APPS, namespace, plural, name), timeout)
+        body = await _get_object(cluster, path_of(APPS, namespace, plural, name), timeout)
     except NotFound:
         return None
     found = read_json(plural, body, schema.Workload)
@@ -289,7 +289,7 @@ async def _count_ready_others(
     cluster: Cluster, live: LivePod, selector: Selector, timeout: float
 ) -> int:
     path = path_of(CORE, live.pod.namespace, "pods")
-    body = await _get(cluster, path, timeout, {"labelSelector": _selector_text(selector)})
+    body = await _get_object(cluster, path, timeout, {"labelSelector": _selector_text(selector)})
     items = read_json("PodList", body, Items[msgspec.Raw]).items or ()
     return sum(
         pod.ready and not (pod.terminating or pod.finished or pod.detached)
@@ -317,7 +317,7 @@ def _selector_text(selector: Selector) -> str:
 
 async def services_by_template(cluster: Cluster, namespace: str, *, timeout: float) -> list[str]:
     """Return the Services that select a template hash: they would lose a detached pod."""
-    body = await _get(cluster, path_of(CORE, namespace, "services"), timeout)
+    body = await _get_object(cluster, path_of(CORE, namespace, "services"), timeout)
     services = read_json("Service", body, Items[schema.Service]).items or ()
     return [s.metadata.name for s in services if TEMPLATE_HASH_LABEL in (s.spec.selector or {})]
 
@@ -327,7 +327,7 @@ async def budgets_of(cluster: Cluster, pod: Pod, *, timeout: float) -> list[tupl
     path = path_of(POLICY, pod.namespace, "poddisruptionbudgets")
     return [
         (budget.metadata.name, budget.status.disruptions_allowed)
-        for budget in await _budgets(cluster, path, timeout)
+        for budget in await _list_budgets(cluster, path, timeout)
         if selects(selector_of(budget.spec.selector), pod.labels)
     ]
 
@@ -336,11 +336,11 @@ async def all_budgets(cluster: Cluster, *, timeout: float) -> list[Budget]:
     """Return every PodDisruptionBudget that covers a pod: its selector exists and is not empty."""
     return [
         Budget(budget.metadata.namespace or "", requirements, budget.status.disruptions_allowed)
-        for budget in await _budgets(cluster, f"{POLICY}/poddisruptionbudgets", timeout)
+        for budget in await _list_budgets(cluster, f"{POLICY}/poddisruptionbudgets", timeout)
         if (requirements := selector_of(budget.spec.selector))
     ]
 
 
-async def _budgets(cluster: Cluster, path: str, timeout: float) -> tuple[schema.Budget, ...]:
-    body = await _get(cluster, path, timeout)
+async def _list_budgets(cluster: Cluster, path: str, timeout: float) -> tuple[schema.Budget, ...]:
+    body = await _get_object(cluster, path, timeout)
     return read_json("PodDisruptionBudget", body, Items[schema.Budget]).items or ()

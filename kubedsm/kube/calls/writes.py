@@ -82,7 +82,7 @@ async def bind(
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
     path = pod_path(pod.namespace, pod.name, "binding")
-    await _post(cluster, path, binding, timeout)
+    await _send_post(cluster, path, binding, timeout)
 
 
 async def set_pod_condition(
@@ -103,7 +103,7 @@ async def set_pod_condition(
     }
     patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
     path = pod_path(pod.namespace, pod.name, "status")
-    await _patch(cluster, path, patch, timeout, STRATEGIC_MERGE)
+    await _send_patch(cluster, path, patch, timeout, STRATEGIC_MERGE)
 
 
 async def create_event(
@@ -137,7 +137,7 @@ async def create_event(
         "reportingInstance": instance,
         "reason": reason,
         "action": action,
-        "note": _cut(escape_unprintable(note)),
+        "note": _truncate_note(escape_unprintable(note)),
         "type": "Warning" if warning else "Normal",
         "regarding": {
             "apiVersion": regarding.api_version,
@@ -148,7 +148,9 @@ async def create_event(
         },
     }
     path = path_of(EVENTS, regarding.namespace, "events")
-    return read_json("Event", await _post(cluster, path, event, timeout), AnyObject).metadata.name
+    return read_json(
+        "Event", await _send_post(cluster, path, event, timeout), AnyObject
+    ).metadata.name
 
 
 async def count_event(
@@ -160,7 +162,7 @@ async def count_event(
     an Event for an hour after its last change.
     """
     patch = {"series": {"count": count, "lastObservedTime": _micro_time(at)}}
-    await _patch(cluster, path_of(EVENTS, namespace, "events", name), patch, timeout)
+    await _send_patch(cluster, path_of(EVENTS, namespace, "events", name), patch, timeout)
 
 
 async def detach(
@@ -236,7 +238,7 @@ async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = F
         "deleteOptions": options,
     }
     path = pod_path(pod.namespace, pod.name, "eviction")
-    await _post(cluster, path, body, timeout)
+    await _send_post(cluster, path, body, timeout)
 
 
 async def create_config_map(
@@ -244,7 +246,7 @@ async def create_config_map(
 ) -> ConfigMap:
     """Create an empty ConfigMap. Raises Conflict if it exists, NotFound without the namespace."""
     path, body = path_of(CORE, namespace, "configmaps"), {"metadata": {"name": name}}
-    return config_map(await _post(cluster, path, body, timeout))
+    return config_map(await _send_post(cluster, path, body, timeout))
 
 
 async def put_request(
@@ -261,14 +263,14 @@ async def put_request(
         "annotations": {REQUEST_ANNOTATION: request},
     }
     path = path_of(CORE, identity.namespace, "configmaps", identity.name)
-    await _patch(cluster, path, {"metadata": metadata}, timeout)
+    await _send_patch(cluster, path, {"metadata": metadata}, timeout)
 
 
-async def _post(cluster: Cluster, path: str, body: object, timeout: float) -> bytes:
+async def _send_post(cluster: Cluster, path: str, body: object, timeout: float) -> bytes:
     return await send(cluster, Request("POST", path, body=body), timeout)
 
 
-async def _patch(
+async def _send_patch(
     cluster: Cluster, path: str, patch: object, timeout: float, content_type: str = MERGE
 ) -> None:
     await send(cluster, Request("PATCH", path, body=patch, content_type=content_type), timeout)
@@ -278,14 +280,14 @@ async def _patch_pod(
     cluster: Cluster, pod: Pod, metadata: dict[str, Any], timeout: float, content_type: str = MERGE
 ) -> None:
     path = pod_path(pod.namespace, pod.name)
-    await _patch(cluster, path, {"metadata": metadata}, timeout, content_type)
+    await _send_patch(cluster, path, {"metadata": metadata}, timeout, content_type)
 
 
 def _micro_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _cut(note: str) -> str:
+def _truncate_note(note: str) -> str:
     encoded = note.encode()
     if len(encoded) <= NOTE_BYTES:
         return note

@@ -78,7 +78,7 @@ def status_error(status: Status, code: int) -> ApiStatusError:
         kind = ServerError if code >= _SERVER_ERRORS else ApiStatusError
     if kind is TooManyRequests and any(reason == "DisruptionBudget" for reason, _ in causes):
         kind = DisruptionBudgetExceeded
-    reason = status.reason or _phrase(code)
+    reason = status.reason or _reason_phrase(code)
     return kind(code, reason, " ".join((status.message or "no message").split()), causes)
 
 
@@ -113,7 +113,7 @@ async def send(cluster: Cluster, request: Request, timeout: float) -> bytes:
     return response.body
 
 
-def _phrase(code: int) -> str:
+def _reason_phrase(code: int) -> str:
     try:
         return http.HTTPStatus(code).phrase.replace(" ", "")
     except ValueError:

@@ -53,12 +53,12 @@ class Connections:
         try:
             try:
                 async with asyncio.timeout(within):
-                    is_of_few = await self._turn(min(SOON, within / 2))
-                    connection = self._pop_idle() or await self._open()
+                    is_of_few = await self._acquire_place(min(SOON, within / 2))
+                    connection = self._pop_idle() or await self._open_connection()
             except TimeoutError:
                 raise Unreachable(f"{self.url}: no connection within {within:g} s") from None
             except OSError as error:
-                raise Unreachable(f"{self.url}: {told(error)}") from error
+                raise Unreachable(f"{self.url}: {describe_error(error)}") from error
             yield connection
         finally:
             if connection is not None:
@@ -72,18 +72,18 @@ class Connections:
         """Keep the connections open and in use until cancelled; failures are retried later."""
         while True:
             with suppress(OSError, ClusterError):
-                await self._use(await something_small())
+                await self._probe_idle(await something_small())
             with suppress(OSError):
                 for _ in range(len(self._all), FEW):
                     async with self._few, asyncio.timeout(PATIENCE):
-                        self._take_back(await self._open())
+                        self._take_back(await self._open_connection())
             await clock.sleep(PAUSE)
 
     async def aclose(self) -> None:
         """Close all of them."""
         await _close_all(list(self._all))
 
-    async def _turn(self, within: float) -> bool:
+    async def _acquire_place(self, within: float) -> bool:
         """Wait for a free place in the pool; return False after `within` seconds."""
         try:
             async with asyncio.timeout(within):
@@ -98,7 +98,7 @@ class Connections:
                 return connection
         return None
 
-    async def _open(self) -> Connection:
+    async def _open_connection(self) -> Connection:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(
             self.url.host or "", self.url.port or 0, type=socket.SOCK_STREAM
@@ -112,7 +112,7 @@ class Connections:
             server_hostname=(self.server_name or self.url.host) if self.tls else None,
         )
         self._all.add(connection)
-        connection.gone.add_done_callback(lambda _: self._forget(connection))
+        connection.gone.add_done_callback(lambda _: self._forget_connection(connection))
         return connection
 
     def _take_back(self, connection: Connection) -> None:
@@ -121,12 +121,12 @@ class Connections:
         else:
             connection.abort()
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget_connection(self, connection: Connection) -> None:
         self._all.discard(connection)
         with suppress(ValueError):  # it was not idle
             self._idle.remove(connection)
 
-    async def _use(self, request: bytes) -> None:
+    async def _probe_idle(self, request: bytes) -> None:
         """Send the request over each connection that was idle since the last call.
 
         If one fails, all idle connections are closed, and OSError is raised.
@@ -153,6 +153,6 @@ async def _close_all(connections: Collection[Connection]) -> None:
     await asyncio.gather(*(connection.gone for connection in connections))
 
 
-def told(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return the error's text on one line."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -91,21 +91,21 @@ class Credentials:
         try:
             loader = self._loaded.kubeconfig
             if self._rejected or hasattr(loader, "exec_plugin_expiry"):
-                await self._renew()
+                await self._renew_token()
             header = await self._loaded.configuration.get_api_key_with_prefix("BearerToken")
         except _FAILURES as error:
-            raise CredentialsError(f"{self._source}: {_message(error)}") from error
+            raise CredentialsError(f"{self._source}: {_error_message(error)}") from error
         self._header = header.strip() if header else None
         if self._header and not self._header.isprintable():
             raise CredentialsError(f"{self._source}: the token has what cannot be in a header")
         return self._header
 
-    def rejected(self, header: str | None) -> None:
+    def note_rejection(self, header: str | None) -> None:
         """Note that the server rejected the header: reload before the next request."""
         if header == self._header:
             self._rejected = True
 
-    async def _renew(self) -> None:
+    async def _renew_token(self) -> None:
         # One renewal at a time: those who waited for it find it done.
         async with self._renewal, asyncio.timeout(LOAD_TIMEOUT):
             if self._rejected:
@@ -125,17 +125,17 @@ async def from_kubeconfig(
 
     Raises CredentialsError.
     """
-    files = environment.files(path, environ)
-    chosen = environment.context(files, context)
+    files = environment.find_files(path, environ)
+    chosen = environment.choose_context(files, context)
 
     async def load() -> _Loaded:
         configuration = Configuration()
         loader = await load_kube_config(
-            environment.joined(files), chosen, configuration, persist_config=False
+            environment.join_paths(files), chosen, configuration, persist_config=False
         )
         return _Loaded(configuration, loader)
 
-    credentials = Credentials(f"kubeconfig {environment.joined(files)}, context {chosen}", load)
+    credentials = Credentials(f"kubeconfig {environment.join_paths(files)}, context {chosen}", load)
     await credentials.authorization()
     return credentials
 
@@ -160,7 +160,7 @@ async def in_cluster(environ: Mapping[str, str], service_account: Path) -> Crede
     return credentials
 
 
-def _message(error: BaseException) -> str:
+def _error_message(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {LOAD_TIMEOUT:g} s"
     text = " ".join(str(error).split())

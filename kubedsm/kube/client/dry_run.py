@@ -32,7 +32,7 @@ class DryRun:
         """As `Cluster.request`."""
         if request.method in READS:
             return await self._cluster.request(request, timeout=timeout)
-        _tell(request)
+        _log_write(request)
         given: dict[str, Any] = request.body or {}
         made = {**given, "metadata": {**given.get("metadata", {}), "name": _NOWHERE}}
         status = HTTPStatus.CREATED if request.method == "POST" else HTTPStatus.OK
@@ -45,7 +45,7 @@ class DryRun:
         return self._cluster.stream(request, timeout=timeout)
 
 
-def _tell(request: Request) -> None:
+def _log_write(request: Request) -> None:
     bound = _BINDING.fullmatch(request.path)
     if bound is not None:
         pod, node = "/".join(bound.groups()), request.body["target"]["name"]

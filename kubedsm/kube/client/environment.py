@@ -58,7 +58,7 @@ class _Kubeconfig(msgspec.Struct, frozen=True, rename="kebab"):
     current_context: str | None = None
 
 
-def files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
+def find_files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the kubeconfig files that exist: `path` alone if given.
 
     Raises CredentialsError if there are none.
@@ -68,27 +68,27 @@ def files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
     candidates = candidates or [Path(environ.get("HOME") or Path.home()) / ".kube" / "config"]
     present = tuple(file.expanduser() for file in candidates if file.expanduser().exists())
     if not present:
-        raise CredentialsError(f"kubeconfig {joined(candidates)}: no such file")
+        raise CredentialsError(f"kubeconfig {join_paths(candidates)}: no such file")
     return present
 
 
-def context(paths: Sequence[Path], name: str | None) -> str:
+def choose_context(paths: Sequence[Path], name: str | None) -> str:
     """Return the name of the given or current context, after a check of its entries.
 
     Raises CredentialsError.
     """
-    configs = [_read(path) for path in paths]
-    where = f"kubeconfig {joined(paths)}"
+    configs = [_read_kubeconfig(path) for path in paths]
+    where = f"kubeconfig {join_paths(paths)}"
     contexts = _by_name(config.contexts for config in configs)
     name = name or next((c.current_context for c in configs if c.current_context), None)
     if not contexts:
         raise CredentialsError(f"{where}: no contexts in it")
     if name is None:
         raise CredentialsError(
-            f"{where}: no current-context; choose one with --context: {_any(contexts)}"
+            f"{where}: no current-context; choose one with --context: {_list_names(contexts)}"
         )
     if name not in contexts:
-        raise CredentialsError(f"{where}: no context {name!r}, only {_any(contexts)}")
+        raise CredentialsError(f"{where}: no context {name!r}, only {_list_names(contexts)}")
     reference = contexts[name].context
     clusters = _by_name(config.clusters for config in configs)
     if reference.cluster not in clusters:
@@ -101,12 +101,12 @@ def context(paths: Sequence[Path], name: str | None) -> str:
     return name
 
 
-def joined(paths: Iterable[Path]) -> str:
+def join_paths(paths: Iterable[Path]) -> str:
     """Join paths as $KUBECONFIG does."""
     return os.pathsep.join(map(str, paths))
 
 
-def _read(path: Path) -> _Kubeconfig:
+def _read_kubeconfig(path: Path) -> _Kubeconfig:
     try:
         return msgspec.yaml.decode(path.read_bytes(), type=_Kubeconfig)
     except OSError as error:
@@ -130,7 +130,7 @@ def _is_url(server: str) -> bool:
         return False
 
 
-def _any(names: Iterable[str]) -> str:
+def _list_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
@@ -163,7 +163,7 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
     if (
         not proxy
         or is_loopback(host)
-        or any(_names(entry.strip(), host) for entry in exempt.split(","))
+        or any(_exempts_host(entry.strip(), host) for entry in exempt.split(","))
     ):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
@@ -177,7 +177,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _names(entry: str, host: str) -> bool:
+def _exempts_host(entry: str, host: str) -> bool:
     if not entry:
         return False
     try:

@@ -27,7 +27,7 @@ from yarl import URL
 import kubedsm
 from kubedsm.kube.client.api_errors import api_error
 from kubedsm.kube.client.connection import CLOSED, NO_LINGERING
-from kubedsm.kube.client.connections import Connections, told
+from kubedsm.kube.client.connections import Connections, describe_error
 from kubedsm.kube.client.environment import is_in_cluster, proxy_for, service_account_in
 from kubedsm.kube.client.port import (
     CredentialsError,
@@ -61,7 +61,7 @@ _NOT_SENT = (
 )
 
 
-def _socket(info: aiohttp.AddrInfoType) -> socket.socket:
+def _make_socket(info: aiohttp.AddrInfoType) -> socket.socket:
     family, kind, protocol, *_ = info
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGERING)
@@ -158,7 +158,7 @@ class KubernetesCluster:
                 limit=CONNECTIONS,
                 keepalive_timeout=KEEP_ALIVE,
                 ssl=tls or True,
-                socket_factory=_socket,
+                socket_factory=_make_socket,
             ),
             headers=_HEADERS,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -177,7 +177,7 @@ class KubernetesCluster:
         """Keep connections open for the next burst of writes, until cancelled."""
 
         async def version() -> bytes:
-            return self._bytes(Request("GET", "/version"), await self._authorization())
+            return self._encode_request(Request("GET", "/version"), await self._authorization())
 
         if self._connections is not None:
             await self._connections.keep_warm(version, clock)
@@ -185,24 +185,26 @@ class KubernetesCluster:
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Send one request and read its whole response; see `Cluster.request`."""
         if request.body is not None and self._connections is not None:
-            return await self._write(request, self._connections, timeout)
+            return await self._send_write(request, self._connections, timeout)
         limits = aiohttp.ClientTimeout(total=timeout, connect=timeout * CONNECT_SHARE)
         sent = None if request.body is None else _Body(request)
         try:
-            response = await self._send(request, limits, sent)
+            response = await self._send_request(request, limits, sent)
             async with response:
                 body = await response.read()
         except _NOT_SENT as error:
-            raise Unreachable(f"{self._base}: {told(error)}") from error
+            raise Unreachable(f"{self._base}: {describe_error(error)}") from error
         except (aiohttp.ClientError, OSError) as error:
             if sent is not None and sent.kept_back:
                 raise not_sent(request) from error
-            raise self._unknown(request, error, timeout) from error
+            raise self._outcome_unknown(request, error, timeout) from error
         return Response(response.status, body)
 
-    async def _write(self, request: Request, connections: Connections, timeout: float) -> Response:
+    async def _send_write(
+        self, request: Request, connections: Connections, timeout: float
+    ) -> Response:
         authorization = await self._authorization()
-        sent = self._bytes(request, authorization)
+        sent = self._encode_request(request, authorization)
         try:
             async with (
                 asyncio.timeout(timeout),
@@ -212,9 +214,9 @@ class KubernetesCluster:
                     raise not_sent(request)
                 response = await connection.exchange(sent)
         except OSError as error:
-            raise self._unknown(request, error, timeout) from error
+            raise self._outcome_unknown(request, error, timeout) from error
         if response.status == HTTPStatus.UNAUTHORIZED:
-            self._credentials.rejected(authorization)
+            self._credentials.note_rejection(authorization)
         return response
 
     @asynccontextmanager
@@ -226,24 +228,24 @@ class KubernetesCluster:
         refusal = b""
         try:
             async with asyncio.timeout(timeout):
-                response = await self._send(request, limits)
+                response = await self._send_request(request, limits)
                 if response.status != HTTPStatus.OK:
                     async with response:
                         refusal = await response.read()
         except _NOT_SENT as error:
-            raise Unreachable(f"{self._base}: {told(error)}") from error
+            raise Unreachable(f"{self._base}: {describe_error(error)}") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise self._unknown(request, error, timeout) from error
+            raise self._outcome_unknown(request, error, timeout) from error
         if response.status != HTTPStatus.OK:
             raise api_error(response.status, refusal)
         try:
-            async with aclosing(self._lines(request, response)) as lines:
+            async with aclosing(self._split_lines(request, response)) as lines:
                 yield lines
         finally:
             # Not released: what is left of it would have to be read first.
             response.close()
 
-    async def _lines(
+    async def _split_lines(
         self, request: Request, response: aiohttp.ClientResponse
     ) -> AsyncGenerator[bytes, None]:
         """Split chunks into lines, since aiohttp limits the length of a line.
@@ -263,9 +265,9 @@ class KubernetesCluster:
                     if line:
                         yield line
         except (aiohttp.ClientError, OSError) as error:
-            raise self._unknown(request, error, None) from error
+            raise self._outcome_unknown(request, error, None) from error
 
-    async def _send(
+    async def _send_request(
         self, request: Request, limits: aiohttp.ClientTimeout, body: _Body | None = None
     ) -> aiohttp.ClientResponse:
         if self._session is None:
@@ -273,7 +275,7 @@ class KubernetesCluster:
         authorization = await self._authorization()
         response = await self._session.request(
             request.method,
-            URL(f"{self._base}{_target(request)}", encoded=True),
+            URL(f"{self._base}{_request_target(request)}", encoded=True),
             data=body,
             headers={"Authorization": authorization} if authorization else {},
             timeout=limits,
@@ -282,7 +284,7 @@ class KubernetesCluster:
             server_hostname=self._credentials.server_name,
         )
         if response.status == HTTPStatus.UNAUTHORIZED:
-            self._credentials.rejected(authorization)
+            self._credentials.note_rejection(authorization)
         return response
 
     async def _authorization(self) -> str | None:
@@ -291,7 +293,7 @@ class KubernetesCluster:
         except CredentialsError as error:
             raise Unreachable(str(error)) from error
 
-    def _bytes(self, request: Request, authorization: str | None) -> bytes:
+    def _encode_request(self, request: Request, authorization: str | None) -> bytes:
         """Return the bytes of a request on the wire."""
         body = b"" if request.body is None else orjson.dumps(request.body)
         headers = {"Host": self._url.host_port_subcomponent, **_HEADERS}
@@ -300,18 +302,20 @@ class KubernetesCluster:
         if body:
             headers |= {"Content-Type": request.content_type, "Content-Length": str(len(body))}
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        path = self._url.raw_path.rstrip("/") + _target(request)
+        path = self._url.raw_path.rstrip("/") + _request_target(request)
         return f"{request.method} {path} HTTP/1.1\r\n{lines}\r\n".encode() + body
 
-    def _unknown(self, request: Request, error: Exception, timeout: float | None) -> OutcomeUnknown:
+    def _outcome_unknown(
+        self, request: Request, error: Exception, timeout: float | None
+    ) -> OutcomeUnknown:
         if timeout and isinstance(error, TimeoutError):
             what = f"no answer within {timeout:g} s"
         elif isinstance(error, aiohttp.ClientPayloadError):
             what = CLOSED  # aiohttp tells how it noticed, in two sentences
         else:
-            what = told(error)
+            what = describe_error(error)
         return OutcomeUnknown(f"{request.method} {request.path}: {what}")
 
 
-def _target(request: Request) -> str:
+def _request_target(request: Request) -> str:
     return f"{request.path}?{urlencode(request.query)}" if request.query else request.path

@@ -23,7 +23,7 @@ _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _LONGEST = 253
 
 
-def _always() -> bool:
+def _may_always_leave() -> bool:
     return True
 
 
@@ -38,7 +38,7 @@ class Request:
     content_type: str = "application/json"
     #: called when the bytes are about to leave this process, however long that took. On False no
     #: byte is sent, and the request is Unreachable. Only called for requests with a body.
-    may_leave: Callable[[], bool] = attrs.field(default=_always, eq=False, repr=False)
+    may_leave: Callable[[], bool] = attrs.field(default=_may_always_leave, eq=False, repr=False)
 
 
 @attrs.frozen(slots=True)
@@ -159,9 +159,9 @@ def path_of(
     Names come from objects that others write. Raises Invalid for text that cannot be a name, so
     that it cannot become another path.
     """
-    parts = [group, "namespaces", _segment(namespace), plural]
+    parts = [group, "namespaces", _path_segment(namespace), plural]
     if name is not None:
-        parts.append(_segment(name))
+        parts.append(_path_segment(name))
     if subresource:
         parts.append(subresource)
     return "/".join(parts)
@@ -172,7 +172,7 @@ def pod_path(namespace: str, name: str, subresource: str = "") -> str:
     return path_of(CORE, namespace, "pods", name, subresource)
 
 
-def _segment(name: str) -> str:
+def _path_segment(name: str) -> str:
     if not is_name(name):
         raise Invalid(400, "BadRequest", f"{name[:_LONGEST]!r} is not the name of an object")
     return quote(name, safe="")

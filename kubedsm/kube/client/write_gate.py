@@ -69,7 +69,7 @@ class WriteGate:
         """As `Cluster.request`."""
         if request.method in READS:
             return await self._cluster.request(request, timeout=timeout)
-        if not await self._opens():
+        if not await self._await_opening():
             raise not_sent(request)
         gated = attrs.evolve(request, may_leave=lambda: self.is_open)
         given_up = asyncio.timeout(None)
@@ -87,7 +87,7 @@ class WriteGate:
             self._unsettled_until = max(self._until, self._unsettled_until)
             raise
 
-    async def _opens(self) -> bool:
+    async def _await_opening(self) -> bool:
         """Return True if the gate is open, or opens within `PATIENCE`."""
         until = self._clock.monotonic() + PATIENCE
         while not self.is_open and self._clock.monotonic() < until:

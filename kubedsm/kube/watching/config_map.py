@@ -61,7 +61,7 @@ class FollowedConfigMap:
             watch_config_map(name.namespace, name.name),
             clock,
             rng,
-            self._update,
+            self._update_state,
             self._note_list,
             log.warning,
         )
@@ -88,7 +88,7 @@ class FollowedConfigMap:
     def _unreadable(self) -> bool:
         return self._reflector.statistics.malformed > self._unread
 
-    def _update(self, found: ConfigMap | None) -> None:
+    def _update_state(self, found: ConfigMap | None) -> None:
         self._unread = self._reflector.statistics.malformed
         self.found = found
         for observer in self._observers:
@@ -96,4 +96,4 @@ class FollowedConfigMap:
 
     def _note_list(self) -> None:
         if self.found is None and not self._unreadable:
-            self._update(None)
+            self._update_state(None)

@@ -212,7 +212,7 @@ class Reflector(Generic[T, E]):
         anonymous = False
         version, token = "", ""
         while True:
-            page = await self._page(token, timeout)
+            page = await self._get_page(token, timeout)
             if not version:
                 version = page.metadata.resource_version
                 self._check_age(version)
@@ -221,15 +221,15 @@ class Reflector(Generic[T, E]):
                 try:
                     read = self._watched.reader.item(item)
                 except WireError as error:
-                    self._skip(error)
+                    self._skip_object(error)
                     present[error.namespace, error.name] = error.uid
                     anonymous = anonymous or not error.name
                     continue
                 present[read.identity.namespace, read.identity.name] = read.identity.uid
-                if self._known.overtook(read.identity):
+                if self._known.is_outdated(read.identity):
                     # No list this new can hold a state this old, unless that history was undone.
-                    self._rewound()
-                self._apply(read)
+                    self._accept_rewind()
+                self._apply_object(read)
             token = page.metadata.continue_ or ""
             if not token:
                 break
@@ -250,7 +250,7 @@ class Reflector(Generic[T, E]):
         if self._lists == 1:
             self._on_synced()
 
-    async def _page(self, token: str, timeout: float) -> List:
+    async def _get_page(self, token: str, timeout: float) -> List:
         query = {**dict(self._watched.selectors), "limit": str(self._page_size)}
         if token:
             query["continue"] = token
@@ -269,10 +269,10 @@ class Reflector(Generic[T, E]):
             self._stale_lists += 1
             if self._stale_lists < STALE_LISTS:
                 raise StaleListError(f"a list at version {version} after {self._version} was seen")
-            self._rewound()
+            self._accept_rewind()
         self._stale_lists = 0
 
-    def _rewound(self) -> None:
+    def _accept_rewind(self) -> None:
         """Accept any version from now on as new, and notify the consumer."""
         self._report(f"{self._watched.kind} watch: the cluster's history was rewound")
         self._known.forget_versions()
@@ -298,14 +298,14 @@ class Reflector(Generic[T, E]):
                 self._streams += 1
                 self.following = True
                 opened = armed = now()
-                self._arm(silence)
+                self._extend_deadline(silence)
                 async for line in lines:
                     self._last_line_at = now()
                     if self._last_line_at - armed >= _REARM_EVERY:
-                        self._arm(silence)
+                        self._extend_deadline(silence)
                         armed = self._last_line_at
                     heard = True
-                    self._read(line)
+                    self._read_line(line)
         except TimeoutError:
             if not silence.expired():
                 raise
@@ -325,20 +325,20 @@ class Reflector(Generic[T, E]):
                 self._out_of_trouble()
         return lasted
 
-    def _arm(self, silence: asyncio.Timeout) -> None:
+    def _extend_deadline(self, silence: asyncio.Timeout) -> None:
         """Extend the deadline of the stream, unless a list has to come first."""
         patience = 0.0 if self._awaiting else self._silent_after
         silence.reschedule(asyncio.get_running_loop().time() + patience)
 
-    def _read(self, line: bytes) -> None:
+    def _read_line(self, line: bytes) -> None:
         try:
             read = self._watched.reader.line(line)
         except WireError as error:
-            self._skip(error)
+            self._skip_object(error)
             return
         match read:
             case decoding.Applied():
-                self._apply(read)
+                self._apply_object(read)
                 self._advance_to(read.identity.resource_version)
             case decoding.Removed():
                 gone = self._known.remove(read.identity)
@@ -351,7 +351,7 @@ class Reflector(Generic[T, E]):
                 raise read.error
         self._out_of_trouble()
 
-    def _apply(self, read: decoding.Applied[T]) -> None:
+    def _apply_object(self, read: decoding.Applied[T]) -> None:
         replaced = self._known.take(read.identity)
         if replaced is None:
             return
@@ -363,7 +363,7 @@ class Reflector(Generic[T, E]):
         if version and not is_older(version, self._version):
             self._version = version
 
-    def _skip(self, error: WireError) -> None:
+    def _skip_object(self, error: WireError) -> None:
         self._malformed += 1
         more = self._said.more("skipped", cause_of(f"{error.path} {error.reason}"))
         if more is not None:
@@ -441,10 +441,10 @@ class KnownObjects:
         self._known[key] = seen
         if known is None or known.uid == seen.uid:
             return ()
-        self._bury(known.uid)
+        self._remember_deletion(known.uid)
         return (known,)
 
-    def overtook(self, seen: Identity) -> bool:
+    def is_outdated(self, seen: Identity) -> bool:
         """Return True if a later version of the same object is known."""
         known = self._known.get((seen.namespace, seen.name))
         return (
@@ -458,7 +458,7 @@ class KnownObjects:
         key = (seen.namespace, seen.name)
         known = self._known.get(key)
         buried = seen.uid in self._gone
-        self._bury(seen.uid)
+        self._remember_deletion(seen.uid)
         if known is None:
             return None
         if known.uid != seen.uid and (
@@ -467,7 +467,7 @@ class KnownObjects:
         ):
             return None
         del self._known[key]
-        self._bury(known.uid)
+        self._remember_deletion(known.uid)
         return known
 
     def keep_only(self, present: Mapping[Key, str]) -> Iterator[Identity]:
@@ -479,7 +479,7 @@ class KnownObjects:
         ]
         for known in absent:
             del self._known[known.namespace, known.name]
-            self._bury(known.uid)
+            self._remember_deletion(known.uid)
             yield known
 
     def forget_versions(self) -> None:
@@ -490,7 +490,7 @@ class KnownObjects:
         }
         self._gone.clear()
 
-    def _bury(self, uid: str) -> None:
+    def _remember_deletion(self, uid: str) -> None:
         if not uid:
             return
         self._gone.pop(uid, None)

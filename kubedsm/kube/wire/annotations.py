@@ -178,11 +178,11 @@ def wishes_of(qos: str | None, migration: str | None, rate: str | None) -> Wishe
     if qos is None and migration is None and rate is None:
         return None
     limit = _LONGEST_WISH
-    return _read(qos and qos[:limit], migration and migration[:limit], rate and rate[:limit])
+    return _read_wishes(qos and qos[:limit], migration and migration[:limit], rate and rate[:limit])
 
 
 @lru_cache(maxsize=1024)
-def _read(qos: str | None, migration: str | None, rate: str | None) -> Wishes:
+def _read_wishes(qos: str | None, migration: str | None, rate: str | None) -> Wishes:
     ignored = []
     share = None
     if qos is not None and _SHARE.fullmatch(qos.strip()):

@@ -18,7 +18,7 @@ from kubedsm.kube.client.api_errors import status_error
 from kubedsm.kube.client.port import ApiStatusError
 from kubedsm.kube.wire import pods, schema
 from kubedsm.kube.wire.errors import UNREADABLE, Source, unreadable, wire_error
-from kubedsm.kube.wire.pod_requests import Amounts, FieldError, integers
+from kubedsm.kube.wire.pod_requests import Amounts, FieldError, parse_amounts
 from kubedsm.kube.wire.pod_rules import node_selector_terms
 from kubedsm.model.model import Node, NodeName, Resources, Taint
 from kubedsm.model.surroundings import Claim, CSINode, CSIVolume, Namespace, StorageClass, Volume
@@ -107,12 +107,12 @@ class Reader(Generic[Shape, T]):
 
     def value(self, source: Source) -> T:
         """Decode one object from its JSON, or from a parsed dump. Raises WireError."""
-        return self._convert(source, self._read(source))
+        return self._convert_shape(source, self._read_shape(source))
 
     def item(self, source: Source) -> Applied[T]:
         """Decode an object of a list. Raises WireError."""
-        shape = self._read(source)
-        return Applied(_identity(shape.metadata), self._convert(source, shape))
+        shape = self._read_shape(source)
+        return Applied(_identity(shape.metadata), self._convert_shape(source, shape))
 
     def line(self, line: bytes) -> Line[T]:
         """Decode one line of a watch. Raises WireError."""
@@ -122,14 +122,14 @@ class Reader(Generic[Shape, T]):
             raise unreadable(self.kind, error, line, "object") from None
         if isinstance(event, _CHANGES):
             shape = event.object
-            return Applied(_identity(shape.metadata), self._convert(line, shape, "object"))
+            return Applied(_identity(shape.metadata), self._convert_shape(line, shape, "object"))
         if isinstance(event, schema.Deleted):
             return Removed(_identity(event.object.metadata))
         if isinstance(event, schema.Bookmarked):
             return Bookmark(event.object.metadata.resource_version)
         return Failed(status_error(event.object, HTTPStatus.INTERNAL_SERVER_ERROR))
 
-    def _read(self, source: Source) -> Shape:
+    def _read_shape(self, source: Source) -> Shape:
         try:
             if isinstance(source, bytes | msgspec.Raw):
                 return self._decoder.decode(source)
@@ -137,7 +137,7 @@ class Reader(Generic[Shape, T]):
         except UNREADABLE as error:
             raise unreadable(self.kind, error, source) from None
 
-    def _convert(self, source: Source, shape: Shape, inside: str = "") -> T:
+    def _convert_shape(self, source: Source, shape: Shape, inside: str = "") -> T:
         try:
             return self._make(shape)
         except FieldError as error:
@@ -173,26 +173,26 @@ def node_of(shape: schema.Node) -> Node:
     return Node(
         name=NodeName(shape.metadata.name),
         labels=shape.metadata.labels or {},
-        allocatable=_allocatable(tuple(allocatable.items())) if allocatable else Resources(),
-        taints=_taints(spec.taints) if spec.taints else (),
+        allocatable=_read_allocatable(tuple(allocatable.items())) if allocatable else Resources(),
+        taints=_read_taints(spec.taints) if spec.taints else (),
         unschedulable=bool(spec.unschedulable),
         addresses=tuple(a.address for a in status.addresses or () if a.address),
-        images=_images(status.images) if status.images else {},
+        images=_read_images(status.images) if status.images else {},
     )
 
 
 @lru_cache(maxsize=1024)
-def _allocatable(amounts: Amounts) -> Resources:
-    return Resources.of(integers(amounts, "status.allocatable"))
+def _read_allocatable(amounts: Amounts) -> Resources:
+    return Resources.of(parse_amounts(amounts, "status.allocatable"))
 
 
 @lru_cache(maxsize=1024)
-def _images(images: tuple[schema.ContainerImage, ...]) -> Mapping[str, int]:
+def _read_images(images: tuple[schema.ContainerImage, ...]) -> Mapping[str, int]:
     return {intern(name): each.size_bytes or 0 for each in images for name in each.names or ()}
 
 
 @lru_cache(maxsize=1024)
-def _taints(taints: tuple[schema.Taint, ...]) -> tuple[Taint, ...]:
+def _read_taints(taints: tuple[schema.Taint, ...]) -> tuple[Taint, ...]:
     return tuple(Taint(taint.key, taint.value or "", taint.effect) for taint in taints)
 
 
@@ -202,13 +202,13 @@ def _config_map(shape: schema.ConfigMap) -> ConfigMap:
     return ConfigMap(_identity(shape.metadata), shape.data or {}, requested)
 
 
-def _namespace(shape: schema.Namespace) -> Namespace:
+def _read_namespace(shape: schema.Namespace) -> Namespace:
     metadata, status = shape.metadata, shape.status or schema.NamespaceStatus()
     terminating = metadata.deletion_timestamp is not None or status.phase == "Terminating"
     return Namespace(metadata.name, metadata.labels or {}, terminating)
 
 
-def _claim(shape: schema.Claim) -> Claim:
+def _read_claim(shape: schema.Claim) -> Claim:
     """Raises FieldError."""
     metadata = shape.metadata
     if not metadata.namespace:
@@ -228,7 +228,7 @@ def _claim(shape: schema.Claim) -> Claim:
     )
 
 
-def _volume(shape: schema.Volume) -> Volume:
+def _read_volume(shape: schema.Volume) -> Volume:
     spec = shape.spec or schema.VolumeSpec()
     required = spec.node_affinity.required if spec.node_affinity else None
     csi = spec.csi
@@ -259,11 +259,11 @@ def _csi_node(shape: schema.CSINode) -> CSINode:
     )
 
 
-PODS = Reader("Pod", schema.Pod, pods.made)
+PODS = Reader("Pod", schema.Pod, pods.pod_of)
 NODES = Reader("Node", schema.Node, node_of)
-NAMESPACES = Reader("Namespace", schema.Namespace, _namespace)
-CLAIMS = Reader("PersistentVolumeClaim", schema.Claim, _claim)
-VOLUMES = Reader("PersistentVolume", schema.Volume, _volume)
+NAMESPACES = Reader("Namespace", schema.Namespace, _read_namespace)
+CLAIMS = Reader("PersistentVolumeClaim", schema.Claim, _read_claim)
+VOLUMES = Reader("PersistentVolume", schema.Volume, _read_volume)
 STORAGE_CLASSES = Reader("StorageClass", schema.StorageClass, _storage_class)
 CSI_NODES = Reader("CSINode", schema.CSINode, _csi_node)
 CONFIG_MAPS = Reader("ConfigMap", schema.ConfigMap, _config_map)

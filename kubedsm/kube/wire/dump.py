@@ -16,7 +16,7 @@ from kubedsm.config.documents import (
     reading,
     refuse_others,
 )
-from kubedsm.config.yaml_text import FAST, parsed_all
+from kubedsm.config.yaml_text import FAST, parse_all_yaml
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.kube.wire.watched import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.model.events import (
@@ -84,7 +84,7 @@ def read(text: bytes, source: str) -> Dump:
     Raises DocumentError with one line that names `source`.
     """
     with reading(source):
-        said = _parse(text)
+        said = _parse_text(text)
         refuse_others(said, DUMP, also=(f"a {kind}" for kind in _KINDS))
     dump = of_objects(said, source)
     if not FAST and len(text) > _LARGE and not _begins_as_json(text):
@@ -103,7 +103,7 @@ def of_objects(said: Any, source: str) -> Dump:
     remarks: list[str] = []
     seen: set[str] = set()
     with reading(source):
-        items = list(_items(said))
+        items = list(_list_items(said))
     for item in items:
         kind = item.get("kind") if isinstance(item, dict) else None
         if not isinstance(kind, str):
@@ -119,9 +119,9 @@ def of_objects(said: Any, source: str) -> Dump:
             given = _with_namespace(item) if watched.namespaced else item
             event = watched.applied(watched.reader.value(given))
         except WireError as error:
-            malformed.append(_malformed(kind, item, str(error)))
+            malformed.append(_report_malformed(kind, item, str(error)))
             continue
-        name = _name(item)
+        name = _name_of(item)
         if (kind, name) in events:
             remarks.append(f"{kind} {name} is there twice: the last one counts")
         events[kind, name] = event
@@ -131,12 +131,14 @@ def of_objects(said: Any, source: str) -> Dump:
         if kind not in seen
     ]
     rules = {e.pod.pod_class.rules for e in events.values() if isinstance(e, PodApplied)}
-    remarks += [f"no {kind} in {source}: {what}" for kind, what in _assumptions(rules, seen)]
+    remarks += [f"no {kind} in {source}: {what}" for kind, what in _list_assumptions(rules, seen)]
     known = (KindKnown(of) for of, watched in SURROUNDINGS.items() if watched.kind in seen)
     return Dump((*known, *events.values()), tuple(malformed), tuple(remarks))
 
 
-def _assumptions(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[tuple[str, str]]:
+def _list_assumptions(
+    rules: Iterable[SchedulingRules], seen: set[str]
+) -> Iterator[tuple[str, str]]:
     """Yield kinds that pod rules refer to and the dump lacks, with the assumption made."""
     mounts = looks_at_namespaces = False
     for each in rules:
@@ -162,7 +164,7 @@ def _assumptions(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[t
             yield "CSINode", "assumed that every node takes any number of volumes"
 
 
-def _parse(text: bytes) -> Any:
+def _parse_text(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -178,7 +180,7 @@ def _begins_as_json(text: bytes) -> bool:
 def _parse_yaml(text: bytes, no_json: orjson.JSONDecodeError) -> Any:
     """Parse YAML into values that JSON has as well."""
     try:
-        said = [each for each in parsed_all(text) if each is not None]
+        said = [each for each in parse_all_yaml(text) if each is not None]
     except DocumentError:
         if not _begins_as_json(text):
             raise
@@ -191,7 +193,7 @@ def _parse_yaml(text: bytes, no_json: orjson.JSONDecodeError) -> Any:
     return read[0] if len(read) == 1 else read
 
 
-def _items(value: Any, depth: int = 0) -> Iterator[Any]:
+def _list_items(value: Any, depth: int = 0) -> Iterator[Any]:
     if isinstance(value, list):
         value = {"items": value}
     if not isinstance(value, dict):
@@ -211,7 +213,7 @@ def _items(value: Any, depth: int = 0) -> Iterator[Any]:
     kind = kind.removesuffix("List") if isinstance(kind, str) else ""
     for item in items:
         if isinstance(item, dict) and isinstance(item.get("items"), list) and depth < DEEPEST:
-            yield from _items(item, depth + 1)
+            yield from _list_items(item, depth + 1)
         elif isinstance(item, dict) and "kind" not in item and kind:
             yield {**item, "kind": kind}
         else:
@@ -229,15 +231,15 @@ def _with_namespace(item: dict[str, Any]) -> dict[str, Any]:
     return item
 
 
-def _malformed(kind: str, item: dict[str, Any], reason: str) -> Malformed:
+def _report_malformed(kind: str, item: dict[str, Any], reason: str) -> Malformed:
     spec = item.get("spec")
     spec = spec if isinstance(spec, dict) else {}
     return Malformed(
-        kind, _name(item), reason, str(spec.get("schedulerName", "")), bool(spec.get("nodeName"))
+        kind, _name_of(item), reason, str(spec.get("schedulerName", "")), bool(spec.get("nodeName"))
     )
 
 
-def _name(item: dict[str, Any]) -> str:
+def _name_of(item: dict[str, Any]) -> str:
     metadata = item.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     name = str(metadata.get("name", "?"))

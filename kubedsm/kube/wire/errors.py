@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from kubedsm.config.documents import located
+from kubedsm.config.documents import split_location
 from kubedsm.terminal.problems import Problem
 
 #: JSON as it came, or what a JSON or YAML parser made of it
@@ -46,7 +46,7 @@ def unreadable(kind: str, error: Exception, source: Source, inside: str = "") ->
         return wire_error(kind, "", "nested too deep", source, inside)
     if not isinstance(error, msgspec.ValidationError):
         return WireError(kind, "", f"not JSON: {error}")
-    reason, path = located(error)
+    reason, path = split_location(error)
     if inside and path.startswith(inside):
         path = path.removeprefix(inside).removeprefix(".")
     return wire_error(kind, path, reason, source, inside)

@@ -45,7 +45,7 @@ class FieldError(ValueError):
         self.reason = reason
 
 
-def integers(amounts: Amounts, path: str) -> dict[str, int]:
+def parse_amounts(amounts: Amounts, path: str) -> dict[str, int]:
     """Millicores of cpu, whole units of everything else, by resource.
 
     Raises FieldError, with `path` before the resource's name.
@@ -82,36 +82,36 @@ def pod_requests(
     reports = reports or _NO_REPORTS
     running: dict[str, int] = {}
     for index, amounts in enumerate(containers):
-        asked = integers(amounts, f"spec.containers[{index}].resources.requests")
+        asked = parse_amounts(amounts, f"spec.containers[{index}].resources.requests")
         report = reports.containers[index] if reports.containers else ()
-        read = _read(report, "containerStatuses", index)
-        _add(running, _effective(asked, read, reports.infeasible))
+        read = _read_report(report, "containerStatuses", index)
+        _add_amounts(running, _effective_amounts(asked, read, reports.infeasible))
     sidecars: dict[str, int] = {}
     starting: dict[str, int] = {}
     for index, (amounts, is_sidecar) in enumerate(init_containers):
-        asked = integers(amounts, f"spec.initContainers[{index}].resources.requests")
+        asked = parse_amounts(amounts, f"spec.initContainers[{index}].resources.requests")
         if is_sidecar:
             report = reports.init_containers[index] if reports.init_containers else ()
-            read = _read(report, "initContainerStatuses", index)
-            asked = _effective(asked, read, reports.infeasible)
-            _add(running, asked)
-            _add(sidecars, asked)
+            read = _read_report(report, "initContainerStatuses", index)
+            asked = _effective_amounts(asked, read, reports.infeasible)
+            _add_amounts(running, asked)
+            _add_amounts(sidecars, asked)
         else:
-            _add(asked, sidecars)
+            _add_amounts(asked, sidecars)
             _raise_to(starting, asked)
     _raise_to(running, starting)
-    extra = integers(overhead, "spec.overhead")
+    extra = parse_amounts(overhead, "spec.overhead")
     running |= _of_the_pod(pod_level, reports, extra)
-    _add(running, extra)
+    _add_amounts(running, extra)
     running["pods"] = 1
     return Resources.of(running)
 
 
-def _read(report: Reported, field: str, index: int) -> list[dict[str, int]]:
-    return [integers(amounts, f"status.{field}[{index}]") for amounts in report]
+def _read_report(report: Reported, field: str, index: int) -> list[dict[str, int]]:
+    return [parse_amounts(amounts, f"status.{field}[{index}]") for amounts in report]
 
 
-def _effective(
+def _effective_amounts(
     asked: dict[str, int], reported: list[dict[str, int]], infeasible: bool
 ) -> dict[str, int]:
     if not reported:
@@ -124,15 +124,15 @@ def _effective(
 
 def _of_the_pod(asked: Amounts, reports: Reports, overhead: dict[str, int]) -> dict[str, int]:
     """Return the pod-level requests that replace the containers', without the overhead."""
-    at_pod = _pod_level_amounts(integers(asked, "spec.resources.requests"))
+    at_pod = _pod_level_amounts(parse_amounts(asked, "spec.resources.requests"))
     if not at_pod:
         return {}
     without_overhead = [
         {name: max(0, amount - overhead.get(name, 0)) for name, amount in amounts.items()}
         for report in reports.pod
-        for amounts in [_pod_level_amounts(integers(report, "status.resources"))]
+        for amounts in [_pod_level_amounts(parse_amounts(report, "status.resources"))]
     ]
-    return _effective(at_pod, without_overhead, reports.infeasible)
+    return _effective_amounts(at_pod, without_overhead, reports.infeasible)
 
 
 def _pod_level_amounts(amounts: dict[str, int]) -> dict[str, int]:
@@ -143,7 +143,7 @@ def _pod_level_amounts(amounts: dict[str, int]) -> dict[str, int]:
     }
 
 
-def _add(amounts: dict[str, int], more: dict[str, int]) -> None:
+def _add_amounts(amounts: dict[str, int], more: dict[str, int]) -> None:
     for name, amount in more.items():
         amounts[name] = amounts.get(name, 0) + amount
 

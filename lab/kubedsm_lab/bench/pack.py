@@ -12,7 +12,7 @@ from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.packing.pack import Packed, pack_cluster
-from kubedsm.solvers.available import SolverKind, installed, solver_of
+from kubedsm.solvers.available import SolverKind, is_installed, solver_of
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.baselines.arrivals import served
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
@@ -32,7 +32,7 @@ def run(instances: int = 3, seconds: float = 1.0, gaps: bool = True) -> Report:
 
     gaps: whether a pod that moves may be missing in the meantime, as in the paper.
     """
-    kinds = [kind for kind in _KINDS if kind == "off" or installed(kind)]
+    kinds = [kind for kind in _KINDS if kind == "off" or is_installed(kind)]
     figures = []
     for nodes, pods_per_node in SIZES:
         shape = Shape(nodes, pods_per_node, _PRIORITIES, _USAGE)

@@ -168,12 +168,12 @@ def solve(
     """
     from rich.progress import Progress
 
-    from kubedsm.solvers.available import installed
+    from kubedsm.solvers.available import is_installed
     from kubedsm.terminal.console import Console
     from kubedsm_lab.bench.solve import run
     from kubedsm_lab.replay.runner import processors
 
-    if not installed("highs"):
+    if not is_installed("highs"):
         raise click.ClickException("highspy is not installed: the best cannot be found")
     limit = math.inf if nodes else seconds
     planned = run.tasks(number, seed, seconds=limit, nodes=nodes, patience=patience)
