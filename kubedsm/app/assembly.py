@@ -1,4 +1,4 @@
-"""Assembly of the scheduler: its components in dependency order, and their tasks."""
+"""Assembly of the scheduler: components in dependency order, and background tasks."""
 
 import asyncio
 import random
@@ -55,14 +55,14 @@ from plans.steps import Step
 class Runtime:
     """One scheduler on one cluster. `run` ends when it is cancelled.
 
-    `instance` names this process in the Events that it writes. `policy` replaces the configured
+    `instance` identifies this process in Events. `policy` replaces the configured
     KubeDSM policy, for comparisons. The configuration follows `source`. The pause switch is in the
     same ConfigMap, or else in `kubedsm` in the `namespace`. `listener` observes all decisions.
-    With `apart` the planner is a worker process, else it runs in this process. `prometheus`: client
+    With `apart` the planner is a separate worker process. `prometheus`: client
     for measured load. `dry_run`: the cluster takes no writes, and decisions have no effect.
     """
 
-    #: rebalancing, absent for a policy that does not migrate pods
+    #: rebalancing, absent for policies without migrations
     migrator: Migrator | None = None
     suggester: Suggester | None = None
     packer: Packer | None = None
@@ -238,7 +238,7 @@ class Runtime:
     def _add_rebalancing(
         self, cluster: Cluster, instance: str, moves: Moves, changes: WorkloadChanges
     ) -> None:
-        """Add suggester, packer and requested migrations, for a policy that migrates pods."""
+        """Add suggester, packer and requested migrations, for policies with migrations."""
         clock, config_map = self.scheduler.clock, self._live.config_map
         self.migrator = migrator = Migrator(
             mirror=self.mirror,
@@ -265,7 +265,7 @@ class Runtime:
             approvals = FollowedConfigMap(cluster, name, clock, rng)
             self._requests = MigrationRequests(cluster, config_map, approvals, migrator, instance)
 
-    # Callbacks of components that are built before what they notify.
+    # Callbacks of components constructed before their observers.
 
     def _current_configuration(self) -> Configuration:
         return self.configuration.current
@@ -277,7 +277,7 @@ class Runtime:
         return self._other_policy or self.configuration.current.policy
 
     def _requeue_pod(self, pod: Pod) -> None:
-        """Queue a pod that a migration claimed and no longer needs, if the pod still waits."""
+        """Requeue a pod released by a migration, if the pod is still pending."""
         if pod.waits_for_node:
             self.queue.add(pod)
 
@@ -305,7 +305,7 @@ class Runtime:
 
     @property
     def events_lost(self) -> int:
-        """Number of Events that could not be written."""
+        """Number of unwritten Events."""
         return self.recorder.lost + self._workload_events.lost
 
     @property
@@ -317,7 +317,7 @@ class Runtime:
         return self.pause_switch.is_set
 
     async def run(self) -> None:
-        """Follow the cluster and act on it, until cancelled."""
+        """Follow the cluster, schedule and migrate pods, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for part in (self.carry_out, self.decide, self.follow):
                 tasks.create_task(part())
@@ -331,7 +331,7 @@ class Runtime:
             tasks.create_task(self.supervisor.keep("sites", sites))
 
     async def catch_up(self) -> None:
-        """Return when a list of pods that was begun after this call is complete."""
+        """Return after completion of a pod list started after this call."""
         await self._followed.list_pods_anew()
 
     async def decide(self) -> None:

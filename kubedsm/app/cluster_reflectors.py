@@ -1,4 +1,4 @@
-"""Reflectors of the cluster, and the handler that passes their events to mirror and observers."""
+"""Reflectors of the cluster, and the event handler for mirror and observers."""
 
 import asyncio
 import random
@@ -102,7 +102,7 @@ class FollowedCluster:
                 tasks.create_task(supervisor.keep("reflector", reflector.run))
 
     async def list_pods_anew(self) -> None:
-        """Return when a list of pods that was begun after this call is complete."""
+        """Return after completion of a pod list started after this call."""
         await self._pods.list_anew()
 
     def _note_known(self, kind: type[Surrounding]) -> None:

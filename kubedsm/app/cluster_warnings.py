@@ -21,7 +21,7 @@ log = structlog.get_logger()
 
 #: seconds between two comparisons of configuration and cluster
 PERIOD = 15.0
-#: seconds that a key may match nothing before the warning
+#: seconds before an unmatched key is reported
 GRACE = 60.0
 
 
@@ -30,7 +30,7 @@ class IgnoredAnnotations:
 
     def __init__(self, scheduler_name: str, clock: Clock, tell: Callable[[Pod, str], None]) -> None:
         self._scheduler_name = scheduler_name
-        # A limiter of its own: no tenant uses up the log lines of others.
+        # A separate rate limiter: no tenant exhausts the log lines of other tenants.
         self._said = SaidByCause(clock)
         self._tell = tell
 
@@ -47,24 +47,24 @@ class IgnoredAnnotations:
 
 @attrs.define
 class MismatchWarnings:
-    """Report tiers without nodes, and keys of `services` that match no workload.
+    """Report tiers without nodes, and unmatched keys of `services`.
 
-    A tier without nodes is reported at once. A key is reported after `GRACE`, since workloads may
-    follow their configuration. A key that matched before is no warning: its workload may be scaled
+    A tier without nodes is reported immediately. A key is reported after `GRACE`, since workloads
+    may follow the configuration. A formerly matching key is no warning: the workload may be scaled
     to zero.
     """
 
     mirror: ClusterMirror
     configuration: CurrentConfiguration
     clock: Clock
-    #: called with the keys that match nothing
+    #: callback for unmatched keys
     on_unmatched: Callable[[str], None]
     _missing: dict[Tier, str] = attrs.field(factory=dict, init=False)
-    #: monotonic time since which a key matches nothing
+    #: monotonic time at which a key became unmatched
     _since: dict[str, float] = attrs.field(factory=dict, init=False)
     #: reported keys; False: the end is reported as well
     _told: dict[str, bool] = attrs.field(factory=dict, init=False)
-    #: keys that matched at some time
+    #: previously matching keys
     _matched: set[str] = attrs.field(factory=set, init=False)
 
     async def run(self) -> NoReturn:
@@ -112,7 +112,7 @@ class MismatchWarnings:
 
 @attrs.frozen(slots=True)
 class SlowerEdges:
-    """Report workloads whose requests take longer at the edge than in the cloud, and the end of it.
+    """Report workloads whose requests take longer at the edge than in the cloud.
 
     `objective.slower_edge` decides the consequences.
     """

@@ -1,7 +1,7 @@
-"""Life of a process: standby, leader, and orderly stop.
+"""Lifecycle of a process: standby, leadership, and graceful shutdown.
 
-A standby follows the cluster like the leader, so that it can act a moment after its election. A new
-leader first lists all pods again: its watch may lag behind the last writes of its predecessor.
+A standby follows the cluster like the leader, and can schedule immediately after the election.
+A new leader first lists all pods again: the watch may lag behind the predecessor's last writes.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ from kubedsm.app.leader_election import Elector
 from kubedsm.execution.migrations import STARTS, WAITS_FOR_REPLACEMENT
 
 STOPPING = "the scheduler stops"
-#: of the time there is to stop, what moves may take to end, and those that did not to be taken back
+#: fractions of the grace period for finishing migrations, and for rolling back the others
 FINISHING, TAKING_BACK = 0.7, 0.2
-#: seconds that Events which are still to be written may take
+#: seconds for writing pending Events
 FLUSHING = 2.0
 
 
@@ -59,10 +59,10 @@ async def _decide_once_elected(runtime: Runtime, elector: Elector | None) -> Non
 
 
 async def wind_down(runtime: Runtime, grace: float) -> None:
-    """End plans in progress, when no decisions are made any more.
+    """End plans in progress after decisions have stopped.
 
-    Migrations that take too long are rolled back. Plans that do not end within `grace` seconds are
-    left to the next leader.
+    Slow migrations are rolled back. Plans unfinished after `grace` seconds are left to the next
+    leader.
     """
     manager = runtime.manager
     manager.abort_steps(STARTS, STOPPING)

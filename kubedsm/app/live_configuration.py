@@ -1,7 +1,7 @@
-"""Configuration that follows its source, a file or a ConfigMap, and the pause switch.
+"""Live configuration from a file or a ConfigMap, and the pause switch.
 
 A valid document takes effect at once. For an invalid or missing document only the reason is
-reported, once; the last valid one stays in effect.
+reported, once; the last valid configuration stays in effect.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ from kubedsm.process.supervisor import Supervisor
 
 log = structlog.get_logger()
 
-#: seconds between two polls of a file, which is read when it has not changed for one period
+#: seconds between two polls of a file; reading waits for an unchanged period
 POLL = 0.5
 TIMEOUT = 10.0
 
 
 async def read_document_in(cluster: Cluster, name: ConfigMapName) -> tuple[str, str]:
-    """Return the configuration's text in the ConfigMap, and the name of its source.
+    """Return the configuration's text in the ConfigMap, and the name of the source.
 
     Without a text, a warning is logged, and the defaults apply. Raises ClusterError, WireError.
     """
@@ -56,7 +56,7 @@ class ConfigurationNews:
     clock: Clock
 
     def apply_document(self, text: str | bytes, source: str) -> str:
-        """Apply the document; return the reason of a refusal in one line, if it is new."""
+        """Apply the document; return the one-line reason of a new refusal."""
         before = self.configuration.refusal
         try:
             changed = self.configuration.replace(text, source, self.clock.wall())
@@ -72,7 +72,7 @@ class ConfigurationNews:
         return ""
 
     def note_missing(self, why: str) -> str:
-        """Note that there is no document any more; return the reason, if it is new."""
+        """Note a missing document; return the reason, if new."""
         before = self.configuration.refusal
         self.configuration.refuse(why)
         return self._log_refusal(before)
@@ -114,7 +114,7 @@ class ConfigurationFile:
 
 
 def _file_state(path: Path) -> object:
-    """Return a value that differs when the file changes or is replaced."""
+    """Return a fingerprint for detecting changes and replacement of the file."""
     try:
         found = path.stat()
     except OSError as error:
@@ -142,7 +142,7 @@ class LiveConfiguration:
         self._recorder = recorder
         self._news = ConfigurationNews(configuration, clock)
         self._file = ConfigurationFile(source, self._news) if isinstance(source, Path) else None
-        #: last state of the ConfigMap that existed, for Events about it
+        #: last existing state of the ConfigMap, for Events
         self._last: ConfigMap | None = None
         if self._is_source:
             self.config_map.observe(self._apply_state)
@@ -156,7 +156,7 @@ class LiveConfiguration:
                 tasks.create_task(supervisor.keep("configuration", self._file.run))
 
     def report_unmatched(self, text: str) -> None:
-        """Write an Event about the ConfigMap: `services` names workloads that do not exist."""
+        """Write an Event about the ConfigMap: `services` names nonexistent workloads."""
         found = self.config_map.found
         if found is not None and self._is_source:
             self._recorder.services_unmatched(found, text)

@@ -1,10 +1,10 @@
 """Query Prometheus periodically, and pass the measured load to the mirror.
 
 The result of a query is used until the next result, or for `STALE` periods. Without any result,
-pods are placed by their requests. Each failure is counted. An Event reports when results become
-stale, and when all queries have results again.
+placement relies on resource requests. Failures are counted. Events report stale results, and the
+recovery of all queries.
 
-Only the leader queries: a new leader has all results a moment after its election.
+Only the leader queries: a new leader has all results immediately after the election.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 BUDGET = 10.0
 #: bytes of all responses together, more in a large cluster: four series of a pod take about 500
 BYTES, BYTES_EACH = 4 * 2**20, 768
-#: periods after which a measurement is stale
+#: staleness limit of a measurement, in periods
 STALE = 3
 NOTHING = "nothing there; with an empty query it is not asked for"
 ELSEWHERE = "no series is of a node or pod of this cluster"
@@ -47,7 +47,7 @@ _MOST_SHOWN = 3
 
 @attrs.frozen
 class Known:
-    """Usable result of a query, and its time in seconds since the epoch."""
+    """Usable result of a query, with the time in seconds since the epoch."""
 
     query: str
     vector: Vector
@@ -69,7 +69,7 @@ class Round:
         return any(each.at == self.measured.at for each in self.known.values())
 
     def in_a_line(self, missing: Iterable[str]) -> str:
-        """Return why these queries have no result, and the consequence; empty without queries."""
+        """Return causes and consequence of missing results; empty without missing results."""
         by_cause: dict[str, list[str]] = {}
         for name in sorted(missing):
             by_cause.setdefault(self.wrong.get(name, ""), []).append(name)
@@ -89,7 +89,7 @@ def combine_answers(
     now: Callable[[], float],
     answers: Answers,
 ) -> Round:
-    """Combine new answers with earlier ones. Pure, so that any thread may run it."""
+    """Combine new with earlier answers. Pure, and therefore safe in any thread."""
     at, oldest = now(), STALE * load.period
     known = {
         name: was
@@ -122,14 +122,14 @@ def combine_answers(
 
 
 def _classify_samples(vector: Vector, unusable: str) -> tuple[LoadResult, str]:
-    """Classify an answer by its samples; return the result and the reason."""
+    """Classify an answer by sample validity; return result and reason."""
     if unusable:
         return "partial" if vector else "empty", f"not used: {unusable}"
     return ("answered", "") if vector else ("empty", NOTHING)
 
 
 def _classify_objects(reading: Reading, name: str) -> tuple[LoadResult | None, str]:
-    """Classify an answer by the objects it measures; None if nothing is wrong."""
+    """Classify an answer by measured objects; None without problems."""
     used, doubled = reading.used[name], reading.doubled[name]
     if doubled:
         why = f"not used: {doubled} that have several series"
@@ -225,7 +225,7 @@ class LoadMonitor:
 
 
 def _query_inputs(configuration: Configuration) -> object:
-    """Return everything that the queries depend on."""
+    """Return all configuration inputs of the queries."""
     return configuration.load_aware, queries_of(configuration)
 
 

@@ -19,21 +19,21 @@ from kubedsm.model.snapshot import Snapshot
 
 K = TypeVar("K")
 
-#: of anything; sums of it are still far from infinity
+#: greatest plausible sample: sums remain finite
 _MOST = 1e18
 _TIERS = {tier.value: tier for tier in Tier}
 
-#: what is measured of nodes and pods alike
+#: resources measured for nodes and pods
 KINDS = ("cpu", "memory", "net", "disk")
-#: what is asked, by name
+#: query names
 SECONDS, REQUESTS = "answers_seconds", "answers_requests"
-#: of which there are none before anybody has asked for anything
+#: may be empty: no requests have been answered yet
 OPTIONAL = (SECONDS, REQUESTS)
 QUERIES = (*(f"{of}_{kind}" for of in ("node", "pod") for kind in KINDS), SECONDS, REQUESTS)
 
 
 def queries_of(configuration: Configuration) -> dict[str, str]:
-    """Return the queries that are not empty, by name."""
+    """Return the non-empty queries, by name."""
     load, answers = configuration.load_aware, configuration.latency.queries
     of_nodes, of_pods = (attrs.asdict(q) for q in (load.queries.node, load.queries.pod))
     given = (*of_nodes.values(), *of_pods.values(), answers.seconds, answers.requests)
@@ -62,13 +62,13 @@ def _why_unusable(sample: Sample, now: float, oldest: float) -> str:
         return "not finite"
     if not 0 <= sample.value <= _MOST:
         return "negative" if sample.value < 0 else "too large"
-    # A clock that differs makes samples as useless as age does.
+    # Clock skew makes samples as useless as staleness.
     return "" if abs(now - sample.at) <= oldest else f"not within {oldest:g} s of now"
 
 
 @attrs.frozen
 class _Named:
-    """Objects of the cluster, by the names that series use."""
+    """Index of cluster objects by the labels of series."""
 
     snapshot: Snapshot
     node_label: Sequence[str]
@@ -112,7 +112,7 @@ class _Named:
         return (pod.workload, node.tier, pod.uid) if node and node.tier else None
 
 
-#: a workload at a tier, and which of its pods, unless it is all of them
+#: workload, tier, and pod; an empty pod means all pods
 _Answering = tuple[Workload, Tier, str]
 
 

@@ -2,8 +2,8 @@
 
     kubectl -n kubedsm patch configmap kubedsm --type merge -p '{"data": {"paused": "true"}}'
 
-What has begun is finished. A switch that cannot be seen, or that says neither yes nor no, is taken
-for set: moving less is safe.
+Migrations in progress are finished. An unreadable switch or an invalid value counts as set, since
+fewer migrations are the safe choice.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ ON, OFF = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 class PauseSwitch:
     config_map: FollowedConfigMap
     said: SaidByCause
-    #: hears why what the ConfigMap says is refused
+    #: callback for an invalid value, with the reason
     on_refused: Callable[[ConfigMap, str], None]
-    #: what it said last, as told
+    #: last reported value
     _told: str = attrs.field(default="", init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -71,6 +71,6 @@ def _value_in(found: ConfigMap | None) -> str:
 
 
 def _is_on(value: str) -> bool | None:
-    """Parse the value; None if it is invalid."""
+    """Parse the value; None if invalid."""
     said = value.strip().lower()
     return True if said in ON else False if said in OFF else None

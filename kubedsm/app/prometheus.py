@@ -1,9 +1,9 @@
 """Prometheus client: instant queries in a daemon thread, within limits on time and bytes.
 
-At most one thread runs. While it hangs, for example in a name lookup, no further query is sent. The
-bodies of all answers of one round share a byte budget: parsing holds the GIL, which the event loop
-needs. A query returns a vector, or a failure with its reason in one line. The library is imported
-in the thread, at the first query.
+At most a single thread runs. While a thread hangs, for example in a name lookup, no further query
+is sent. All response bodies of a round share a byte budget: parsing holds the GIL, and blocks the
+event loop. A query returns a vector, or a failure with a one-line reason. The thread imports the
+client library at the first query.
 """
 
 import asyncio
@@ -30,16 +30,16 @@ T = TypeVar("T")
 #: directory of a mounted Secret: `token`, the `server` that may see the token, `ca.crt`
 CREDENTIALS = Path("/var/run/secrets/kubedsm.io/prometheus")
 _CHUNK = 2**16
-#: characters of what a server says is wrong
+#: characters of a server's error message
 _TOLD = 300
-#: seconds beyond those it is given, that a thread has to come back by itself
+#: seconds after the deadline for a thread to return
 GRACE = 1.0
 _TOKEN = re.compile("[!-~]+")
 _OK, _REDIRECTS, _REFUSES = 200, 300, 400
 
 
 class Sample(msgspec.Struct, frozen=True, gc=False):
-    """One series at a moment; nothing that the collector of cycles has to visit."""
+    """Sample of a series, exempt from cyclic garbage collection."""
 
     labels: Mapping[str, str]
     value: float
@@ -58,7 +58,7 @@ class Failure:
     nobody: bool = False
 
 
-#: by what the queries are called
+#: results by query name
 Answers = Mapping[str, Vector | Failure]
 
 
@@ -74,12 +74,12 @@ class Asker(Protocol):
         """Run all queries within `seconds` and `most` bytes of answers; return `then` of them."""
 
 
-#: sends a request; its body is read later
+#: sends a request; streaming reads the body later
 Send = Callable[["PreparedRequest", float], "Response"]
 
 
 class InAThread:
-    """Queries over HTTP, with the credentials in a directory if it has any."""
+    """HTTP client in a daemon thread, with optional credentials from a directory."""
 
     def __init__(self, credentials: Path = CREDENTIALS) -> None:
         self._credentials = credentials
@@ -93,7 +93,7 @@ class InAThread:
         most: int,
         then: Callable[[Answers], T],
     ) -> T:
-        """As `Asker.ask`. What `then` raises is raised."""
+        """As `Asker.ask`. Exceptions of `then` propagate."""
         if self._hangs.is_set():
             return then(_fail_all(queries, "what was asked before has not come to an end yet"))
         future: Future[T] = Future()
@@ -137,7 +137,7 @@ def ask_all(
 ) -> Answers:
     """Run the queries one after the other, until `due` by the monotonic clock.
 
-    The bodies that are parsed have `most` bytes together. An answer that does not fit fails alone.
+    Parsed bodies have at most `most` bytes together. An oversized response fails individually.
     """
     import requests  # noqa: PLC0415 - see above
 
@@ -155,7 +155,7 @@ def ask_all(
                 answer = _run_query(client, query, due)
                 left = adapter.left
                 if isinstance(answer, Failure) and answer.nobody:
-                    nobody = answer  # nor will it answer the others
+                    nobody = answer  # the remaining queries would fail as well
                 found[name] = answer
             else:
                 found[name] = nobody
@@ -165,21 +165,21 @@ def ask_all(
 def _make_client(
     session: Any, whom: LoadAware, credentials: Path, due: float, send: Send | None
 ) -> "tuple[PrometheusConnect, Any]":
-    """Return the client and the adapter that bounds it. Raises OSError and UnicodeError."""
+    """Return the client with the limiting adapter. Raises OSError and UnicodeError."""
     from prometheus_api_client.prometheus_connect import (  # noqa: PLC0415 - see above
         PrometheusConnect,
     )
 
     url = whom.prometheus.rstrip("/")
-    # A compressed answer is larger than its bytes.
+    # A compressed response would circumvent the byte budget.
     headers = {"Accept-Encoding": "identity", **_authorization_header(url, credentials)}
-    # Neither proxies nor passwords of whoever started us.
+    # Neither proxies nor passwords from the environment.
     session.trust_env = False
     authority = _file_in(credentials, "ca.crt")
     session.verify = True if authority is None else str(authority)
     client = PrometheusConnect(url, headers, session=session)
     adapter = _make_adapter(due, send)
-    # For every address: an adapter for one address is chosen by its spelling.
+    # Mounted per scheme: requests selects adapters by URL prefix.
     session.adapters.clear()
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
@@ -189,15 +189,15 @@ def _make_client(
 def _authorization_header(url: str, credentials: Path) -> dict[str, str]:
     """Return the header with the token; empty without a token.
 
-    Whoever may change the address in the ConfigMap must not get the token: it is sent to the
-    `server` next to it, over https. Raises OSError and UnicodeError.
+    Writers of the ConfigMap must not obtain the token by changing the address. Therefore the token
+    is sent only to the mounted `server` address, over https. Raises OSError and UnicodeError.
     """
     path = _file_in(credentials, "token")
     if path is None:
         return {}
     token = path.read_text(encoding="ascii").strip()
     if not _TOKEN.fullmatch(token):
-        raise OSError("no token in the file token")  # else it would be told which
+        raise OSError("no token in the file token")  # the library would repeat the token
     beside = _file_in(credentials, "server")
     if beside is None:
         raise OSError("the file server is missing, which says where the token may be sent")
@@ -222,7 +222,7 @@ def _origin_of(url: str) -> tuple[str | None, str | None, int]:
 
 
 def _file_in(directory: Path, name: str) -> Path | None:
-    """Return the file; None if it is missing. Raises OSError if a link leads out of there."""
+    """Return the file; None if missing. Raises OSError for a link out of the directory."""
     path = directory / name
     if not path.exists():
         return None
@@ -243,7 +243,7 @@ def _make_adapter(due: float, send: Send | None) -> Any:
             return {"data": {"result": _decode_vector(self.content)}}
 
     class Bounded(HTTPAdapter):
-        #: bytes that all answers may have, and those that are left of them
+        #: byte budget of all responses, and the remainder
         most = left = 0
 
         def send(self, request: "PreparedRequest", *_: Any, **options: Any) -> "Response":
@@ -293,7 +293,7 @@ class _Series(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Data(msgspec.Struct, frozen=True):
-    #: decoded one by one: each call of the decoder holds the GIL
+    #: decoded individually: each decoder call holds the GIL
     result: list[msgspec.Raw]
 
 
@@ -339,7 +339,7 @@ def _run_query(client: "PrometheusConnect", query: str, due: float) -> Vector | 
         return Failure("no JSON in the answer")
     except (requests.RequestException, OSError, ValueError) as error:
         return Failure(_one_line(error), nobody=True)
-    return cast(Vector, result)  # what Read.json makes
+    return cast(Vector, result)  # the result of Read.json
 
 
 class _NoVectorError(Exception):

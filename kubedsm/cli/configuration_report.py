@@ -45,8 +45,7 @@ async def read_targets(
 ) -> list[Promised]:
     """Read the QoS targets of the scheduler at `server`.
 
-    Raises ClickException if no scheduler answers there, or it serves another cluster than the user
-    names.
+    Raises ClickException without a responding scheduler, or for a scheduler of another cluster.
     """
     if names_cluster or not names_scheduler(kubeconfig, context):
         async with connect_cluster(kubeconfig, context) as cluster:
@@ -61,7 +60,7 @@ async def read_targets(
 def list_workloads(dump_path: str, origins: Origins) -> list[dict[str, Any]]:
     """Return QoS target, weight and migration mode of each workload in the dump, with origins.
 
-    Annotations count as they are on the newest pod.
+    The newest pod's annotations count.
     """
     configuration = origins.configuration
     snapshot = snapshot_of(read_dump(dump_path, decide=False), configuration)
@@ -148,7 +147,7 @@ def print_report(
 
 
 def _targets_table(targets: Sequence[Promised]) -> FittedTable:
-    """Return QoS targets with the response times that they follow from."""
+    """Return QoS targets with the underlying response times."""
     headings = ("workload", "promised", "answers in: edge", "cloud", "target", "by edge", "cloud")
     rows = (
         (

@@ -1,4 +1,4 @@
-"""Process of `kubedsm run`: the scheduler, its metrics, its diagnostics and its page."""
+"""Process of `kubedsm run`: scheduler, metrics, diagnostics and page."""
 
 import asyncio
 import gc
@@ -139,7 +139,7 @@ async def _serve_page(
     clock: Clock,
     find_leader: Callable[[], Leadership],
 ) -> AsyncIterator[tuple[str, web.Application | None]]:
-    """Serve the page at its own address, and yield its URL; or yield its application.
+    """Serve the page at a separate address, and yield the URL; or yield the application.
 
     Raises AddressUnavailableError.
     """
@@ -156,7 +156,7 @@ async def _serve_page(
 
 @contextmanager
 def _log_end(runtime: Runtime, clock: Clock, stop: Stop) -> Iterator[None]:
-    """Log the end of the block: its cause, the uptime, and the work that was done."""
+    """Log the end of the block: cause, uptime, and completed work."""
     began, why = clock.monotonic(), "an error"
     try:
         yield
@@ -191,7 +191,7 @@ async def _read_config_map(
 async def _freeze_listed_objects(synced: asyncio.Event) -> None:
     """Exempt listed objects from garbage collection.
 
-    A full collection would traverse them now and then, for 90 ms with 50,000 pods, and free none.
+    Occasional full collections would traverse them, for 90 ms with 50,000 pods, and free none.
     """
     await synced.wait()
     gc.collect()
@@ -199,7 +199,7 @@ async def _freeze_listed_objects(synced: asyncio.Event) -> None:
 
 
 async def _identify_cluster(cluster: Cluster, clock: Clock, diagnostics: Diagnostics) -> None:
-    """Read the cluster's UID, for commands that ask this process about a cluster."""
+    """Read the cluster's UID: commands compare clusters by UID."""
     while not diagnostics.cluster_uid:
         try:
             diagnostics.cluster_uid = await cluster_uid(cluster, timeout=TIMEOUT)

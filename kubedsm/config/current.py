@@ -1,8 +1,8 @@
-"""Configuration in effect.
+"""Configuration currently in effect.
 
-Rules. Each use of a setting reads `current` again, without a copy. A document is applied whole or
-not at all: after an invalid one the last valid one stays in effect. `replace` is synchronous, so
-that all readers see the same configuration before and after.
+Rules. Each use of a setting reads `current` again, without a copy. Documents are applied
+atomically: after an invalid document the last valid configuration stays in effect. `replace` is
+synchronous, hence all readers observe the same configuration.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from kubedsm.config.documents import DocumentError, shown
 from kubedsm.config.fields import write_section
 from kubedsm.config.settings import Configuration, load
 
-#: changed keys that are told
+#: changed keys in a log line
 _TOLD = 10
 
 
@@ -25,15 +25,15 @@ def as_given(configuration: Configuration) -> Configuration:
 @attrs.define
 class CurrentConfiguration:
     current: Configuration = attrs.field(factory=Configuration)
-    #: when it was taken, in seconds since the epoch
+    #: activation time, in seconds since the epoch
     since: float = 0.0
-    #: how many were taken, the first one included
+    #: number of activated configurations, the initial configuration included
     generation: int = 1
-    #: why what was given last is not what holds, in one line; empty if it is
+    #: one-line reason for refusing the latest document; empty if accepted
     refusal: str = ""
-    #: what holds of a configuration that is given
+    #: transformation of every accepted configuration, such as for a dry run
     adjusted: Callable[[Configuration], Configuration] = attrs.field(default=as_given, kw_only=True)
-    #: hear of each change, when it holds already
+    #: callbacks, invoked after each activation
     _observers: list[Callable[[Configuration], None]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -89,7 +89,7 @@ class CurrentConfiguration:
 
 
 def list_changed_keys(before: object, after: object, prefix: str = "") -> list[str]:
-    """Return the dotted keys that differ between two documents."""
+    """Return the dotted keys with differences between two documents."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             changed

@@ -1,8 +1,8 @@
-"""Kinds of configuration fields: how each is read, checked, written and described by a schema.
+"""Kinds of configuration fields: parsing, validation, serialisation and JSON Schema.
 
-A section is an attrs class, `@attrs.frozen(field_transformer=checked)`, with fields declared by
-`setting` or `subsection`. `structured` makes a section of parsed YAML or JSON, `document` the
-reverse. Checks run in the constructor, so that no section has an invalid value, however made.
+A section is an attrs class, `@attrs.frozen(field_transformer=validate_fields)`, with fields
+declared by `setting` or `subsection`. `read_section` converts parsed YAML or JSON to a section;
+`write_section` is the inverse. Constructors validate, hence invalid sections cannot exist.
 """
 
 import difflib
@@ -40,10 +40,9 @@ def _return_unchanged(value: Any) -> Any:
 
 @attrs.frozen
 class Kind:
-    """Kind of a field: `read` parses a YAML or JSON value, `check` validates, `write` is reverse.
+    """Kind of a field: `read` parses a YAML or JSON value, `check` validates, `write` serialises.
 
-    `read` and `check` raise DocumentError. The schema is for editors: it accepts every valid value,
-    and may accept others.
+    `read` and `check` raise DocumentError. The schema is for editors, and may accept more.
     """
 
     check: Callable[[Any], object]
@@ -58,7 +57,7 @@ def setting(default: Any, kind: Kind) -> Any:
 
 
 def subsection(cls: type[attrs.AttrsInstance]) -> Any:
-    """Declare a field that is a section."""
+    """Declare a field with a nested section."""
     return setting(cls(), section(cls))
 
 
@@ -68,7 +67,7 @@ def kind_of(attribute: "attrs.Attribute[Any]") -> Kind:
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """Return the end of a message about a word that is not among the known ones."""
+    """Return a message suffix that suggests the known word nearest to a mistyped word."""
     words = {_fold_case(word): word for word in known}
     folded = _fold_case(given[:SHOWN]) if isinstance(given, str) else ""
     near = difflib.get_close_matches(folded, words, n=1)
@@ -81,7 +80,7 @@ def _fold_case(word: str) -> str:
 
 @cache
 def to_camel_case(name: str) -> str:
-    """Return the key of the field of that name."""
+    """Return the document key of a field name."""
     first, *more = name.split("_")
     return first + "".join(word.capitalize() for word in more)
 
@@ -125,7 +124,7 @@ def read_section(cls: type[_Section], value: object) -> _Section:
 
 
 def write_section(section: attrs.AttrsInstance) -> dict[str, Any]:
-    """Return the document that `structured` reads as this section."""
+    """Return the document of a section: the inverse of `read_section`."""
     return {
         to_camel_case(attribute.name): kind_of(attribute).write(value)
         for attribute in attrs.fields(type(section))
@@ -258,7 +257,7 @@ LABEL_VALUE = text(re.compile(_VALUE), "a label value, such as edge")
 
 
 def several(one: Kind, *, least: int = 1) -> Kind:
-    """One value, or a list of at least `least` different values; a tuple."""
+    """Single value, or list of at least `least` different values; becomes a tuple."""
 
     def read_several(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list):

@@ -32,7 +32,7 @@ WINDOW = "$window"
 #: characters of a query, and of a URL
 _LONGEST = 4096
 
-#: the remedy for configurations that name credentials
+#: remedy for configurations containing credentials
 _CREDENTIALS = (
     "credentials belong in the Secret kubedsm-prometheus, with the keys server, token and ca.crt"
 )
@@ -67,7 +67,7 @@ def _per_second() -> Kind:
 
 
 def _server_url() -> Kind:
-    """URL of an HTTP server, or empty. Messages repeat nothing of it, since it may have secrets."""
+    """URL of an HTTP server, or empty. Messages never repeat the URL, which may contain secrets."""
     what = "an address such as http://prometheus.monitoring:9090, or empty"
 
     def check_url(value: object) -> None:
@@ -132,7 +132,7 @@ class PodQueries:
         _of_pods(f'avg_over_time(container_memory_working_set_bytes{{container!=""}}[{WINDOW}])'),
         _QUERY,
     )
-    #: of a pod, not of its containers
+    #: per pod: containers share the network namespace
     net: str = setting(
         _of_pods(
             f"rate(container_network_receive_bytes_total[{WINDOW}])"
@@ -157,7 +157,7 @@ class Queries:
 
 @attrs.frozen(field_transformer=validate_fields)
 class NodeCapacity:
-    """Network and disk capacity in bytes/s of the nodes that have all these labels."""
+    """Network and disk capacity in bytes/s of the nodes selected by labels."""
 
     node_selector: Mapping[str, str] = setting({}, by_name(LABEL_KEY, LABEL_VALUE))
     net: int | None = setting(None, _per_second())
@@ -168,11 +168,11 @@ class NodeCapacity:
 class LoadAware:
     """See `objective.load` and `app.load_monitor`. Off without a URL."""
 
-    #: a user who may change a ConfigMap must not choose files whose content is sent to a server
+    #: writers of the ConfigMap must not choose files for transmission to a server
     REMOVED: ClassVar[Mapping[str, str]] = dict.fromkeys(("tokenFile", "caFile"), _CREDENTIALS)
 
     prometheus: str = setting("", _server_url())
-    #: labels that name the node of a series: the first that the series has
+    #: labels with the node of a series, by precedence
     node_label: tuple[str, ...] = setting(("node", "instance"), several(_PROMETHEUS_LABEL))
     #: seconds, both
     period: float = setting(30.0, duration("100ms", "1h"))
@@ -185,7 +185,7 @@ class LoadAware:
     high_usage: float = setting(0.85, number(0.01, 1))
     normalise: bool = setting(False, flag())
     queries: Queries = subsection(Queries)
-    #: for each resource, the first entry that matches the node and has the resource decides
+    #: per resource, the first matching entry with that resource takes precedence
     capacity: tuple[NodeCapacity, ...] = setting((), several(section(NodeCapacity), least=0))
 
     @property
@@ -199,7 +199,7 @@ class LoadAware:
         )
 
     def fill_window(self, query: str) -> str:
-        """Return the query as it is sent."""
+        """Return the query with the window substituted."""
         return query.replace(WINDOW, f"{round(self.window * 1000)}ms")
 
 

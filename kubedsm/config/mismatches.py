@@ -8,11 +8,11 @@ from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Node, Tier, Tiers, Workload
 from kubedsm.model.snapshot import Snapshot
 
-#: keys of `services` that are told at once
+#: unmatched keys of `services` reported at once
 TOLD = 10
-#: names that a mistaken one is compared with at most: each takes some microseconds
+#: limit of comparisons for a suggestion, each of some microseconds
 _COMPARED = 2000
-#: what comes of it where no node is of the tier
+#: consequence of a tier without nodes
 _WITHOUT = {
     Tier.EDGE: "every pod goes to the cloud",
     Tier.CLOUD: "what the edge does not take waits",
@@ -20,7 +20,7 @@ _WITHOUT = {
 
 
 def list_unmatched(services: Iterable[str], workloads: Iterable[Workload]) -> list[str]:
-    """Return the keys of `services` that match none of these workloads."""
+    """Return the keys of `services` without a matching workload."""
     keys = [key for key in services if key != EVERY_SERVICE]
     spoken_for = {key for workload in workloads for key in keys_for(workload)} if keys else set()
     return [key for key in keys if key not in spoken_for]
@@ -41,7 +41,7 @@ def why_unmatched(key: str, snapshot: Snapshot) -> str:
 
 
 def _similar_key(key: str, workloads: Iterable[Workload]) -> str:
-    """Return the most similar key that matches; empty without a similar one."""
+    """Return the most similar matching key; empty without similar keys."""
     namespace, _, name = key.partition("/")
     listed = list(workloads)
     if name == "*":

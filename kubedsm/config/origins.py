@@ -1,4 +1,4 @@
-"""Diagnosis of a configuration: all its mistakes, and the origin of each value."""
+"""Diagnosis of a configuration: all mistakes, and the origin of each value."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,14 +17,14 @@ from kubedsm.config.yaml_text import list_key_lines
 from kubedsm.model.model import Workload
 
 DEFAULT = "default"
-#: of one document; who makes more of them has misunderstood something
+#: limit of reported mistakes per document
 _MOST_MISTAKES = 100
 
 Key = tuple[str, ...]
 
 
 def list_mistakes(text: str | bytes, source: str) -> list[DocumentError]:
-    """Return all mistakes of a document, each as if the earlier ones were left out."""
+    """Return all mistakes of a document: each invalid key is removed, and validation repeated."""
     found: dict[Key, DocumentError] = {}
     try:
         with reading(source):
@@ -37,7 +37,7 @@ def list_mistakes(text: str | bytes, source: str) -> list[DocumentError]:
                 read_section(Configuration, said)
         except DocumentError as error:
             place = error.place
-            if place in found:  # without it the section is no better
+            if place in found:  # the whole section is invalid, not only the key
                 place = place[:-1]
             else:
                 found[place] = error
@@ -49,7 +49,7 @@ def list_mistakes(text: str | bytes, source: str) -> list[DocumentError]:
 
 
 def _remove_key(said: object, place: Key) -> bool:
-    """Remove the key from the document; return True if it was there."""
+    """Remove the key from the document; return True if present."""
     if not place:
         return False
     *sections, last = place
@@ -74,12 +74,12 @@ class Origins:
 
     configuration: Configuration
     source: str
-    #: the line of each key that is given
+    #: line number of each explicit key
     lines: Mapping[Key, int]
 
     @classmethod
     def of(cls, configuration: Configuration, text: str | bytes, source: str) -> "Origins":
-        """Return the origins for a configuration and its text."""
+        """Return the origins for a configuration and the corresponding text."""
         return cls(configuration, source, list_key_lines(text))
 
     @property
@@ -96,7 +96,7 @@ class Origins:
         return whole
 
     def values(self) -> Iterator[tuple[Key, object, str]]:
-        """Yield each key, its value, and the origin of the value."""
+        """Yield keys, values, and origins of values."""
         for key, value in _flatten_sections(self.effective):
             yield key, value, self.of_key(key)
 
@@ -105,7 +105,7 @@ class Origins:
         return DEFAULT if line is None else f"{self.source}:{line}"
 
     def of_service(self, workload: Workload, *fields: str) -> str:
-        """Return the entry of `services` that decides these fields for the workload."""
+        """Return the deciding entry of `services` for these fields of the workload."""
         deciding = entries_for(self.configuration.services, workload)
         for name in fields:
             if name in deciding:

@@ -89,7 +89,7 @@ class SiteSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class BatchSettings:
-    """Limits of the batch window and of its solving time, in seconds and pods."""
+    """Limits of the batch window and of the solving time, in seconds and pods."""
 
     idle: float = setting(0.005, duration("0s", "1m"))
     max: float = setting(0.2, duration("0s", "1m"))
@@ -115,9 +115,9 @@ class EdgeSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class CloudSettings:
-    """Share of a large cloud that is sampled; see `optimizer.placing.cloud_window`."""
+    """Sampled share of a large cloud; see `optimizer.placing.cloud_window`."""
 
-    #: as kube-scheduler's percentageOfNodesToScore; 0: its formula
+    #: equivalent of kube-scheduler's percentageOfNodesToScore; 0: adaptive formula
     percentage_of_nodes: int = setting(100, whole(0, 100))
 
 
@@ -144,7 +144,7 @@ class OptimiserSettings:
     #: seconds, both
     delay: float = setting(2.0, duration("100ms", "24h"))
     budget: float = setting(10.0, duration("10ms", "10m"))
-    #: of the budget, what is kept for the tiers of priority in equal parts
+    #: fraction of the budget reserved, in equal parts, for priority tiers
     tier_share: float = setting(0.6, number(0, 1))
     allow_evictions: bool = setting(False, flag())
 
@@ -165,7 +165,7 @@ class MigrationSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class SolverSettings:
-    """Solver above the exact-search limit, and its time limit."""
+    """Solver above the exact-search limit, with a time limit."""
 
     kind: SolverKind = setting("highs", choice(*get_args(SolverKind)))
     #: seconds, for a batch of pods or one step of a suggestion
@@ -183,7 +183,7 @@ class ObjectiveSettings:
     alpha: float = setting(1.0, number(0, 1000))
     beta: float = setting(0.1, number(0, 1000))
     gamma: float = setting(0.0, number(0, 1000))
-    #: whether a workload weighs, beside its own weight, what it answers of all requests
+    #: traffic: weights are multiplied by the share of answered requests
     weight: Literal["equal", "traffic"] = setting("equal", choice("equal", "traffic"))
 
     def __attrs_post_init__(self) -> None:
@@ -196,7 +196,7 @@ class ObjectiveSettings:
 class TenantSettings:
     """Limits of tenants' annotations on their own pods."""
 
-    #: and at least what the operator promises the workload
+    #: upper bound, but never below the operator's own target
     max_qos: float = setting(0.0, number(0, 1))
     #: requests/s
     max_rate: float = setting(float(MOST_REQUESTS), RATE)
@@ -207,7 +207,7 @@ class Fairness:
     """Weights of namespaces; see `objective.fairness`."""
 
     per_namespace: bool = setting(True, flag())
-    #: the weights of those that do not weigh 1
+    #: namespaces with weights other than 1
     namespaces: Mapping[str, float] = setting({}, by_name(_NAMESPACE, number(0, 1000)))
 
 
@@ -217,7 +217,7 @@ class Latency:
 
     edge: float = setting(0.02, duration("0s", "1m"))
     cloud: float = setting(0.08, duration("0s", "1m"))
-    #: which measure them, for each workload
+    #: measured response times per workload
     queries: AnswerQueries = subsection(AnswerQueries)
 
     @property

@@ -1,4 +1,4 @@
-"""Configuration: one frozen value, validated as a whole, and its YAML form."""
+"""Configuration: an immutable value, validated as a whole, and the YAML representation."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -59,9 +59,9 @@ from kubedsm.solvers.available import solver_of
 KEY = "config.yaml"
 API_VERSION = "kubedsm.io/v1alpha1"
 KIND = "KubeDSMConfiguration"
-#: workloads, of each of which it is kept what is said of it
+#: workloads with cached QoS targets
 _REMEMBERED = 4096
-#: bytes; parsing YAML takes its time, and everything else waits for it
+#: bytes: parsing YAML blocks the event loop
 LONGEST = 65_536
 
 
@@ -81,11 +81,11 @@ class Configuration:
     optimiser: OptimiserSettings = subsection(OptimiserSettings)
     migration: MigrationSettings = subsection(MigrationSettings)
     objective: ObjectiveSettings = subsection(ObjectiveSettings)
-    #: how the room that no pod can use is measured
+    #: measure of unusable free capacity
     fragmentation: Literal["unusable", "product"] = setting(
         "unusable", choice("unusable", "product")
     )
-    #: the replicas of a workload go as far apart as costs no QoS
+    #: spread replicas of a workload unless spreading reduces the QoS score
     default_spread: bool = setting(True, flag())
     services: Mapping[str, Service] = setting(
         {EVERY_SERVICE: Service(qos=1.0, weight=1.0)}, SERVICES
@@ -203,7 +203,7 @@ def load(text: str | bytes, source: str) -> Configuration:
 
 
 def parse_document(text: str | bytes) -> object:
-    """Parse a document; an empty one is a mapping without keys.
+    """Parse a document; empty text is a mapping without keys.
 
     Raises DocumentError.
     """
@@ -214,12 +214,12 @@ def parse_document(text: str | bytes) -> object:
 
 
 def load_file(path: str | Path) -> Configuration:
-    """Load the configuration in a file. Raises DocumentError, which names the file."""
+    """Load the configuration in a file. Raises DocumentError including the file."""
     return load(*text_at(path))
 
 
 def text_at(path: str | Path) -> tuple[str | bytes, str]:
-    """Return the text in the file, and the name of its source.
+    """Return the text in the file, and the name of the source.
 
     For a manifest of a ConfigMap: the text of its key. Raises DocumentError.
     """
@@ -227,7 +227,7 @@ def text_at(path: str | Path) -> tuple[str | bytes, str]:
     if b"ConfigMap" not in text:
         return text, source
     said: list[Any] = []
-    with suppress(DocumentError):  # told when it is read as what it should be
+    with suppress(DocumentError):  # reported when parsed as a configuration
         said = parse_all_yaml(text)
     maps = [each for each in said if isinstance(each, dict) and each.get("kind") == "ConfigMap"]
     held = [data[KEY] for one in maps if isinstance(data := one.get("data"), dict) and KEY in data]
@@ -263,5 +263,5 @@ def schema() -> dict[str, Any]:
 
 
 def dump(configuration: Configuration) -> str:
-    """Return YAML that `load` reads as this configuration."""
+    """Serialise the configuration to YAML: the inverse of `load`."""
     return msgspec.yaml.encode(write_section(configuration)).decode()

@@ -1,9 +1,7 @@
-"""YAML, of which JSON is a part, as values: event by event, by libyaml where PyYAML has it.
+"""Event-based YAML (and JSON) parser on libyaml, with limits for untrusted documents.
 
-Nothing is nested deeper here than a document of ours or of Kubernetes, and no alias makes more of a
-text than there is. Refused is what a decoder would take and no user can have meant: a key given
-twice silently hides the first one; tags and merge keys run constructors that a document has no use
-for. Keys are text, and so are dates.
+Limits apply to nesting depth and to alias expansion. Duplicate keys, tags and merge keys are
+refused, since a lenient decoder would hide mistakes. Keys and dates are text.
 """
 
 from collections.abc import Iterator
@@ -13,12 +11,12 @@ import yaml
 
 from kubedsm.config.documents import DocumentError, at, refuse_others
 
-#: without libyaml it takes ten times as long
+#: the pure Python parser is ten times slower
 FAST = bool(yaml.__with_libyaml__)
 _PARSER = yaml.CSafeLoader if FAST else yaml.SafeLoader
-#: lists and mappings in each other
+#: maximum nesting depth
 _DEEPEST = 200
-#: values that aliases repeat
+#: maximum number of values repeated by aliases
 _MOST_REPEATED = 100_000
 _TAG = "tag:yaml.org,2002:"
 _COLLECTIONS = {None, "!", f"{_TAG}map", f"{_TAG}seq"}
@@ -32,14 +30,14 @@ _CONSTRUCTED = {
     f"{_TAG}int": _CONSTRUCTORS.construct_yaml_int,
     f"{_TAG}float": _CONSTRUCTORS.construct_yaml_float,
 }
-#: what PyYAML raises; the last three come from its constructors, for scalars unlike their tag
+#: PyYAML's exceptions; constructors raise the last three for scalars unlike their tag
 _UNREADABLE = (yaml.YAMLError, ValueError, KeyError, AttributeError)
 
 
 def parse_yaml(text: str | bytes, wanted: str = "") -> Any:
-    """Parse one document; an empty one is None.
+    """Parse a single document; empty text is None.
 
-    wanted: one of those that are recognised. Raises DocumentError.
+    wanted: expected document type. Raises DocumentError.
     """
     said = None
     for number, (value, where) in enumerate(_parse_documents(text)):
@@ -57,7 +55,7 @@ def parse_all_yaml(text: str | bytes) -> list[Any]:
 
 
 def _parse_documents(text: str | bytes) -> Iterator[tuple[Any, str]]:
-    """Yield each document and its position."""
+    """Yield each document with the starting position."""
     try:
         parser = _PARSER(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
         while not isinstance(event := parser.get_event(), yaml.StreamEndEvent):
@@ -83,15 +81,15 @@ def _position_of(mark: Any) -> str:
 
 
 class _Document:
-    """Parser of one document: a loop, so that no depth exhausts the stack."""
+    """Iterative parser of a single document: deep nesting cannot exhaust the stack."""
 
     def __init__(self, parser: Any) -> None:
         self._parser = parser
-        #: by name, what is meant, and how many values that is
+        #: anchored value and number of contained values, by anchor
         self._anchors: dict[str, tuple[Any, int]] = {}
-        #: what plain scalars mean
+        #: cache of constructed plain scalars
         self._plain: dict[str, Any] = {}
-        #: the mappings and lists that go on: each with the key whose value comes next
+        #: stack of open collections: container, pending key, anchor, count at the start
         self._open: list[tuple[Any, str | None, str | None, int]] = []
         self._repeated = 0
 
@@ -135,7 +133,7 @@ class _Document:
                 key = None
 
     def _check_opening(self, event: Any, key: str | None, inside: Any) -> None:
-        """Refuse a mapping or a list that may not begin here."""
+        """Refuse a misplaced, tagged or too deeply nested collection."""
         if key is None and isinstance(inside, dict):
             with at(*self._current_place()):
                 raise DocumentError(f"a key must be text{_position_of(event.start_mark)}")
@@ -209,7 +207,7 @@ class _Document:
 
 
 def list_key_lines(text: str | bytes) -> dict[tuple[str, ...], int]:
-    """Return the line of each key, counted from 1, in text that `parsed` accepts."""
+    """Return the line of each key, counted from 1, in text accepted by `parse_yaml`."""
     found: dict[tuple[str, ...], int] = {}
 
     def note(node: yaml.Node | None, place: tuple[str, ...]) -> None:

@@ -1,8 +1,8 @@
-"""First contact with an API server: does it respond, and may this process list nodes and pods?
+"""First contact with an API server: check of connectivity, and of rights to list nodes and pods.
 
-In a pod, an API server that does not respond is awaited without limit: an exit would only make the
-kubelet back off longer before each restart. From a terminal the limit is `PATIENCE` seconds. Only
-failures that no retry can mend end the wait earlier.
+In a pod, an unresponsive API server is awaited without limit: exiting would only increase the
+kubelet's restart back-off. From a terminal the limit is `PATIENCE` seconds. Only permanent failures
+end the wait earlier.
 """
 
 import math
@@ -27,9 +27,9 @@ from kubedsm.process.log_throttle import cause_of
 
 #: seconds for each response
 TIMEOUT = 10.0
-#: seconds; in a pod only for a missing right, which may be granted soon; elsewhere for all failures
+#: seconds; inside a pod only for a missing right, which may be granted soon
 PATIENCE = 30.0
-#: seconds, less than the first pause: one retry, with credentials that were read again
+#: seconds, less than the first pause: a single retry with reloaded credentials
 RENEWAL = 0.5
 #: longest back-off in seconds
 LONGEST_PAUSE = 10.0
@@ -44,9 +44,9 @@ class NotJoinedError(ClusterError):
 
 
 async def greet(cluster: Cluster, *, timeout: float) -> str:
-    """Check the rights to list nodes and pods; return the server's version if it is readable.
+    """Check the rights to list nodes and pods; return the server's version, if readable.
 
-    Raises MissingRightError, ClusterError, or WireError if the server is no API server.
+    Raises MissingRightError, ClusterError, or WireError for servers other than API servers.
     """
     try:
         version = await reads.version(cluster, timeout=timeout)
@@ -69,9 +69,9 @@ async def join(
     *,
     in_pod: bool,
 ) -> str:
-    """Retry `greet` until it succeeds; return the server's version.
+    """Retry `greet` until success; return the server's version.
 
-    `report` gets a log line at the first failure and when its cause changes. Raises NotJoinedError
+    `report` gets a log line at the first failure, and at a change of cause. Raises NotJoinedError
     at the end of the patience.
     """
     backoff = Backoff(rng, most=LONGEST_PAUSE)

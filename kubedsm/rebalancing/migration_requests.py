@@ -5,11 +5,11 @@ ConfigMap for approvals takes the id of a proposal. A request with moves goes on
 the configuration, whose writers have at least these rights.
 
 Rules.
-1. An Event records the acceptance before anything is done. So the next leader neither repeats the
-   request nor leaves it unanswered.
-2. A request gives no rights: pods that must not migrate do not. An outdated migration is dropped
-   with its whole group.
-3. One request at a time, and none older than `OLDEST`: its client does not wait any more.
+1. An Event records the acceptance before any execution. Hence the next leader neither repeats nor
+   ignores the request.
+2. A request grants no rights: pods excluded from migrations remain excluded. An outdated
+   migration is dropped with its whole group.
+3. A single request at a time, and none older than `OLDEST`: the client no longer waits.
 """
 
 import asyncio
@@ -170,7 +170,7 @@ class MigrationRequests:
         )
 
     def _list_requested(self, request: MoveRequest) -> Sequence[RequestedMove]:
-        """Return the requested migrations; none for a proposal that is not current any more."""
+        """Return the requested migrations; none for an outdated proposal."""
         proposed = self.migrator.proposed
         if request.moves or proposed is None or proposed.id != request.proposal:
             return request.moves
@@ -239,7 +239,7 @@ class MigrationRequests:
         await self._write_answer(found, RequestAnswer(request.id, "refused", why, cause))
 
     async def _write_answer(self, about: ConfigMap, answer: RequestAnswer) -> bool:
-        """Write the answer as an Event; return True if it was written."""
+        """Write the answer as an Event; return True after success."""
         done = all(move.outcome == Outcome.COMPLETED for move in answer.moves)
         for failures in range(TRIES):
             try:
@@ -275,7 +275,7 @@ def _summarise_answers(answers: Sequence[MoveAnswer]) -> str:
 
 
 def list_requested_moves(suggestion: Suggestion) -> tuple[RequestedMove, ...]:
-    """Return the request that asks for the migrations of a suggestion."""
+    """Return the requested migrations for a suggestion."""
     last = {leg.move.pod.uid: leg for leg in suggestion.legs if leg.target == leg.move.target}
     return tuple(
         RequestedMove(
@@ -355,8 +355,8 @@ def validate_moves(
 def _order_legs(legs: Iterable[Leg]) -> Iterator[Leg]:
     """Yield requested legs in lexicographical topological order.
 
-    Raise ValueError for a cycle, or for a need that is no leg of the request. By graphlib: the
-    event loop's process does not import networkx.
+    Raise ValueError for a cycle, or for an unknown prerequisite. Uses graphlib: the event loop's
+    process does not import networkx.
     """
     by_name = {leg.name: leg for leg in legs}
     sorter = TopologicalSorter({name: leg.needs for name, leg in by_name.items()})
@@ -379,7 +379,7 @@ def _order_legs(legs: Iterable[Leg]) -> Iterator[Leg]:
 def _validate_move(
     each: RequestedMove, snapshot: Snapshot, away: Away, movable: Movable
 ) -> Move | str:
-    """Return the migration as a suggestion would have it now, or why it is not valid."""
+    """Return the migration as a suggestion would have it now, or the reason against it."""
     pod = snapshot.pods.get(Uid(each.uid))
     if pod is None or str(pod) != each.pod:
         return "the pod is gone"

@@ -159,7 +159,7 @@ class Packer:
     def _report_packing(
         self, refused: frozenset[Uid], packing: PackResponse, mode: str, seconds: float
     ) -> None:
-        """Record the result for each pod; log it if it is new."""
+        """Record the result for each pod; log new results."""
         found = packing.suggestion
         results = dict(packing.left)
         if found is not None:
@@ -211,7 +211,7 @@ class Packer:
 class Execution:
     """Execution of one packing: evictions, migrations, and nominations for the pending pods.
 
-    The capacity that migrations release is held, node by node, for the pods that wait for it.
+    Capacity released by migrations is reserved, node by node, for the waiting pods.
     """
 
     migrator: Migrator
@@ -245,7 +245,7 @@ class Execution:
     async def _evict_victims(self, snapshot: Snapshot, victims: Sequence[Pod]) -> bool:
         """Evict the victims; return True if the migrations are still possible then.
 
-        Their capacity is held meanwhile, so that their owners' replacements do not take it.
+        Released capacity is reserved meanwhile, against replacements by the victims' owners.
         """
         mirror, legs = self.migrator.mirror, self.found.legs
         self.hold_capacity({leg.target for leg in legs})
@@ -273,7 +273,7 @@ class Execution:
         return waits and not (self._over or failed or self.migrator.paused())
 
     def _list_waiting(self) -> list[Move]:
-        """Return the placements of pods that have no node yet."""
+        """Return the placements of pods still without a node."""
         pods = ((move, self.migrator.mirror.pod(move.pod.uid)) for move in self.found.awaited)
         return [move for move, pod in pods if pod is not None and pod.waits_for_node]
 

@@ -20,7 +20,7 @@ LIBRARY_MODULES = {
 
 
 class Listener:
-    """Read the parent's messages in a thread, so that STOP and its end are seen while solving."""
+    """Reader thread for the parent's messages: observes STOP and the parent's exit."""
 
     def __init__(self, line: Connection) -> None:
         self._line = line

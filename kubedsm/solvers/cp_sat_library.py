@@ -1,7 +1,7 @@
 """CP-SAT in the solver process.
 
-It computes in whole numbers, so bounds are exact. Rows are divided by the greatest common divisor
-of their coefficients: it is quicker with small numbers.
+CP-SAT uses integer arithmetic, hence bounds are exact. Rows are divided by the greatest common
+divisor of the coefficients, since small coefficients accelerate propagation.
 """
 
 import math
@@ -55,7 +55,7 @@ def solve_request(request: Request, stopped: Event) -> Solved:
 
 
 def _run_solver(solver: cp_model.CpSolver, model: cp_model.CpModel, stopped: Event) -> Any:
-    """Solve, and stop when told to."""
+    """Solve, and interrupt the search after STOP."""
     over = Event()
 
     def watch() -> None:

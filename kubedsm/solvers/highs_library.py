@@ -1,7 +1,7 @@
 """HiGHS in the solver process.
 
-It computes in floating point, to within 1e-6 of each row. So solutions are rounded and checked. If
-one breaks a row by a little, the programme is solved again with tighter rows.
+HiGHS uses floating-point arithmetic with a feasibility tolerance of 1e-6 per row. Solutions are
+rounded and verified. After a slight violation, the programme is solved again with tighter rows.
 """
 
 import math
@@ -25,7 +25,7 @@ from kubedsm.solvers.process import Request
 _INFINITY = highspy.kHighsInf
 #: Part of a row's greatest coefficient: more than HiGHS lets the row be broken by.
 _TIGHTER = 4e-6
-#: Distance to the next whole number that counts as rounding.
+#: Integrality tolerance.
 _WHOLE = 1e-6
 _RELATIVE = 1e-9
 #: Presolve rule for parallel rows and columns, as a bit.
@@ -41,7 +41,7 @@ _OPTIONS: dict[str, bool | float | str] = {
     "presolve_rule_off": _PARALLEL,
     "mip_rel_gap": 0.0,
 }
-#: A second opinion uses none of the parts in which wrong answers have been seen.
+#: Options of a verification run: without components known for incorrect results.
 _PLAIN: dict[str, bool | float | str] = {
     "presolve": "off",
     "mip_detect_symmetry": False,
@@ -73,9 +73,9 @@ class _Solve:
         )
 
     def answer(self) -> Solved:
-        """Solve. An unknown status with values means that they break a row by a little."""
+        """Solve. Status unknown with values: the solution slightly violates a row."""
         request = self._request
-        highs = self._configured_highs()
+        highs = self._make_highs()
         highs.setOptionValue("mip_abs_gap", min(1e-6, 0.5 / self._scale))
         if request.nodes is not None:
             highs.setOptionValue("mip_max_nodes", request.nodes)
@@ -91,7 +91,7 @@ class _Solve:
             return found
         return Solved(found.status, found.values, found.bound, self._dual_multipliers())
 
-    def _configured_highs(self) -> Any:
+    def _make_highs(self) -> Any:
         highs = highspy.Highs()
         for option, value in (_OPTIONS | (_PLAIN if self._request.plain else {})).items():
             highs.setOptionValue(option, value)
@@ -103,7 +103,7 @@ class _Solve:
         return highs
 
     def _dual_multipliers(self) -> Floats | None:
-        highs = self._configured_highs()
+        highs = self._make_highs()
         self._model.integrality_ = []
         highs.passModel(self._model)
         highs.run()

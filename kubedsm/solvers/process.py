@@ -1,9 +1,9 @@
 """Parent's end of a solver process: start, ask, kill when late.
 
-A solver library prints, overruns its time limit, crashes and cannot be interrupted at every point.
-So it is loaded by a process of its own, with its output going nowhere and a private pipe for
-requests. The process is started when first needed and kept. A late process is killed; the next
-request starts another one.
+Solver libraries print, exceed time limits, crash, and are not interruptible everywhere. Therefore
+a separate process loads the library, with discarded output and a private pipe for requests. The
+first request starts the process. A process that exceeds the deadline is killed; the next request
+starts a replacement.
 """
 
 import atexit
@@ -24,11 +24,11 @@ from kubedsm.optimizer.programming.programme import Ints, Programme, Solved, Sta
 
 #: Seconds beyond its budget after which a solver is killed.
 GRACE = 0.3
-#: Seconds that starting Python and loading the library may take. They are not part of a budget.
+#: Seconds for starting Python and loading the library, excluded from solving budgets.
 _LOADING = 10.0
-#: Seconds without another try after a process did not start.
+#: Seconds between attempts after a failed start.
 _RETRY = 30.0
-#: Seconds between looks at the deadline, which may pass early for something more urgent.
+#: Seconds between deadline checks: urgent requests may shorten a deadline.
 _LOOK = 0.02
 _LEAST_SECONDS = 0.001
 
@@ -51,7 +51,7 @@ class Request:
 
 
 def solve(library: str, request: Request, deadline: Deadline) -> Solved:
-    """Solve with the library's process, which takes no longer than the deadline and `GRACE`."""
+    """Solve with the library's process, within the deadline plus `GRACE`."""
     seconds = min(request.seconds, deadline.left)
     if seconds < _LEAST_SECONDS:
         return Solved(Status.UNKNOWN)
@@ -59,7 +59,7 @@ def solve(library: str, request: Request, deadline: Deadline) -> Solved:
 
 
 class SolverProcess:
-    """One process at a time. A new one is started after it was killed, or ended."""
+    """Single child process, restarted after termination."""
 
     def __init__(self, library: str) -> None:
         self._library = library
@@ -141,7 +141,7 @@ class SolverProcess:
         return Solved(Status.UNKNOWN, note=f"the solver process {reason}")
 
     def stop(self) -> None:
-        """Kill the process, if there is one."""
+        """Terminate the process, if running."""
         if self._line is not None:
             self._line.close()
         if self._process is not None:
@@ -155,7 +155,7 @@ class SolverProcess:
         if self._line is not None:
             self._line.close()
         if self._process is not None:
-            self._process.returncode = 0  # or its finaliser would complain
+            self._process.returncode = 0  # otherwise the finaliser would complain
         self._line = self._process = None
 
 

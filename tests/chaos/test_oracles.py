@@ -127,7 +127,7 @@ def leaders_act_too_long(monkeypatch):
 def writes_leave_whenever_they_can(monkeypatch):
     async def request(gate, request, *, timeout):
         if request.method in READS or gate.is_open:
-            return await gate._cluster.request(request, timeout=timeout)
+            return await gate.cluster.request(request, timeout=timeout)
         raise not_sent(request)
 
     monkeypatch.setattr(WriteGate, "request", request)

@@ -51,14 +51,14 @@ class Term:
         return attrs.evolve(self, renewed=_format_time(wall))
 
     def release_at(self, wall: float) -> "Term":
-        """Release: no holder, and a duration of 1 s for clients that only compare times."""
+        """Return a released term: no holder, and 1 s duration for clients comparing only times."""
         return attrs.evolve(self.renew_at(wall), holder="", seconds=1.0)
 
 
 @attrs.frozen(slots=True)
 class Lease:
     term: Term
-    #: metadata as read, with the resourceVersion that a write is conditional on
+    #: metadata including the resourceVersion, the precondition of a write
     metadata: dict[str, Any]
 
 
@@ -72,7 +72,7 @@ class LeaseName:
 
 
 def term_of(holder: str, seconds: float, wall: float, transitions: int) -> Term:
-    """Return a term that begins at `wall`, seconds since the epoch."""
+    """Return a term beginning at `wall`, in seconds since the epoch."""
     now = _format_time(wall)
     return Term(holder, math.ceil(seconds), now, now, transitions)
 

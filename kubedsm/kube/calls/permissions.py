@@ -1,6 +1,6 @@
 """Rights of each feature: printed by `kubedsm rbac`, and granted by the manifests.
 
-A test compares them with the requests that are sent: none is missing, none is superfluous.
+A test compares permissions with actual requests: no permission is missing or superfluous.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ import attrs
 
 CORE, APPS, POLICY, STORAGE = "", "apps", "policy", "storage.k8s.io"
 EVENTS, COORDINATION = "events.k8s.io", "coordination.k8s.io"
-#: in the order in which they are written
+#: output order
 VERBS = ("get", "list", "watch", "create", "update", "patch")
 #: the end of the name of the ConfigMap where proposals are approved
 APPROVALS = "-approvals"
@@ -17,18 +17,18 @@ APPROVALS = "-approvals"
 
 @attrs.frozen(slots=True)
 class Right:
-    """One verb on one resource, which has its subresource in it: `pods/binding`."""
+    """Verb on a resource, including the subresource: `pods/binding`."""
 
     verb: str
     group: str
     resource: str
-    #: only in the scheduler's own namespace, and there only of objects of its name; of ConfigMaps
-    #: the one with approvals, too
+    #: restricted to the scheduler's namespace, and to objects named like the scheduler; among
+    #: ConfigMaps also to approvals
     own: bool = False
 
     @property
     def named(self) -> bool:
-        """Return True if a rule can name the object: it has no name before it is created."""
+        """Return True if a rule can name the object: impossible for creation."""
         return self.own and self.verb != "create"
 
 
@@ -42,7 +42,7 @@ class Feature:
 
 @attrs.frozen(slots=True)
 class Rule:
-    """Resources of a group on which the same is allowed, for the same features."""
+    """Resources of an API group with identical verbs and features."""
 
     features: tuple[str, ...]
     verbs: tuple[str, ...]

@@ -1,8 +1,8 @@
 """Live reads: pods and their owners, budgets, Events, and the server itself; one request each.
 
 The mirror may lag, and knows no owners, Services and budgets. Hence a migration reads these objects
-right before each step. The functions raise what `Cluster.request` raises, the ApiStatusError of a
-response that is not a success, and WireError for an object that cannot be read. None retries.
+right before each step. The functions raise the exceptions of `Cluster.request`, ApiStatusError for
+an unsuccessful response, and WireError for a malformed object. No function retries.
 """
 
 from http import HTTPStatus
@@ -32,7 +32,7 @@ from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod, Workl
 from kubedsm.model.selectors import Selector, keys_of, selects
 from kubedsm.optimizer.placing.preemption import Budget
 
-#: plurals of the owner kinds that can be read
+#: plurals of readable owner kinds
 APPS_RESOURCES = {
     "Deployment": "deployments",
     "ReplicaSet": "replicasets",
@@ -47,14 +47,14 @@ async def _get_object(
 
 
 async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Pod:
-    """Read a pod. Raises NotFound if it does not exist."""
+    """Read a pod. Raises NotFound if absent."""
     return decoding.pod(await _get_object(cluster, pod_path(namespace, name), timeout))
 
 
 async def get_config_map(
     cluster: Cluster, namespace: str, name: str, *, timeout: float
 ) -> decoding.ConfigMap:
-    """Read a ConfigMap. Raises NotFound if it does not exist."""
+    """Read a ConfigMap. Raises NotFound if absent."""
     path = path_of(CORE, namespace, "configmaps", name)
     return decoding.config_map(await _get_object(cluster, path, timeout))
 
@@ -65,9 +65,9 @@ async def version(cluster: Cluster, *, timeout: float) -> str:
 
 
 async def cluster_uid(cluster: Cluster, *, timeout: float) -> str:
-    """Return the uid of the namespace kube-system, which identifies a cluster.
+    """Return the uid of namespace kube-system, the identity of a cluster.
 
-    Needs the right to list namespaces. Raises NotFound if there is no such namespace.
+    Requires the right to list namespaces. Raises NotFound without the namespace.
     """
     query = {"fieldSelector": "metadata.name=kube-system"}
     body = await _get_object(cluster, f"{CORE}/namespaces", timeout, query)
@@ -82,7 +82,7 @@ class _Annotated(msgspec.Struct, frozen=True):
 
 
 class _Event(msgspec.Struct, frozen=True, rename="camel"):
-    """An Event in its core/v1 form."""
+    """Event in core/v1 representation."""
 
     metadata: _Annotated = _Annotated()
     reporting_component: str | None = None
@@ -101,7 +101,7 @@ class PodEvent:
 
 
 async def events_about(cluster: Cluster, pod: Pod, *, timeout: float) -> list[PodEvent]:
-    """Return the Events that KubeDSM wrote about the pod, oldest first."""
+    """Return KubeDSM's Events about the pod, oldest first."""
     ours = [
         PodEvent(e.event_time or e.last_timestamp or "", e.reason or "", e.message or "")
         for e in await _our_events(cluster, pod.namespace, pod.uid, timeout)
@@ -135,37 +135,37 @@ class LivePod:
     owner_kind: str
     owner_name: str
     owner_uid: str
-    #: mark of the migration that detached the pod
+    #: migration mark of a detached pod
     mark: MoveMark | None = None
 
 
 @attrs.frozen(slots=True)
 class LiveOwner:
-    """A pod's owner, and the Deployment above it if there is one."""
+    """Owner of a pod, and the owning Deployment, if any."""
 
-    #: the ReplicaSet and its Deployment, or the StatefulSet, do not exist any more
+    #: the ReplicaSet and its Deployment, or the StatefulSet, no longer exist
     gone: bool
     #: replicas of the Deployment (of the owner, without a Deployment)
     wanted: int = 0
     #: replicas of the ReplicaSet itself
     owner_wants: int = 0
-    #: its pods that are Ready and stay, without the pod in question and other detached pods
+    #: other Ready pods of the owner, except terminating and detached pods
     ready_others: int = 0
     rolling_out: bool = False
     min_ready_seconds: float = 0.0
-    #: the owner, or the Deployment above it, has more pods than replicas
+    #: the owner or the owning Deployment has surplus pods
     shrinking: bool = False
-    #: reason why the owner cannot create pods; empty if it can
+    #: reason for failing pod creation; empty without failure
     failed_create: str = ""
     #: label keys of the selectors, and label keys of the pod template
     selected_labels: frozenset[str] = frozenset()
     template_labels: frozenset[str] = frozenset()
-    #: detaching is why the owner does not select the pod: to undo it would attach the pod again
+    #: the owner's selector excludes the pod only because of detaching: reattaching is possible
     lets_go: bool = False
 
 
 async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
-    """Read the pod of that name as it is now. Raises NotFound if it does not exist."""
+    """Read the current pod of the same name. Raises NotFound if absent."""
     return _PODS.value(await _get_object(cluster, pod_path(pod.namespace, pod.name), timeout))
 
 
@@ -190,9 +190,9 @@ _PODS = Reader("Pod", schema.LivePod, _live_pod)
 
 
 async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> LiveOwner:
-    """Read the pod's owner, and count its other pods.
+    """Read the pod's owner, and count the owner's other pods.
 
-    Raises NotFound for a pod that names no owner; an owner that is gone is reported as such.
+    Raises NotFound for a pod without an owner; a deleted owner is reported as `gone`.
     """
     if not live.owner_name:
         raise NotFound(404, "NotFound", f"pod {live.pod} names no owner")
@@ -235,7 +235,7 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
 
 
 async def uid_of(cluster: Cluster, workload: Workload, *, timeout: float) -> str | None:
-    """Return the uid of a workload of a kind in APPS_RESOURCES; None if it is gone or going."""
+    """Return the uid of a workload of a kind in APPS_RESOURCES; None if deleted or terminating."""
     found = await _get_workload(
         cluster, workload.namespace, workload.kind, workload.name, None, timeout
     )
@@ -243,7 +243,7 @@ async def uid_of(cluster: Cluster, workload: Workload, *, timeout: float) -> str
 
 
 async def owner_knows_by(cluster: Cluster, pod: Pod, *, timeout: float) -> frozenset[str]:
-    """Return the label keys by which the pod's owner selects; changing one detaches the pod."""
+    """Return the label keys in the owner's selector; changing a value detaches the pod."""
     live = await read_pod(cluster, pod, timeout=timeout)
     if not live.owner_name:
         return frozenset()
@@ -294,7 +294,7 @@ async def _count_ready_others(
     return sum(
         pod.ready and not (pod.terminating or pod.finished or pod.detached)
         for pod in map(decoding.pod, items)
-        # A pod without an owner is not the owner's, though the selector matches it.
+        # A matching pod without an owner does not belong to the owner.
         if pod.uid != live.pod.uid and pod.workload.kind != "Pod"
     )
 
@@ -316,14 +316,14 @@ def _selector_text(selector: Selector) -> str:
 
 
 async def services_by_template(cluster: Cluster, namespace: str, *, timeout: float) -> list[str]:
-    """Return the Services that select a template hash: they would lose a detached pod."""
+    """Return the Services selecting a template hash: migrations would remove pods from them."""
     body = await _get_object(cluster, path_of(CORE, namespace, "services"), timeout)
     services = read_json("Service", body, Items[schema.Service]).items or ()
     return [s.metadata.name for s in services if TEMPLATE_HASH_LABEL in (s.spec.selector or {})]
 
 
 async def budgets_of(cluster: Cluster, pod: Pod, *, timeout: float) -> list[tuple[str, int]]:
-    """Return name and allowed disruptions of each PodDisruptionBudget that covers the pod."""
+    """Return name and allowed disruptions of each PodDisruptionBudget covering the pod."""
     path = path_of(POLICY, pod.namespace, "poddisruptionbudgets")
     return [
         (budget.metadata.name, budget.status.disruptions_allowed)
@@ -333,7 +333,7 @@ async def budgets_of(cluster: Cluster, pod: Pod, *, timeout: float) -> list[tupl
 
 
 async def all_budgets(cluster: Cluster, *, timeout: float) -> list[Budget]:
-    """Return every PodDisruptionBudget that covers a pod: its selector exists and is not empty."""
+    """Return every PodDisruptionBudget with a non-empty selector."""
     return [
         Budget(budget.metadata.namespace or "", requirements, budget.status.disruptions_allowed)
         for budget in await _list_budgets(cluster, f"{POLICY}/poddisruptionbudgets", timeout)

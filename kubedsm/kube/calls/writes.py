@@ -1,8 +1,8 @@
 """Writes to an API server, one request each.
 
-Each function sends one request. It raises what `Cluster.request` raises, or the ApiStatusError of a
-response that is not a success. None of them retries: only the caller knows if a retry is safe. Only
-the watch tells the outcome of a write.
+Each function raises the exceptions of `Cluster.request`, or ApiStatusError for an unsuccessful
+response. No function retries: only the caller can decide about safe retries. The watch confirms the
+outcome of a write.
 
 Responses of a real API server 1.36 are recorded in the contract test's scenes
 detach-make-before-break, eviction-and-pdb and rollout-while-detached.
@@ -35,7 +35,7 @@ STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 CONTROLLER = "kubedsm"
 #: limit of a note in events.k8s.io/v1
 NOTE_BYTES = 1024
-#: characters of the object's name that begin the Event's name; 253 are allowed, with an ending
+#: prefix length of Event names; the limit is 253 characters with the generated suffix
 _EVENT_PREFIX = 200
 
 
@@ -66,9 +66,9 @@ async def bind(
 ) -> None:
     """Bind the pod, and no successor of the same name, to the node.
 
-    The API server copies the Binding's annotations and labels to the pod. It checks neither the
-    node nor its free capacity. Raises Conflict if the pod is bound, deleted or another one;
-    NotFound if it is gone.
+    The API server copies the Binding's annotations and labels to the pod, without validating the
+    node or free capacity. Raises Conflict if the pod is already bound, terminating or replaced;
+    NotFound if deleted.
     """
     metadata: dict[str, Any] = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
     if annotations:
@@ -90,9 +90,8 @@ async def set_pod_condition(
 ) -> None:
     """Set the pod's condition PodScheduled to False, with the reason.
 
-    `reason`: Unschedulable if no node takes the pod, which autoscalers look for, else
-    SchedulerError. `since`: when that began, in seconds since the epoch. Raises Invalid if the name
-    now belongs to another pod.
+    `reason`: Unschedulable (observed by autoscalers) without a feasible node, else SchedulerError.
+    `since`: transition time in seconds since the epoch. Raises Invalid if the pod was replaced.
     """
     condition = {
         "type": "PodScheduled",
@@ -119,10 +118,10 @@ async def create_event(
     annotations: Mapping[str, str] | None = None,
     timeout: float,
 ) -> str:
-    """Create an Event: `reason` such as Scheduled, `action` such as Binding. Return its name.
+    """Create an Event: `reason` such as Scheduled, `action` such as Binding. Return the name.
 
-    `instance` tells replicas apart; `at` is in seconds since the epoch. A note too long for the
-    API is truncated. Raises WireError if the response cannot be read.
+    `instance` distinguishes replicas; `at` is in seconds since the epoch. Oversized notes are
+    truncated. Raises WireError for a malformed response.
     """
     event = {
         "apiVersion": "events.k8s.io/v1",
@@ -156,10 +155,10 @@ async def create_event(
 async def count_event(
     cluster: Cluster, namespace: str, name: str, *, count: int, at: float, timeout: float
 ) -> None:
-    """Set the series of an Event: it happened `count` times, at least 2, and last at `at`.
+    """Set the series of an Event: `count` occurrences, at least 2, the latest at `at`.
 
-    Nothing else of an Event may change. Raises NotFound if the Event is gone: an API server keeps
-    an Event for an hour after its last change.
+    All other fields are immutable. Raises NotFound for an expired Event: API servers keep Events
+    for an hour after the last change.
     """
     patch = {"series": {"count": count, "lastObservedTime": _micro_time(at)}}
     await _send_patch(cluster, path_of(EVENTS, namespace, "events", name), patch, timeout)
@@ -168,9 +167,9 @@ async def count_event(
 async def detach(
     cluster: Cluster, pod: Pod, template_hash: str, mark: MoveMark, *, timeout: float
 ) -> None:
-    """Detach the pod from its ReplicaSet, which creates a replacement; Services still select it.
+    """Detach the pod from the ReplicaSet, which creates a replacement; Services keep the pod.
 
-    Raises Conflict if the pod has changed since `pod` was read, Invalid if the uid differs.
+    Raises Conflict if the pod has changed since reading, Invalid for another uid.
     """
     metadata = {
         "uid": pod.uid,
@@ -182,9 +181,9 @@ async def detach(
 
 
 async def reattach(cluster: Cluster, pod: Pod, template_hash: str, *, timeout: float) -> None:
-    """Attach a detached pod again: its ReplicaSet adopts it and deletes a surplus pod.
+    """Reattach a detached pod: the ReplicaSet adopts the pod and deletes a surplus pod.
 
-    Raises Invalid if the name belongs to another pod by now.
+    Raises Invalid if the pod was replaced.
     """
     metadata = {
         "uid": pod.uid,
@@ -197,12 +196,12 @@ async def reattach(cluster: Cluster, pod: Pod, template_hash: str, *, timeout: f
 async def leave_to_collector(
     cluster: Cluster, pod: Pod, replica_set: str, uid: str, *, timeout: float
 ) -> None:
-    """Make the pod a dependent of its ReplicaSet that is gone, so that it is garbage-collected.
+    """Make the pod a dependent of the deleted ReplicaSet, for garbage collection.
 
-    The garbage collector deletes a pod none of whose owners exists, and asks no disruption budget.
-    A ReplicaSet that does exist under this uid keeps the pod: the reference makes it no controller.
-    `blockOwnerDeletion` would need the right to change the owner's finalizers, and is left out.
-    Raises Invalid if the name belongs to another pod by now.
+    The garbage collector deletes pods without existing owners, regardless of disruption budgets. An
+    existing ReplicaSet with this uid keeps the pod: the reference is not a controller reference.
+    `blockOwnerDeletion` is omitted, since it requires the right to change the owner's finalizers.
+    Raises Invalid if the pod was replaced.
     """
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": uid}
     metadata = {"uid": pod.uid, "ownerReferences": [owner]}
@@ -217,16 +216,16 @@ async def annotate(
     *,
     timeout: float,
 ) -> None:
-    """Set labels and annotations. Raises Invalid if the name belongs to another pod by now."""
+    """Set labels and annotations. Raises Invalid if the pod was replaced."""
     metadata = {"uid": pod.uid, "labels": labels, "annotations": annotations}
     await _patch_pod(cluster, pod, metadata, timeout)
 
 
 async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = False) -> None:
-    """Evict the pod gracefully, subject to its PodDisruptionBudgets; `dry_run` only checks them.
+    """Evict the pod gracefully, subject to PodDisruptionBudgets; `dry_run` only validates.
 
-    Raises DisruptionBudgetExceeded if a budget refuses for now, Conflict if the name belongs to
-    another pod by now, ServerError if several budgets cover the pod, which no retry will mend.
+    Raises DisruptionBudgetExceeded if a budget currently refuses, Conflict if the pod was replaced,
+    and the permanent ServerError if several budgets cover the pod.
     """
     options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
     if dry_run:
@@ -244,7 +243,7 @@ async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = F
 async def create_config_map(
     cluster: Cluster, namespace: str, name: str, *, timeout: float
 ) -> ConfigMap:
-    """Create an empty ConfigMap. Raises Conflict if it exists, NotFound without the namespace."""
+    """Create an empty ConfigMap. Raises Conflict if present, NotFound without the namespace."""
     path, body = path_of(CORE, namespace, "configmaps"), {"metadata": {"name": name}}
     return config_map(await _send_post(cluster, path, body, timeout))
 
@@ -254,7 +253,7 @@ async def put_request(
 ) -> None:
     """Set or remove the request to migrate pods on the ConfigMap.
 
-    Raises Conflict if the ConfigMap has changed since it was found.
+    Raises Conflict if the ConfigMap has changed since reading.
     """
     identity = found.identity
     metadata = {

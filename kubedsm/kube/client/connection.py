@@ -14,14 +14,14 @@ import httptools
 
 from kubedsm.kube.client.port import Response
 
-#: bytes of an answer: of its status line and headers, and of its body
+#: byte limits of a response: status line with headers, and body
 HEAD_LIMIT = 64 * 1024
 BODY_LIMIT = 16 * 1024 * 1024
 
-#: SO_LINGER: on, for no time
+#: SO_LINGER enabled with zero timeout: closing discards unsent bytes
 NO_LINGERING = struct.pack("ii", 1, 0)
 
-#: what is wrong if an answer ends before it is whole
+#: error message for an incomplete response
 CLOSED = "the server closed the connection"
 
 _SAYS_WHERE_IT_ENDS = frozenset({b"content-length", b"transfer-encoding"})
@@ -34,9 +34,9 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Response] | None = None
         self._reset_parser()
-        #: whether there was an exchange; to be reset by whoever wants to know it again
+        #: set by each exchange; reset by the pool
         self.used = False
-        #: done once nothing is left of it
+        #: resolved after the connection is lost
         self.gone: asyncio.Future[None] = self._loop.create_future()
 
     def _reset_parser(self) -> None:
@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._answer is None or self._answer.done():
-            self.abort()  # nobody asked for it
+            self.abort()  # unsolicited response
             return
         if self._in_head:
             self._length += len(data)
@@ -96,11 +96,11 @@ class Connection(asyncio.Protocol):
         self._fail_exchange(str(exc or CLOSED))
         self.gone.set_result(None)
 
-    # what the parser calls
+    # callbacks of the parser
 
     def on_message_begin(self) -> None:
         if self._answer is None or self._answer.done():
-            self.abort()  # nobody asked for it
+            self.abort()  # unsolicited response
 
     def on_header(self, name: bytes, _value: bytes) -> None:
         if name.lower() in _SAYS_WHERE_IT_ENDS:

@@ -2,7 +2,7 @@
 
 A burst begins without a handshake: a small request keeps each idle connection open, before the
 server or a load balancer drops it. If all connections of the pool are slow, further ones are opened
-meanwhile: a Lease renewal must not wait behind sixty binds.
+temporarily: a Lease renewal must not wait behind sixty binds.
 """
 
 import asyncio
@@ -22,14 +22,13 @@ from kubedsm.process.clock import Clock
 
 #: kept open: with half as many a burst takes a tenth longer, with twice as many no less
 FEW = 32
-#: seconds in which one of them comes back if the server is well, however busy this machine is
+#: seconds for a pooled connection to become available with a healthy server
 SOON = 1.0
-#: seconds between two looks for what was not used since the last one, so that none is idle for the
-#: 35 s after which the first load balancers drop it
+#: seconds between keep-alive rounds: some load balancers drop connections idle for 35 s
 PAUSE = 15.0
-#: seconds for a connection that nobody waits for, and for the answer to something small
+#: seconds for background connects and keep-alive responses
 PATIENCE = 5.0
-#: seconds from one address of a name to the next: RFC 8305
+#: seconds between connection attempts to successive addresses: RFC 8305
 _NEXT_ADDRESS = 0.25
 
 
@@ -37,10 +36,10 @@ _NEXT_ADDRESS = 0.25
 class Connections:
     """Pool, to be closed with `aclose`."""
 
-    #: of the server: its host and port
+    #: server URL with host and port
     url: URL
     tls: ssl.SSLContext | None
-    #: what the certificate must name, if that is not the host
+    #: expected certificate name, if different from the host
     server_name: str | None
     _idle: list[Connection] = attrs.field(factory=list, init=False)
     _all: set[Connection] = attrs.field(factory=set, init=False)
@@ -80,7 +79,7 @@ class Connections:
             await clock.sleep(PAUSE)
 
     async def aclose(self) -> None:
-        """Close all of them."""
+        """Close all connections."""
         await _close_all(list(self._all))
 
     async def _acquire_place(self, within: float) -> bool:
@@ -103,7 +102,7 @@ class Connections:
         found = await loop.getaddrinfo(
             self.url.host or "", self.url.port or 0, type=socket.SOCK_STREAM
         )
-        # asyncio's own race between addresses leaks a socket when it is cancelled.
+        # asyncio's own happy eyeballs leaks a socket on cancellation.
         made = await aiohappyeyeballs.start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS)
         _, connection = await loop.create_connection(
             Connection,
@@ -123,20 +122,20 @@ class Connections:
 
     def _forget_connection(self, connection: Connection) -> None:
         self._all.discard(connection)
-        with suppress(ValueError):  # it was not idle
+        with suppress(ValueError):  # in use
             self._idle.remove(connection)
 
     async def _probe_idle(self, request: bytes) -> None:
-        """Send the request over each connection that was idle since the last call.
+        """Send the request over each connection unused since the last call.
 
-        If one fails, all idle connections are closed, and OSError is raised.
+        After a failure, all idle connections are closed, and OSError is raised.
         """
         unused = [each for each in self._idle if not each.used]
         for each in self._all:
             each.used = False
         for connection in unused:
             if connection not in self._idle:
-                continue  # somebody else uses it by now
+                continue  # in use meanwhile
             self._idle.remove(connection)
             try:
                 async with self._few, asyncio.timeout(PATIENCE):

@@ -1,8 +1,8 @@
 """Locate the API server from the process environment: kubeconfig, service account, proxies.
 
 Kubeconfig files are chosen as kubectl does (Kubernetes documentation, "Organizing Cluster Access
-Using kubeconfig Files"): $KUBECONFIG may name several files, and the first file that sets a value
-decides. The entries of the chosen context must exist; `credentials` reads their content.
+Using kubeconfig Files"): $KUBECONFIG may name several files, and the first file with a value takes
+precedence. Entries of the chosen context must exist; `credentials` reads the contents.
 """
 
 import ipaddress
@@ -17,7 +17,7 @@ import msgspec
 from kubedsm.kube.client.port import CredentialsError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-#: overrides `SERVICE_ACCOUNT`, for a process that is like a pod and is none
+#: overrides `SERVICE_ACCOUNT`, for processes simulating a pod
 SERVICE_ACCOUNT_VARIABLE = "KUBEDSM_SERVICE_ACCOUNT"
 #: set in every container of a pod
 _HOST_VARIABLE = "KUBERNETES_SERVICE_HOST"
@@ -59,7 +59,7 @@ class _Kubeconfig(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 def find_files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the kubeconfig files that exist: `path` alone if given.
+    """Return the existing kubeconfig files: only `path`, if given.
 
     Raises CredentialsError if there are none.
     """
@@ -73,7 +73,7 @@ def find_files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...
 
 
 def choose_context(paths: Sequence[Path], name: str | None) -> str:
-    """Return the name of the given or current context, after a check of its entries.
+    """Return the name of the given or current context, after validation of the entries.
 
     Raises CredentialsError.
     """
@@ -126,7 +126,7 @@ def _is_url(server: str) -> bool:
     try:
         parts = urlsplit(server)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none
+    except ValueError:  # an invalid port
         return False
 
 
@@ -151,9 +151,9 @@ def is_in_cluster(environ: Mapping[str, str], service_account: Path) -> bool:
 def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
     """Return HTTP_PROXY or HTTPS_PROXY, unless NO_PROXY names the host.
 
-    Called once for a server. aiohttp would do this, and read ~/.netrc, for every request. NO_PROXY
-    lists hosts, domains, addresses, and networks such as 10.0.0.0/8, as Go reads it,
-    and so as the cluster's other components do; `*` is every host.
+    Evaluated once per server: aiohttp would repeat this, and read ~/.netrc, for every request.
+    NO_PROXY lists hosts, domains, addresses, and networks such as 10.0.0.0/8, interpreted as in Go,
+    the language of other cluster components; `*` matches every host.
     """
     parts = urlsplit(url)
     host = parts.hostname or ""

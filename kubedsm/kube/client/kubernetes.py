@@ -1,8 +1,8 @@
 """`Cluster` over HTTP: the Kubernetes API.
 
-kubernetes_asyncio loads and renews the credentials. Requests are raw, since its typed calls cost
-five times the CPU. Writes, which come in bursts, have a connection pool of their own, at less than
-half the CPU of aiohttp. aiohttp carries reads, watches, and writes through a proxy. Connections,
+kubernetes_asyncio loads and renews the credentials. Requests are raw, since typed calls consume
+five times the CPU. Bursts of writes have a dedicated connection pool, with less than half the CPU
+consumption of aiohttp. aiohttp carries reads, watches, and writes through a proxy. Connections,
 responses and a watch's headers have deadlines; the reader of a watch limits its silence.
 
 Closing a connection discards unsent bytes: no part of an abandoned request arrives when the network
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 CONNECTIONS = 128
 #: seconds an idle connection is kept; API servers keep theirs for longer
 KEEP_ALIVE = 60.0
-#: of the time a request may take, how much its connection may; what is over after it was sent
+#: fraction of a request's timeout available for connecting
 CONNECT_SHARE = 0.5
 READ_BUFFER = 256 * 1024
 
 _HEADERS = {"Accept": "application/json", "User-Agent": f"kubedsm/{kubedsm.__version__}"}
 
-#: No connection came about, so nothing was sent. Everything else may have happened later.
+#: Failures before a connection: nothing was sent. Other failures may have happened afterwards.
 _NOT_SENT = (
     aiohttp.ClientConnectorError,
     aiohttp.ConnectionTimeoutError,
@@ -69,7 +69,7 @@ def _make_socket(info: aiohttp.AddrInfoType) -> socket.socket:
 
 
 class _Body(aiohttp.BytesPayload):
-    """Request body that is withheld, with its headers, if the request may not leave any more."""
+    """Request body, withheld together with the headers if the request may no longer leave."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(orjson.dumps(request.body), content_type=request.content_type)
@@ -86,19 +86,19 @@ class _Body(aiohttp.BytesPayload):
 
 
 class KubernetesCluster:
-    """One API server; to be entered with `async with`, which holds its connections."""
+    """One API server; `async with` holds the connections."""
 
     def __init__(
         self, server: "Credentials", proxy: str | None = None, *, in_pod: bool = False
     ) -> None:
-        #: whether it is the cluster that we run in
+        #: connected to the cluster of this pod
         self.in_pod = in_pod
         self._credentials = server
         self._base = server.server
         self._url = URL(self._base)
         self._proxy = server.proxy or proxy
         self._session: aiohttp.ClientSession | None = None
-        #: for writes; None if they go by way of a proxy
+        #: pool for writes; None behind a proxy
         self._connections: Connections | None = None
 
     @classmethod
@@ -109,11 +109,11 @@ class KubernetesCluster:
         *,
         environ: Mapping[str, str] = os.environ,
     ) -> Self:
-        """Return the server of a kubeconfig context; by default the current one of the usual file.
+        """Return the server of a kubeconfig context; by default the current context.
 
         Raises CredentialsError.
         """
-        from kubedsm.kube.client import credentials  # noqa: PLC0415  it takes long to load
+        from kubedsm.kube.client import credentials  # noqa: PLC0415  slow import
 
         server = await credentials.from_kubeconfig(path, context, environ)
         return cls(server, proxy_for(server.server, environ))
@@ -126,7 +126,7 @@ class KubernetesCluster:
         *,
         environ: Mapping[str, str] = os.environ,
     ) -> Self:
-        """Return the pod's own cluster, or a kubeconfig's if one is given or this is no pod.
+        """Return the pod's own cluster, or the kubeconfig's if given or outside a pod.
 
         Sends no request. Raises CredentialsError.
         """
@@ -134,7 +134,7 @@ class KubernetesCluster:
         given = kubeconfig or context or environ.get("KUBECONFIG")
         if given or not is_in_cluster(environ, service_account):
             return await cls.from_kubeconfig(kubeconfig, context, environ=environ)
-        from kubedsm.kube.client import credentials  # noqa: PLC0415  it takes long to load
+        from kubedsm.kube.client import credentials  # noqa: PLC0415  slow import
 
         server = await credentials.in_cluster(environ, service_account)
         return cls(server, proxy_for(server.server, environ), in_pod=True)
@@ -242,7 +242,7 @@ class KubernetesCluster:
             async with aclosing(self._split_lines(request, response)) as lines:
                 yield lines
         finally:
-            # Not released: what is left of it would have to be read first.
+            # Closed, not released: releasing would read the remaining body first.
             response.close()
 
     async def _split_lines(
@@ -311,7 +311,7 @@ class KubernetesCluster:
         if timeout and isinstance(error, TimeoutError):
             what = f"no answer within {timeout:g} s"
         elif isinstance(error, aiohttp.ClientPayloadError):
-            what = CLOSED  # aiohttp tells how it noticed, in two sentences
+            what = CLOSED  # aiohttp's message is verbose
         else:
             what = describe_error(error)
         return OutcomeUnknown(f"{request.method} {request.path}: {what}")

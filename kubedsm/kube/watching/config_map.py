@@ -34,7 +34,7 @@ class ConfigMapName:
     def approvals(self) -> "ConfigMapName":
         """The ConfigMap next to the configuration where proposals are approved.
 
-        An object of its own, since whoever may patch annotations may patch the data as well.
+        Separate, since RBAC cannot distinguish patching annotations from patching data.
         """
         return ConfigMapName(self.namespace, f"{self.name}{APPROVALS}")
 
@@ -54,7 +54,7 @@ class FollowedConfigMap:
         #: last reported state
         self.found: ConfigMap | None = None
         self._observers: list[Callable[[ConfigMap | None], None]] = []
-        #: malformed states counted at the last state that could be read
+        #: number of malformed states at the last readable state
         self._unread = 0
         self._reflector = Reflector(
             cluster,
@@ -67,7 +67,7 @@ class FollowedConfigMap:
         )
 
     def observe(self, observer: Callable[[ConfigMap | None], None]) -> None:
-        """Call the observer with each state from the first one on; None: no ConfigMap."""
+        """Call the observer with each state, including the initial state; None: no ConfigMap."""
         self._observers.append(observer)
 
     async def run(self) -> NoReturn:

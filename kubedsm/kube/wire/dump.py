@@ -1,6 +1,6 @@
-"""Cluster dump from `kubectl get nodes,pods,... -A -o json`, as events that build a mirror.
+"""Cluster dump from `kubectl get nodes,pods,... -A -o json`, as events for a mirror.
 
-A malformed object is reported with its name and the reason; the others are read.
+Malformed objects are reported with name and reason, and skipped.
 """
 
 import reprlib
@@ -29,21 +29,21 @@ from kubedsm.model.model import SchedulingRules
 from kubedsm.model.surroundings import NAMESPACE_NAME_LABEL
 
 AS_IT_SHOULD_BE = "make it with `kubectl get nodes,pods -A -o json > dump.json`"
-#: of these there is hardly a cluster without
+#: kinds present in practically every cluster
 EXPECTED = ("Node", "Pod")
 _WATCHED: tuple[Watched[Any, ClusterEvent], ...] = (NODES, PODS, *SURROUNDINGS.values())
 _KINDS = {watched.kind: watched for watched in _WATCHED}
-#: bytes of YAML that take a while without libyaml
+#: bytes of YAML with noticeable parsing time without libyaml
 _LARGE = 1_000_000
-#: what JSON may begin with, and a byte order mark
+#: possible leading bytes of JSON, including a byte order mark
 _BEFORE_JSON = b" \t\r\n\xef\xbb\xbf"
-#: lists within lists deeper than this are no dump
+#: maximum depth of nested lists
 DEEPEST = 8
 
 
 @attrs.frozen(slots=True)
 class Malformed:
-    """Object that could not be decoded."""
+    """Malformed object."""
 
     kind: str
     #: as kubectl names it: shop/cart-1 for a pod, n2 for a node
@@ -60,12 +60,12 @@ class Malformed:
 class Dump:
     events: tuple[ClusterEvent, ...]
     malformed: tuple[Malformed, ...]
-    #: remarks for the reader: what is missing, and what was assumed
+    #: remarks about missing kinds and assumptions
     remarks: tuple[str, ...]
 
     @property
     def lacking(self) -> str:
-        """Return what the dump lacks for any decision: nodes, or readable pods."""
+        """Return the missing prerequisite of any decision: nodes, or readable pods."""
         for kind, applied in (("Node", NodeApplied), ("Pod", PodApplied)):
             if any(isinstance(event, applied) for event in self.events):
                 continue
@@ -79,9 +79,9 @@ class Dump:
 
 
 def read(text: bytes, source: str) -> Dump:
-    """Read a dump: JSON, or YAML if it is not JSON.
+    """Read a dump in JSON or YAML.
 
-    Raises DocumentError with one line that names `source`.
+    Raises DocumentError with one line, including `source`.
     """
     with reading(source):
         said = _parse_text(text)
@@ -94,7 +94,7 @@ def read(text: bytes, source: str) -> Dump:
 
 
 def of_objects(said: Any, source: str) -> Dump:
-    """Read a parsed dump, or objects that were never text.
+    """Read a parsed dump, or objects without a textual form.
 
     Raises DocumentError.
     """
@@ -139,7 +139,7 @@ def of_objects(said: Any, source: str) -> Dump:
 def _list_assumptions(
     rules: Iterable[SchedulingRules], seen: set[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield kinds that pod rules refer to and the dump lacks, with the assumption made."""
+    """Yield missing kinds referenced by pod rules, with the resulting assumption."""
     mounts = looks_at_namespaces = False
     for each in rules:
         mounts = mounts or bool(each.claims)
@@ -178,7 +178,7 @@ def _begins_as_json(text: bytes) -> bool:
 
 
 def _parse_yaml(text: bytes, no_json: orjson.JSONDecodeError) -> Any:
-    """Parse YAML into values that JSON has as well."""
+    """Parse YAML into JSON values."""
     try:
         said = [each for each in parse_all_yaml(text) if each is not None]
     except DocumentError:
@@ -208,7 +208,7 @@ def _list_items(value: Any, depth: int = 0) -> Iterator[Any]:
         return
     if not isinstance(items, list):
         raise DocumentError(f"items is {reprlib.repr(items)} where a list should be")
-    # A PodList's items need not say that they are Pods.
+    # Items of a PodList may omit the kind.
     kind = value.get("kind")
     kind = kind.removesuffix("List") if isinstance(kind, str) else ""
     for item in items:
@@ -221,7 +221,7 @@ def _list_items(value: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def _with_namespace(item: dict[str, Any]) -> dict[str, Any]:
-    # A manifest has neither; what is written by hand means what kubectl would make of it.
+    # Manifests have neither namespace nor uid: defaults as in kubectl.
     metadata = item.get("metadata")
     if isinstance(metadata, dict):
         given = {key: value for key, value in metadata.items() if value is not None}

@@ -11,25 +11,25 @@ from typing import NamedTuple
 from kubedsm.model.model import Resources
 from kubedsm.model.quantities import QuantityError, parse_millis, parse_units
 
-#: (resource, quantity) as JSON has them; a tuple, because it is a key of a cache
+#: (resource, quantity) as in JSON; hashable, as a cache key
 Amounts = tuple[tuple[str, str | int | float], ...]
-#: what the kubelet reports of a container: allocated to it, and in force; it may lag behind
+#: kubelet's report for a container: allocated and effective resources, possibly outdated
 Reported = tuple[Amounts, ...]
 
-#: pod-level requests replace the containers' for these, and for huge pages
+#: resources with pod-level requests that replace the containers', as for huge pages
 _POD_LEVEL = ("cpu", "memory")
 
 
 class Reports(NamedTuple):
-    """Resources that the kubelet reports; they differ from the requests during a resize."""
+    """Resources reported by the kubelet, different from requests during a resize."""
 
     #: in the order of the containers, or empty if nothing is reported of any
     containers: tuple[Reported, ...] = ()
-    #: in the order of the init containers; it matters for sidecars alone
+    #: in the order of the init containers; only relevant for sidecars
     init_containers: tuple[Reported, ...] = ()
     #: overhead included
     pod: Reported = ()
-    #: the resize that was asked for is impossible on this node
+    #: the requested resize is impossible on this node
     infeasible: bool = False
 
 
@@ -37,7 +37,7 @@ _NO_REPORTS = Reports()
 
 
 class FieldError(ValueError):
-    """One field of an object is not what it must be."""
+    """Invalid field of an object."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -69,15 +69,15 @@ def pod_requests(
 ) -> Resources:
     """Return the peak requests over the pod's life, and one of `pods`.
 
-    Init containers come in order, each with whether it is a sidecar (restartPolicy Always). An
-    init container runs beside the sidecars started before it; the containers run beside all of
-    them. Hence max(containers + sidecars, each init container + earlier sidecars) + overhead.
-    Only requests count: the API server has already set those that follow from limits.
+    Init containers are in order, each with a sidecar flag (restartPolicy Always). An init container
+    runs concurrently with earlier sidecars; the containers run concurrently with all sidecars.
+    Hence max(containers + sidecars, each init container + earlier sidecars) + overhead. Only
+    requests count: the API server has already derived requests from limits.
 
-    While a resize is under way the greater counts of what was asked for and what is reported, or
-    only what is reported if the resize is infeasible.
+    During a resize the maximum of requested and reported resources counts; for an infeasible resize
+    only reported resources.
 
-    Raises FieldError for an amount that is not a quantity, or negative.
+    Raises FieldError for an invalid or negative quantity.
     """
     reports = reports or _NO_REPORTS
     running: dict[str, int] = {}
@@ -123,7 +123,7 @@ def _effective_amounts(
 
 
 def _of_the_pod(asked: Amounts, reports: Reports, overhead: dict[str, int]) -> dict[str, int]:
-    """Return the pod-level requests that replace the containers', without the overhead."""
+    """Return the pod-level requests, which replace the containers', without overhead."""
     at_pod = _pod_level_amounts(parse_amounts(asked, "spec.resources.requests"))
     if not at_pod:
         return {}

@@ -57,8 +57,7 @@ def scheduling_rules(
 ) -> SchedulingRules:
     """Return the rules of a pod.
 
-    Neither order nor repetition means anything in most of this, and what means the same must
-    compare equal.
+    Order and repetition are mostly insignificant: equivalent rules must compare equal.
 
     Raises FieldError.
     """
@@ -149,7 +148,7 @@ def selector_of(given: schema.LabelSelector | None, more: Iterable[Requirement] 
 def _require_same(
     keys: tuple[str, ...] | None, operator: str, own: dict[str, str]
 ) -> list[Requirement]:
-    """Return a requirement for each of these labels that the pod has, with its own value."""
+    """Return a requirement with the pod's own value for each existing label."""
     return [Requirement(key, operator, (own[key],)) for key in keys or () if key in own]
 
 
@@ -204,7 +203,7 @@ def list_claims(
 
 
 def list_disks(volumes: Iterable[schema.PodVolume]) -> Iterator[Disk]:
-    """Yield the network disks that a pod's volumes name directly."""
+    """Yield the network disks referenced directly by a pod's volumes."""
     for volume in volumes:
         if (gce := volume.gce_persistent_disk) is not None:
             yield _disk_of("gcePersistentDisk", gce, gce.get("pdName"))
@@ -213,7 +212,7 @@ def list_disks(volumes: Iterable[schema.PodVolume]) -> Iterator[Disk]:
         if (iscsi := volume.iscsi) is not None:
             yield _disk_of("iscsi", iscsi, iscsi.get("iqn"))
         if (rbd := volume.rbd) is not None:
-            # Images are the same if one monitor is.
+            # A common monitor identifies the same image.
             pool, image = rbd.get("pool") or _DEFAULT_RBD_POOL, rbd.get("image")
             for monitor in rbd.get("monitors") or ():
                 yield _disk_of("rbd", rbd, monitor, pool, image)

@@ -1,4 +1,4 @@
-"""Decode pods: the fields of each, and the pod class that many share."""
+"""Decode pods: individual fields, and the shared pod class."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -30,7 +30,7 @@ from kubedsm.model.model import (
     Workload,
 )
 
-#: in the JSON of a rule that depends on labels of the pod whose rule it is
+#: marker, in the JSON of a rule, of dependence on the pod's own labels
 _LABEL_KEYS = b"abelKeys"
 _RESIZE_PENDING, _INFEASIBLE = "PodResizePending", "Infeasible"
 _NO_STATUS = schema.PodStatus()
@@ -102,7 +102,7 @@ def _image_names(images: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _intern_labels(labels: Pairs) -> Mapping[str, str]:
-    """Return one object for all pods with equal labels."""
+    """Return a shared object for equal labels."""
     return dict(labels)
 
 
@@ -111,7 +111,7 @@ def _read_wishes(annotations: schema.Annotations) -> Wishes | None:
 
 
 def _why_untouchable(annotations: schema.Annotations) -> str:
-    """Return why the pod must not leave its node; empty if it may."""
+    """Return why the pod must not leave the node; empty if permitted."""
     if annotations.do_not_disrupt == "true":
         return f"it is annotated {DO_NOT_DISRUPT_ANNOTATION}"
     if annotations.mirror is not None:
@@ -120,7 +120,7 @@ def _why_untouchable(annotations: schema.Annotations) -> str:
 
 
 def _reason_to_stay(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
-    """Return why the pod must not migrate: untouchable, or with a volume on its node."""
+    """Return why the pod must not migrate: untouchable, or with a volume on the node."""
     if metadata.annotations and (why := _why_untouchable(metadata.annotations)):
         return why
     for volume in spec.volumes or ():
@@ -157,7 +157,7 @@ def _init_requests(container: schema.Container) -> tuple[Amounts, bool]:
 
 
 def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
-    """Return the resources that the kubelet reports; None if they equal the requests."""
+    """Return the resources reported by the kubelet; None if equal to the requests."""
     if not (
         _may_differ(spec.containers, status.container_statuses)
         or _may_differ(spec.init_containers, status.init_container_statuses)
@@ -273,7 +273,7 @@ def controller_of(metadata: schema.Metadata) -> schema.Owner | None:
 
 
 def mark_on(metadata: schema.Metadata) -> MoveMark | None:
-    """Return the migration mark of the pod, if it is complete."""
+    """Return the complete migration mark of the pod, if any."""
     owner = controller_of(metadata)
     annotation = metadata.annotations.move if metadata.annotations else None
     controller = (owner.kind, owner.name, owner.uid or "") if owner else None
@@ -287,9 +287,9 @@ def _workload_of(
     owner: schema.Owner | None,
     mark: MoveMark | None,
 ) -> Workload:
-    """Return the pod's workload, also while a migration detaches the pod.
+    """Return the pod's workload, also for a pod detached by a migration.
 
-    The template hash is in one label before a pod is detached and in the other one after it.
+    Detaching transfers the template hash to a different label.
     """
     if mark is not None:
         return _resolve_owner(namespace, "ReplicaSet", mark.replica_set, labels[MIGRATING_LABEL])

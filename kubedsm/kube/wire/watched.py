@@ -1,4 +1,4 @@
-"""Watched kinds: path, decoder, and the events of `model` that changes of objects become."""
+"""Watched kinds: path, decoder, and resulting events of `model`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
@@ -46,7 +46,7 @@ class Watched(Generic[T, E]):
     namespaced: bool = False
     #: labelSelector and fieldSelector
     selectors: tuple[tuple[str, str], ...] = ()
-    #: event before the first object of a rewound history, for consumers that remember versions
+    #: event preceding a rewound history, for consumers that remember versions
     rewound: E | None = None
 
     @property
@@ -90,7 +90,7 @@ SURROUNDINGS: Mapping[type[Surrounding], Watched[Any, ClusterEvent]] = {
 
 
 def watch_config_map(namespace: str, name: str) -> Watched[ConfigMap, ConfigMap | None]:
-    """Return the kind that consists of one ConfigMap; None is reported if it is deleted.
+    """Return a kind consisting of a single ConfigMap; deletion is reported as None.
 
     The field selector allows a role to limit the right to this name (`resourceNames`).
     """
