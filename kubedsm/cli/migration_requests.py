@@ -10,10 +10,7 @@ from kubedsm.app.pause_switch import KEY, is_paused_in
 from kubedsm.cli.console import remark
 from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.kube.calls.reads import answers_to, get_config_map
-from kubedsm.kube.calls.writes import (
-    create_config_map,
-    put_request,
-)
+from kubedsm.kube.calls.writes import create_config_map, put_request
 from kubedsm.kube.client.port import (
     Cluster,
     ClusterError,

@@ -5,11 +5,7 @@ from typing import Any
 
 import attrs
 
-from kubedsm.config.documents import (
-    DocumentError,
-    key_shown,
-    reading,
-)
+from kubedsm.config.documents import DocumentError, key_shown, reading
 from kubedsm.config.fields import read_section, to_camel_case, write_section
 from kubedsm.config.services import EVERY_SERVICE, Service, entries_for
 from kubedsm.config.settings import Configuration, parse_document

@@ -39,13 +39,7 @@ from kubedsm.config.sections import (
     SuggesterSettings,
     TenantSettings,
 )
-from kubedsm.config.services import (
-    EVERY_SERVICE,
-    SERVICES,
-    Mode,
-    Service,
-    service_of,
-)
+from kubedsm.config.services import EVERY_SERVICE, SERVICES, Mode, Service, service_of
 from kubedsm.config.yaml_text import parse_all_yaml, parse_yaml
 from kubedsm.model.model import Tiers, Workload
 from kubedsm.objective.fragmentation import Measure

@@ -12,13 +12,7 @@ from collections.abc import Callable
 from kubedsm.kube.calls import reads
 from kubedsm.kube.calls.explained_cluster import MissingRightError, missing_right
 from kubedsm.kube.client.api_errors import send
-from kubedsm.kube.client.port import (
-    Cluster,
-    ClusterError,
-    Forbidden,
-    Request,
-    Unauthorized,
-)
+from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, Request, Unauthorized
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.kube.wire.watched import NODES, PODS
 from kubedsm.process.backoff import Backoff

@@ -11,12 +11,7 @@ import attrs
 import msgspec
 
 from kubedsm.kube.client.api_errors import send
-from kubedsm.kube.client.port import (
-    LEASES,
-    Cluster,
-    Request,
-    path_of,
-)
+from kubedsm.kube.client.port import LEASES, Cluster, Request, path_of
 from kubedsm.kube.wire.decoding import read_json
 
 

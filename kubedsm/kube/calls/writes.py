@@ -15,14 +15,7 @@ from typing import Any
 import attrs
 
 from kubedsm.kube.client.api_errors import send
-from kubedsm.kube.client.port import (
-    CORE,
-    EVENTS,
-    Cluster,
-    Request,
-    path_of,
-    pod_path,
-)
+from kubedsm.kube.client.port import CORE, EVENTS, Cluster, Request, path_of, pod_path
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, REQUEST_ANNOTATION, MoveMark
 from kubedsm.kube.wire.decoding import ConfigMap, config_map, read_json
 from kubedsm.kube.wire.schema import AnyObject

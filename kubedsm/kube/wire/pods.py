@@ -9,13 +9,7 @@ import msgspec
 from kubedsm.kube.wire import schema
 from kubedsm.kube.wire.annotations import MoveMark, mark_of, wishes_of
 from kubedsm.kube.wire.pod_requests import Amounts, FieldError, Reported, Reports, pod_requests
-from kubedsm.kube.wire.pod_rules import (
-    Demands,
-    Pairs,
-    list_claims,
-    list_disks,
-    scheduling_rules,
-)
+from kubedsm.kube.wire.pod_rules import Demands, Pairs, list_claims, list_disks, scheduling_rules
 from kubedsm.model.model import (
     DO_NOT_DISRUPT_ANNOTATION,
     EVERY_ADDRESS,

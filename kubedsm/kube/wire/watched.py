@@ -19,14 +19,7 @@ from kubedsm.model.events import (
     SurroundingDeleted,
 )
 from kubedsm.model.model import Node, NodeName, Pod, Uid
-from kubedsm.model.surroundings import (
-    Claim,
-    CSINode,
-    Namespace,
-    StorageClass,
-    Surrounding,
-    Volume,
-)
+from kubedsm.model.surroundings import Claim, CSINode, Namespace, StorageClass, Surrounding, Volume
 
 T = TypeVar("T")
 E = TypeVar("E")
