@@ -82,7 +82,7 @@ def list_queries(configuration: Configuration) -> Iterator[tuple[str, str]]:
         ("latency.queries", configuration.latency.queries),
     ):
         for name, query in attrs.asdict(queries).items():
-            yield f"{of}.{name}", load.asked(query)
+            yield f"{of}.{name}", load.fill_window(query)
 
 
 def check_queries(prometheus: str, configuration: Configuration) -> Iterator[Check]:

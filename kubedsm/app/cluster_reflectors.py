@@ -1,4 +1,4 @@
-"""Reflectors of the cluster, and the handler that passes their events to mirror and observers."""
+"""Reflectors of the cluster, and the event handler for mirror and observers."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ import structlog
 
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.reflector import Reflector, ReflectorStatistics
-from kubedsm.kube.watching.watched import NODES, PODS, SURROUNDINGS
+from kubedsm.kube.wire.watched import NODES, PODS, SURROUNDINGS
 from kubedsm.model.events import Change, ClusterEvent, KindKnown
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier
@@ -102,7 +102,7 @@ class FollowedCluster:
                 tasks.create_task(supervisor.keep("reflector", reflector.run))
 
     async def list_pods_anew(self) -> None:
-        """Return when a list of pods that was begun after this call is complete."""
+        """Return after completion of a pod list started after this call."""
         await self._pods.list_anew()
 
     def _note_known(self, kind: type[Surrounding]) -> None:

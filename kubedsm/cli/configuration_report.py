@@ -9,7 +9,7 @@ import attrs
 import click
 import msgspec
 
-from kubedsm.app.live_configuration import said_in
+from kubedsm.app.live_configuration import read_document_in
 from kubedsm.cli.cluster import connect_cluster, find_scheduler, names_scheduler
 from kubedsm.cli.console import print_json
 from kubedsm.cli.inputs import read_dump, snapshot_of
@@ -34,7 +34,7 @@ async def read_origins(
     source = ""
     if name is not None:
         async with connect_cluster(kubeconfig, context) as cluster:
-            text, source = await said_in(cluster, name)
+            text, source = await read_document_in(cluster, name)
     elif path is not None:
         text, source = text_at(path)
     return Origins.of(load(text, source), text, source)
@@ -45,8 +45,7 @@ async def read_targets(
 ) -> list[QosTargetFacts]:
     """Read the QoS targets of the scheduler at `server`.
 
-    Raises ClickException if no scheduler answers there, or it serves another cluster than the user
-    names.
+    Raises ClickException without a responding scheduler, or for a scheduler of another cluster.
     """
     if names_cluster or not names_scheduler(kubeconfig, context):
         async with connect_cluster(kubeconfig, context) as cluster:
@@ -61,7 +60,7 @@ async def read_targets(
 def list_workloads(dump_path: str, origins: Origins) -> list[dict[str, Any]]:
     """Return QoS target, weight and migration mode of each workload in the dump, with origins.
 
-    Annotations count as they are on the newest pod.
+    The newest pod's annotations count.
     """
     configuration = origins.configuration
     snapshot = snapshot_of(read_dump(dump_path, decide=False), configuration)
@@ -148,7 +147,7 @@ def print_report(
 
 
 def _targets_table(targets: Sequence[QosTargetFacts]) -> FittedTable:
-    """Return QoS targets with the response times that they follow from."""
+    """Return QoS targets with the underlying response times."""
     headings = ("workload", "promised", "answers in: edge", "cloud", "target", "by edge", "cloud")
     rows = (
         (

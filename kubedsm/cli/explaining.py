@@ -7,12 +7,7 @@ from typing import Any
 
 import click
 
-from kubedsm.cli.cluster import (
-    describe_scheduler,
-    find_scheduler,
-    names_scheduler,
-    read_snapshot,
-)
+from kubedsm.cli.cluster import describe_scheduler, find_scheduler, names_scheduler, read_snapshot
 from kubedsm.cli.console import log_to, print_json, remark, until_interrupted
 from kubedsm.cli.inputs import configuration_at, mirror_of, read_dump
 from kubedsm.config.settings import Configuration

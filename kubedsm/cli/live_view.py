@@ -55,7 +55,7 @@ async def show_cluster(
     config_map: ConfigMapName,
     output: str,
 ) -> None:
-    """Follow the cluster, without a scheduler, and show it until cancelled."""
+    """Follow and display the cluster, without a scheduler, until cancelled."""
     clock = SystemClock()
     async with connect_cluster(kubeconfig, context) as cluster:
         await greet(cluster, timeout=TIMEOUT)
@@ -70,7 +70,7 @@ async def show_cluster(
 
 
 async def _read_configuration(cluster: Cluster, name: ConfigMapName) -> Configuration | None:
-    """Read the scheduler's configuration; None, with a remark, if it cannot be read."""
+    """Read the scheduler's configuration; None, with a remark, if unreadable."""
     try:
         found = await get_config_map(cluster, name.namespace, name.name, timeout=TIMEOUT)
         if KEY in found.data:
@@ -92,7 +92,7 @@ async def _poll_scene(runtime: Runtime, scene: Scene, clock: Clock) -> Updates:
 
 @attrs.define
 class _Picture:
-    """Picture of the latest update, redrawn so that ages in it stay true."""
+    """Picture of the latest update, redrawn periodically to update ages."""
 
     server: str
     console: Console
@@ -100,7 +100,7 @@ class _Picture:
     _seen: TypedSnapshot | None = None
     #: time of the latest update, on the local clock
     _updated: float = 0.0
-    #: reason why updates are missing; empty if they arrive
+    #: reason for missing updates; empty while connected
     _away: str = ""
 
     async def draw_updates(self, updates: Updates) -> None:

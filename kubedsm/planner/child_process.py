@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import BinaryIO
 
-from kubedsm.config.fields import structured
+from kubedsm.config.fields import read_section
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Uid
 from kubedsm.planner.protocol import (
@@ -78,7 +78,7 @@ class Child:
     def __init__(self, configured: Configured, inbox: Inbox) -> None:
         self._inbox = inbox
         self._followed: set[Uid] = set()
-        self._configuration = structured(Configuration, configured.document)
+        self._configuration = read_section(Configuration, configured.document)
         self._mirror = ReplicatedMirror(
             self._configuration.scheduler_name, self._configuration.tiers, self._followed
         )
@@ -96,7 +96,7 @@ class Child:
         if isinstance(message, NumberedRequest):
             return self._respond(message)
         if isinstance(message, Configured):
-            self._configuration = structured(Configuration, message.document)
+            self._configuration = read_section(Configuration, message.document)
             self._mirror.tiers = self._configuration.tiers
         else:
             message.repeat(self._mirror)

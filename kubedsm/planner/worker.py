@@ -19,7 +19,7 @@ import attrs
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.config.fields import document
+from kubedsm.config.fields import write_section
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Uid
 from kubedsm.planner.protocol import (
@@ -230,7 +230,7 @@ class Worker:
         raise WorkerEndedError(f"status {process.returncode}")
 
     def _make_configuration(self) -> Configured:
-        return Configured(document(self._configuration.current))
+        return Configured(write_section(self._configuration.current))
 
     def _send_configuration(self, _: Configuration) -> None:
         if self._mirror.publish is not None:

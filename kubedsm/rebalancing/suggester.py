@@ -213,7 +213,7 @@ class Suggester:
                 await self._await_stability()
                 started = ended = now()
             if self._is_due():
-                await self._suggest()
+                await self._suggest_moves()
                 ended = now()
 
     async def _await_turn(self, since: float, solving: float) -> None:
@@ -247,7 +247,7 @@ class Suggester:
         due = migrator.state != self._nothing_at or migrator.clock.monotonic() >= self._again_at
         return due and migrator.is_calm()
 
-    async def _suggest(self) -> None:
+    async def _suggest_moves(self) -> None:
         migrator, state = self.migrator, self.migrator.state
         settings = migrator.configuration.current.suggester
         candidates = migrator.about_candidates(SuggestRequest, budget=settings.budget)

@@ -127,20 +127,20 @@ def leaders_act_too_long(monkeypatch):
 def writes_leave_whenever_they_can(monkeypatch):
     async def request(gate, request, *, timeout):
         if request.method in READS or gate.is_open:
-            return await gate._cluster.request(request, timeout=timeout)
+            return await gate.cluster.request(request, timeout=timeout)
         raise not_sent(request)
 
     monkeypatch.setattr(WriteGate, "request", request)
 
 
 def nobody_takes_over(monkeypatch):
-    attempt = Elector._attempt
+    attempt = Elector._try_acquire
 
     async def patient(elector):
-        await elector._look()
+        await elector._observe_lease()
         return 5.0 if elector.holder not in ("", elector.identity) else await attempt(elector)
 
-    monkeypatch.setattr(Elector, "_attempt", patient)
+    monkeypatch.setattr(Elector, "_try_acquire", patient)
 
 
 BIND = "process:create-pods/binding:4"

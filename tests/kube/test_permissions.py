@@ -7,7 +7,7 @@ import pytest
 from kubedsm.app.leader_election import Elector, LeaseTimes
 from kubedsm.app.live_configuration import (
     KEY,
-    said_in,
+    read_document_in,
 )
 from kubedsm.config.settings import load
 from kubedsm.explain import client
@@ -125,7 +125,7 @@ async def electing():
         front = EmulatedFront(world.cluster.routes, world.clock, faults=seen)
         gate = WriteGate(front, world.clock)
         elector = Elector(front, gate, world.clock, LeaseName(), LeaseTimes(), "one")
-        async with elector.held(print):
+        async with elector.hold_lease(print):
             await asyncio.sleep(20)
     return seen
 
@@ -139,7 +139,7 @@ async def following():
         given = {"metadata": {"name": OWN}, "data": {KEY: "suggester: {mode: 'off'}"}}
         world.api.create(CONFIGMAPS, given, namespace=OWN)
         async with world.scheduler():
-            await said_in(world.front, name)
+            await read_document_in(world.front, name)
             wrong = {"data": {KEY: "batch: {idle: 5}"}}
             world.api.patch(CONFIGMAPS, OWN, OWN, wrong, MERGE)
             await world.until(lambda: world.api.list(EVENTS, OWN), 10)

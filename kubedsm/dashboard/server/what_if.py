@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubedsm.config.fields import document
+from kubedsm.config.fields import write_section
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.explanation import (
     Explanation,
@@ -192,5 +192,5 @@ def _where(placed: Sequence[Placed]) -> Table | None:
 
 def _config_lines(changes: Changes, configuration: Configuration) -> str:
     services = promising(configuration, dict(changes.qos)).services
-    said = {name: document(services[name]) for name, _ in changes.qos}
+    said = {name: write_section(services[name]) for name, _ in changes.qos}
     return msgspec.yaml.encode({"services": said}).decode()

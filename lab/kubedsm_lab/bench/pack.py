@@ -12,7 +12,7 @@ from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.packing.pack import Packed, pack_cluster
-from kubedsm.solvers.available import SolverKind, installed, solver_of
+from kubedsm.solvers.available import SolverKind, is_installed, solver_of
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.baselines.arrivals import served
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
@@ -29,7 +29,7 @@ _KINDS: tuple[SolverKind, ...] = ("off", "highs", "cp-sat")
 
 def run(instances: int, seconds: float) -> Report:
     """Pack as many instances of each size with each installed solver, and with none."""
-    kinds = [kind for kind in _KINDS if kind == "off" or installed(kind)]
+    kinds = [kind for kind in _KINDS if kind == "off" or is_installed(kind)]
     figures = []
     for nodes, pods_per_node in SIZES:
         shape = Shape(nodes, pods_per_node, _PRIORITIES, _USAGE)

@@ -152,11 +152,11 @@ def solve(
     workloads with possible migrations: KubeDSM with and without solver, kube-scheduler's rules,
     and the optimum, found by HiGHS with an independent model.
     """
-    from kubedsm.solvers.available import installed
+    from kubedsm.solvers.available import is_installed
     from kubedsm_lab.bench.solve import run
     from kubedsm_lab.replay.runner import processors
 
-    if not installed("highs"):
+    if not is_installed("highs"):
         raise click.ClickException("highspy is not installed: the best cannot be found")
     limit = math.inf if nodes else seconds
     planned = run.tasks(number, seed, seconds=limit, nodes=nodes)

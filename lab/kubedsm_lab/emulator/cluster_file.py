@@ -22,11 +22,11 @@ from kubedsm.config.documents import (
     DocumentError,
     at,
     content,
-    converted,
+    convert_to,
     reading,
     refuse_others,
 )
-from kubedsm.config.yaml_text import parsed_all
+from kubedsm.config.yaml_text import parse_all_yaml
 from kubedsm.model.quantities import QuantityError, parse_millis
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
@@ -145,7 +145,7 @@ def _documents(text: bytes) -> list[Any]:
         # YAML accepts nearly all JSON, but not its tabs.
         return [msgspec.json.decode(text)]
     except (msgspec.DecodeError, UnicodeError):
-        return parsed_all(text)
+        return parse_all_yaml(text)
 
 
 def _of_document(document: Any) -> Iterator[tuple[Place, Object]]:
@@ -153,7 +153,7 @@ def _of_document(document: Any) -> Iterator[tuple[Place, Object]]:
         raise DocumentError("neither Node objects nor `nodes:`")
     refuse_others(document, CLUSTER, also=(DUMP, "a Node"))
     if "kind" not in document:
-        for index, entry in enumerate(converted(document, _ShortForm).nodes):
+        for index, entry in enumerate(convert_to(document, _ShortForm).nodes):
             with at(f"nodes[{index}]"):
                 yield (f"nodes[{index}]",), _long(entry)
     elif document["kind"] in ("List", "NodeList"):
@@ -184,7 +184,7 @@ def _check_node(item: Any) -> Object:
     if isinstance(item, dict) and item.get("kind", "Node") != "Node":
         raise DocumentError(f"kind {item['kind']!r} is not a Node")
     # Items of a NodeList have no kind.
-    entry = converted({"kind": "Node", **item} if isinstance(item, dict) else item, _NodeObject)
+    entry = convert_to({"kind": "Node", **item} if isinstance(item, dict) else item, _NodeObject)
     _check_tier(entry.metadata.labels or {})
     amounts = entry.status.allocatable or entry.status.capacity or {}
     for field in ("capacity", "allocatable"):

@@ -19,7 +19,7 @@ from kubedsm.config.documents import DocumentError, content, json_as, reading
 from kubedsm.kube.client.port import APPS, CORE, Cluster, path_of
 from kubedsm.kube.joining import TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.watching.watched import Watched
+from kubedsm.kube.wire.watched import Watched
 from kubedsm.model.model import Tier
 from kubedsm.process.clock import Clock
 from kubedsm_lab.replay.measures import Answers, ResponseTimes
@@ -73,8 +73,7 @@ def _list_watched(namespace: str) -> Iterator[Watched[Any, Sighting | None]]:
     paths = {"Node": f"{CORE}/nodes", "Pod": f"{CORE}/pods"}
     for name, kind in KINDS.items():
         path = paths.get(name) or path_of(APPS, namespace, "deployments")
-        reader = kind.reader
-        yield Watched(name, path, reader.item, reader.line, lambda seen: seen, kind.read_deletion)
+        yield Watched(kind.reader, path, lambda seen: seen, kind.read_deletion)
 
 
 async def record_until_end(

@@ -16,9 +16,9 @@ import attrs
 import msgspec
 
 from kubedsm.config.documents import SERVICES as SERVICES_FILE
-from kubedsm.config.documents import DocumentError, at, content, converted, reading
+from kubedsm.config.documents import DocumentError, at, content, convert_to, reading
 from kubedsm.config.duration import DurationError, format_duration, parse_duration
-from kubedsm.config.yaml_text import parsed
+from kubedsm.config.yaml_text import parse_yaml
 from kubedsm.model.quantities import QuantityError, parse_millis
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
@@ -89,7 +89,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 def load(path: str | Path) -> tuple[ServiceSpec, ...]:
     """Raises DocumentError."""
     with reading(path):
-        entries = converted(parsed(content(path), SERVICES_FILE), _Document).services
+        entries = convert_to(parse_yaml(content(path), SERVICES_FILE), _Document).services
         if not entries:
             raise DocumentError("empty", ("services",))
         places = [f"services[{index}]" for index in range(len(entries))]

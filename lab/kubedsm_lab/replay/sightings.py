@@ -10,7 +10,7 @@ import attrs
 
 from kubedsm.kube.wire import decoding, schema
 from kubedsm.kube.wire.decoding import Identity, Reader
-from kubedsm.kube.wire.pods import made
+from kubedsm.kube.wire.pods import pod_of
 from kubedsm.kube.wire.schema import Wire
 from kubedsm.model.model import Node, Pod, Uid
 from kubedsm_lab.emulator.emulated_cluster import EMULATED_RUNTIME
@@ -68,7 +68,7 @@ class _Node(schema.Node, frozen=True):
 
 def _read_pod(shape: schema.Pod) -> PodSeen:
     conditions = (shape.status and shape.status.conditions) or ()
-    return PodSeen(made(shape), any((c.type, c.reason) == _EVICTED for c in conditions))
+    return PodSeen(pod_of(shape), any((c.type, c.reason) == _EVICTED for c in conditions))
 
 
 def _read_node(shape: _Node) -> NodeSeen:

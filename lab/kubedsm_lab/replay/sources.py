@@ -13,9 +13,9 @@ from kubedsm.config.documents import (
     STDIN,
     DocumentError,
     content,
-    mistaken,
+    explain_mistake,
 )
-from kubedsm.config.yaml_text import parsed_all
+from kubedsm.config.yaml_text import parse_all_yaml
 from kubedsm_lab.replay.world import Run, Setup
 from loadgen.generators import PAPER_COEFFICIENTS, normal
 from loadgen.scenario import Scenario, ScenarioError, load
@@ -85,8 +85,8 @@ def scenario_in(path: str | Path) -> Scenario:
     except ScenarioError:
         documents: list[Any] = []
         with suppress(DocumentError):
-            documents = parsed_all(content(path))
-        if why := next(filter(None, (mistaken(each, SCENARIO) for each in documents)), ""):
+            documents = parse_all_yaml(content(path))
+        if why := next(filter(None, (explain_mistake(each, SCENARIO) for each in documents)), ""):
             raise ScenarioError(why, source=str(path)) from None
         raise
 

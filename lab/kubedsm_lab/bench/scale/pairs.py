@@ -23,6 +23,7 @@ from kubedsm.config.sections import SolverSettings
 from kubedsm.config.settings import Configuration
 from kubedsm.kube.watching.reflector import PAGE_SIZE
 from kubedsm.kube.wire import decoding
+from kubedsm.kube.wire.schema import List
 from kubedsm.model.events import PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod
@@ -174,7 +175,7 @@ async def _compare_list(pods: int) -> Pair:
 
 
 def _apply_page(mirror: ClusterMirror, body: bytes) -> None:
-    for item in decoding.page("PodList", body).items:
+    for item in decoding.read_json("PodList", body, List).items or ():
         mirror.apply(PodApplied(decoding.pod_item(item).object))
 
 
