@@ -11,8 +11,7 @@ import structlog
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.reflector import Reflector, ReflectorStatistics
 from kubedsm.kube.watching.watched import NODES, PODS, SURROUNDINGS
-from kubedsm.model.change import Change
-from kubedsm.model.events import ClusterEvent, KindKnown
+from kubedsm.model.events import Change, ClusterEvent, KindKnown
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier
 from kubedsm.model.surroundings import Surrounding

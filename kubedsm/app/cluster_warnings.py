@@ -10,7 +10,7 @@ from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.mismatches import TOLD, missing_tiers, unmatched, why_unmatched
 from kubedsm.config.services import EVERY_SERVICE
 from kubedsm.events.workload_events import Note, WorkloadEvents
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod, Tier, Workload

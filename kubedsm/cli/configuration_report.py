@@ -18,9 +18,8 @@ from kubedsm.config.settings import load, text_at
 from kubedsm.explain.client import promises_at
 from kubedsm.explain.qos_targets import Promised
 from kubedsm.kube.watching.config_map import ConfigMapName
-from kubedsm.model.model import Pod
-from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
-from kubedsm.objective.wishes import newest_wishing
+from kubedsm.model.model import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION, Pod
+from kubedsm.objective.qos_targets import newest_requesting_pods
 from kubedsm.planner.rebalancing_requests import migration_mode
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
@@ -66,8 +65,8 @@ def list_workloads(dump_path: str, origins: Origins) -> list[dict[str, Any]]:
     """
     configuration = origins.configuration
     snapshot = snapshot_of(read_dump(dump_path, decide=False), configuration)
-    targets = configuration.policy.promises_in(snapshot)
-    pods = {pod.workload: pod for pod in snapshot.pods.values()} | newest_wishing(snapshot)
+    targets = configuration.policy.qos_targets_in(snapshot)
+    pods = {pod.workload: pod for pod in snapshot.pods.values()} | newest_requesting_pods(snapshot)
     found = []
     for workload in snapshot.shares():
         pod, target = pods[workload], targets(workload)

@@ -15,8 +15,7 @@ from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Pod
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.optimizer.packing.pack import Packed
-from kubedsm.optimizer.packing.parts import parts_of
+from kubedsm.optimizer.packing.pack import Packed, split_parts
 from kubedsm.optimizer.placing.decision import Binding
 from kubedsm.planner.rebalancing_requests import (
     PackResponse,
@@ -47,7 +46,7 @@ class PackAdvice:
     async def carry_out(self, runtime: "Runtime") -> None:
         """Execute the packing, whatever it costs: the user has seen the cost."""
         packed, policy = self.packed, self.configuration.policy
-        parts = list(parts_of(packed.legs, packed.awaited, packed.evicted))
+        parts = list(split_parts(packed.legs, packed.awaited, packed.evicted))
         found = suggestion_of(self.snapshot, policy, packed, parts)
         if runtime.packer is not None:
             packing = PackResponse(found, packed.evicted, packed.certificates)

@@ -15,13 +15,13 @@ from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire.dump import Dump, Malformed
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Pod, Resources
-from kubedsm.model.quantities import shown
+from kubedsm.model.quantities import format_amount
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.planner.plurals import named
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, why_unschedulable
-from kubedsm.plugins.rejection import Rejection
+from kubedsm.plugins.scene import Rejection
 from kubedsm.terminal.fitted_table import table
 
 _MEBI = 1 << 20
@@ -160,4 +160,4 @@ def _free_amount(name: str, amount: int) -> str:
 
 
 def _amount(name: str, amount: int) -> str:
-    return shown(name, amount).removesuffix(f" {name}").removesuffix(" of")
+    return format_amount(name, amount).removesuffix(f" {name}").removesuffix(" of")

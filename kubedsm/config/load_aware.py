@@ -24,7 +24,7 @@ from kubedsm.config.fields import (
     text,
 )
 from kubedsm.model.model import MOST_OF_A_NODE
-from kubedsm.model.quantities import QuantityError, units
+from kubedsm.model.quantities import QuantityError, parse_units
 from kubedsm.objective.load import Capacity, LoadGoal
 
 #: placeholder of `loadAware.window` in a query
@@ -51,7 +51,7 @@ def _per_second() -> Kind:
     def read(value: object) -> int:
         match = _WITHOUT_UNIT.fullmatch(value) if isinstance(value, str) else None
         try:
-            return units(match["amount"] if match else None)
+            return parse_units(match["amount"] if match else None)
         except QuantityError:
             raise DocumentError(f"{shown(value)} is not {what}") from None
 

@@ -35,7 +35,7 @@ from kubedsm.config.services import MODE, MOST_REQUESTS, RATE, Mode
 from kubedsm.model.model import Tiers
 from kubedsm.model.sites import SITE_LABELS
 from kubedsm.objective.objective import Kind as ObjectiveKind
-from kubedsm.objective.response_times import ResponseTimes
+from kubedsm.objective.qos_targets import ResponseTimes
 from kubedsm.solvers.available import SolverKind
 
 NAME = text(re.compile(SUBDOMAIN), "a name of lower-case letters, digits, - and .")

@@ -49,8 +49,8 @@ from kubedsm.config.services import (
 from kubedsm.config.yaml_text import parsed, parsed_all
 from kubedsm.model.model import Tiers, Workload
 from kubedsm.objective.fragmentation import Measure
-from kubedsm.objective.objective import Objective, Promise
-from kubedsm.objective.response_times import LatencyGoal
+from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.objective.qos_targets import LatencyGoal
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.available import solver_of
@@ -107,11 +107,11 @@ class Configuration:
                 with at("services"), at(key), at("latencyTarget"):
                     raise DocumentError(f"needs latency.edge, {edge}, below latency.cloud, {cloud}")
 
-    def promise(self, workload: Workload) -> Promise:
+    def promise(self, workload: Workload) -> QosTarget:
         """Return the workload's QoS factor and weight; a latency target becomes a factor."""
         return self._look_up(workload)[1]
 
-    def _look_up(self, workload: Workload) -> tuple[Service, Promise]:
+    def _look_up(self, workload: Workload) -> tuple[Service, QosTarget]:
         known = self._known.get(workload)
         if known is None:
             if len(self._known) >= _REMEMBERED:
@@ -121,15 +121,15 @@ class Configuration:
         return known
 
     @cached_property
-    def _known(self) -> dict[Workload, tuple[Service, Promise]]:
+    def _known(self) -> dict[Workload, tuple[Service, QosTarget]]:
         """Cache of combined entries and promises by workload."""
         return {}
 
-    def _promise_of(self, said: Service) -> Promise:
+    def _promise_of(self, said: Service) -> QosTarget:
         qos = 1.0 if said.qos is None else said.qos
         if said.latency_target is not None:
             qos = self.latency.times.qos(said.latency_target)
-        return Promise(qos, 1.0 if said.weight is None else said.weight)
+        return QosTarget(qos, 1.0 if said.weight is None else said.weight)
 
     def _entry_of(self, workload: Workload) -> Service:
         return self._look_up(workload)[0]

@@ -42,7 +42,7 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.wire.decoding import ConfigMap
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Tier, Uid
 from kubedsm.process.backoff import TokenBucket

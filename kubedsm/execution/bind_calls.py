@@ -18,7 +18,7 @@ from kubedsm.kube.client.port import (
     Unreachable,
 )
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import (
     DELETION_COST_ANNOTATION,

@@ -15,7 +15,7 @@ from kubedsm.explain.entries import MoveOutcome, Outcome
 from kubedsm.model.mirror import ClusterMirror, ReplacementClaim, ReservationError
 from kubedsm.model.model import NodeName, Pod, Resources, Uid
 from kubedsm.optimizer.moving.suggestion import Cause
-from kubedsm.optimizer.placing.alone import rejection_elsewhere
+from kubedsm.optimizer.placing.batch import rejection_elsewhere
 from kubedsm.process.clock import Clock
 from plans.migration import MoveMode, MoveOrder
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState

@@ -25,8 +25,7 @@ from kubedsm.execution.migration_calls import IsPending, MigrationCalls, observa
 from kubedsm.execution.migrations import STARTS, WAITS_FOR_REPLACEMENT, Group, Moves
 from kubedsm.execution.orphan_sweep import SWEEP, OrphanSweep
 from kubedsm.explain.listener import Listener
-from kubedsm.model.change import Change
-from kubedsm.model.events import PodApplied
+from kubedsm.model.events import Change, PodApplied
 from kubedsm.model.mirror import ClusterMirror, ReservationError
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.optimizer.placing.decision import Binding

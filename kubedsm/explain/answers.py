@@ -27,21 +27,18 @@ from kubedsm.model.model import (
     Tier,
     Uid,
 )
-from kubedsm.model.quantities import shown
+from kubedsm.model.quantities import format_amount
 from kubedsm.model.sites import AWAY_TAINT
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
 from kubedsm.objective.load import Loads
 from kubedsm.objective.objective import NANO
 from kubedsm.objective.replica_spread import ReplicaSpread, spreads
-from kubedsm.optimizer.placing.cloud import score_with
-from kubedsm.optimizer.placing.cloud_window import LookedAt
+from kubedsm.optimizer.placing.cloud import LookedAt, score_with
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.plugins.class_verdicts import rejections
 from kubedsm.plugins.feasibility import Feasibility, Rejection
-from kubedsm.plugins.fit import NO_TIER, NODE_RESOURCES_FIT, TIER, why_unschedulable
-from kubedsm.plugins.plugins import BY_NAME
-from kubedsm.plugins.resources import too_little
+from kubedsm.plugins.fit import NO_TIER, NODE_RESOURCES_FIT, TIER, too_little, why_unschedulable
+from kubedsm.plugins.plugins import BY_NAME, rejections
 
 
 class NodeScore(NamedTuple):
@@ -188,7 +185,7 @@ class Explainer:
     def _scores(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
         pod, snapshot, usable = case.pod, case.snapshot, case.usable
         share = snapshot.shares().get(pod.workload, Share())
-        promise = self._policy.promises_in(snapshot)(pod.workload)
+        promise = self._policy.qos_targets_in(snapshot)(pod.workload)
         won = self._policy.objective.gain(share, promise) / NANO
         fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
         edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
@@ -292,7 +289,7 @@ def _change(
     ):
         return f"use a larger node, or request at most {' and '.join(little)}"
     lacking = [
-        shown(name, amount - max(0, free.amount(name)))
+        format_amount(name, amount - max(0, free.amount(name)))
         for name, amount in pod.requests.items()
         if amount > max(0, free.amount(name))
     ]

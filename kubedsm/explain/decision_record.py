@@ -17,7 +17,7 @@ from kubedsm.model.model import NodeName, Share, Uid, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.suggestion import Move, Suggestion
-from kubedsm.optimizer.placing.cloud_window import LookedAt
+from kubedsm.optimizer.placing.cloud import LookedAt
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.process.clock import Clock
 

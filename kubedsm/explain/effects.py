@@ -12,7 +12,7 @@ import attrs
 from kubedsm.explain.explanation import EffectAnswer
 from kubedsm.model.measured import Answers
 from kubedsm.model.model import Share, Tier
-from kubedsm.objective.response_times import ResponseTimes
+from kubedsm.objective.qos_targets import ResponseTimes
 
 
 @attrs.frozen(slots=True)

@@ -12,7 +12,7 @@ from kubedsm.explain.effects import Effect
 from kubedsm.explain.explanation import MoveAnswer
 from kubedsm.model.model import NodeName, Pod, Tier, Uid
 from kubedsm.optimizer.moving.suggestion import Leg, Move
-from kubedsm.optimizer.placing.cloud_window import LookedAt
+from kubedsm.optimizer.placing.cloud import LookedAt
 from kubedsm.optimizer.programming.in_order import Certificate
 
 

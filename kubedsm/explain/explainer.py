@@ -22,8 +22,8 @@ from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.moving.suggestion import Cause
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.optimizer.programming.in_order import unproven
-from kubedsm.plugins.fit import counted_reasons
+from kubedsm.optimizer.programming.in_order import describe_unproven
+from kubedsm.plugins.fit import count_reasons
 
 
 @attrs.frozen(slots=True)
@@ -134,7 +134,7 @@ class Decisions:
         if chosen is None or basis is None:
             return ""
         parts = self._why(pod, chosen, basis)
-        if told := unproven(chosen.entry.certificates):
+        if told := describe_unproven(chosen.entry.certificates):
             parts.append(f"not proven, {told}")
         if pod.workload in self.mirror.measured.slower:
             parts.append(Cause.EDGE_SLOWER)
@@ -151,7 +151,7 @@ class Decisions:
         workload = pod.workload
         if workload in basis.shares_before and workload in basis.shares_after:
             before, after = basis.shares_before[workload], basis.shares_after[workload]
-            promise = self.policy().promises_in(basis.snapshot)(workload)
+            promise = self.policy().qos_targets_in(basis.snapshot)(workload)
             parts.append(
                 f"edge share of {workload} {before.edge}/{before.total} ->"
                 f" {after.edge}/{after.total}, promised {promise.qos:g}"
@@ -162,7 +162,7 @@ class Decisions:
         rejections = explainer.rejections(chosen.uid, plain=basis.plain)
         count = len(basis.snapshot.nodes)
         fitted = f"{count - len(rejections)} of {count} nodes fitted"
-        parts.append(f"{fitted}, {counted_reasons(rejections)}" if rejections else fitted)
+        parts.append(f"{fitted}, {count_reasons(rejections)}" if rejections else fitted)
         if basis.looked_at is not None:
             parts.append(str(basis.looked_at))
         return parts

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from kubedsm.explain.effects import Effect
 from kubedsm.explain.entries import MoveOutcome
 from kubedsm.kube.calls.writes import Regarding
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.model import Pod
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.optimizer.programming.in_order import Certificate

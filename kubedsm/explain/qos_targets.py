@@ -28,7 +28,7 @@ class Promised(msgspec.Struct, frozen=True, rename="camel"):
 
 def promised(snapshot: Snapshot, policy: KubeDSM) -> list[Promised]:
     """Of each workload that is ours."""
-    promises, measured, goal = policy.promises_in(snapshot), snapshot.measured, policy.latency
+    promises, measured, goal = policy.qos_targets_in(snapshot), snapshot.measured, policy.latency
     found = []
     for workload in snapshot.shares():
         promise = promises(workload)

@@ -1,6 +1,6 @@
-"""Nodes and pods, the room they leave, where pods count, and what they add up to.
+"""Incremental accounting of nodes and pods: free capacity, placements, census, residents.
 
-Kept along with every change, so that a decision begins with a look at them, however many there are.
+Everything is updated with each event, so a snapshot costs no pass over all pods.
 """
 
 from collections import defaultdict
@@ -10,42 +10,41 @@ import attrs
 from immutables import Map
 
 from kubedsm.model.census import Tally, counts_alike
-from kubedsm.model.change import Freed
+from kubedsm.model.events import Freed
 from kubedsm.model.measured import NOTHING_MEASURED, Measured
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Uid
-from kubedsm.model.node_index import NodeIndex
-from kubedsm.model.residents import Residents, Step, ordered, seen_alike, standing
-from kubedsm.model.room import Room
+from kubedsm.model.node_index import NodeIndex, Room
+from kubedsm.model.residents import Residents, Step, is_seen_alike, sort_keys, standing
 from kubedsm.model.snapshot import Counted, Snapshot
 from kubedsm.model.surroundings import Surroundings
 
 _NOTHING = Resources()
-#: changes of pods after which all are looked at again: nobody has asked for long
+#: pod changes without a snapshot after which residents are recounted
 _MANY = 1000
-#: a pod, and where it counts
+#: pod and node
 _Place = tuple[Pod | None, NodeName | None]
 
 
 @attrs.define(eq=False)
 class Books:
     scheduler_name: str
-    # What is lent out is never changed: another takes its place, which shares what is the same.
+    # Published values are immutable: updates replace them.
     nodes: Mapping[NodeName, Node] = attrs.field(factory=dict, init=False)
     pods: Map[Uid, Pod] = attrs.field(factory=Map, init=False)
-    #: the room that no pod holds; below zero on a node that is over-committed
+    #: free capacity; negative on an over-committed node
     free: Map[NodeName, Resources] = attrs.field(factory=Map, init=False)
-    #: where each pod counts, and the other way round; nodes that are not there included
+    #: node of each pod, and pods of each node; unknown nodes included
     _placed: Map[Uid, NodeName] = attrs.field(factory=Map, init=False)
     _here: dict[NodeName, set[Uid]] = attrs.field(factory=lambda: defaultdict(set), init=False)
-    #: per node, what pods take up there, and what is held for others
+    #: used and reserved capacity by node
     _used: dict[NodeName, Resources] = attrs.field(factory=dict, init=False)
     _reserved: dict[NodeName, Resources] = attrs.field(factory=dict, init=False)
     _tally: Tally = attrs.field(init=False)
-    #: None once a node has changed; the room as it was last lent out, and what changed since
+    #: index, None after a node changed; published capacity, and nodes changed since
     _index: NodeIndex | None = attrs.field(default=None, init=False)
     _room: Room | None = attrs.field(default=None, init=False)
     _refilled: set[NodeName] = attrs.field(factory=set, init=False)
-    #: as they were last lent out, and what was true then of those that changed since
+    #: published residents, and former states of pods changed since
     _residents: Residents | None = attrs.field(default=None, init=False)
     _touched: dict[Uid, _Place] = attrs.field(factory=dict, init=False)
 
@@ -54,14 +53,14 @@ class Books:
         return Tally(self.scheduler_name)
 
     def put_node(self, node: Node) -> bool:
-        """Take the node as it is now; whether anything is different, as after no heartbeat."""
+        """Apply the node; return whether anything changed."""
         known = self.nodes.get(node.name)
         if known == node:
             return False
         self.nodes = {**self.nodes, node.name: node}
         self._index = None
-        self._refill(node.name)
-        self._retier(known, node)
+        self._refill_node(node.name)
+        self._retier_node(known, node)
         return True
 
     def drop_node(self, name: NodeName) -> Node | None:
@@ -70,61 +69,61 @@ class Books:
             self.nodes = {n: node for n, node in self.nodes.items() if n != name}
             self.free = self.free.delete(name)
             self._index = None
-            self._retier(known, None)
+            self._retier_node(known, None)
         return known
 
     def put_pod(self, pod: Pod, counts_at: NodeName | None) -> Freed | None:
-        """Take the pod as it is now; what came free by that."""
-        self._touch(pod.uid)
+        """Apply the pod; return the freed capacity."""
+        self._touch_pod(pod.uid)
         before = self.pods.get(pod.uid)
         self.pods = self.pods.set(pod.uid, pod)
         if before is not None and counts_alike(before, pod):
             self.move_to(pod.uid, counts_at)
-            return self._rebook(before, pod)
+            return self._rebook_pod(before, pod)
         if before is not None:
-            self._count(before, times=-1)
-        self._stand(pod.uid, counts_at)
-        self._count(pod)
-        return self._rebook(before, pod)
+            self._count_pod(before, times=-1)
+        self._place_pod(pod.uid, counts_at)
+        self._count_pod(pod)
+        return self._rebook_pod(before, pod)
 
     def drop_pod(self, uid: Uid) -> Freed | None:
-        self._touch(uid)
+        self._touch_pod(uid)
         pod = self.pods[uid]
-        self._count(pod, times=-1)
-        self._stand(uid, None)
+        self._count_pod(pod, times=-1)
+        self._place_pod(uid, None)
         self.pods = self.pods.delete(uid)
-        return self._rebook(pod, None)
+        return self._rebook_pod(pod, None)
 
     def pods_at(self, name: NodeName) -> Iterator[Pod]:
-        """The pods that count there."""
+        """Return the pods that count on the node."""
         return map(self.pods.__getitem__, self._here.get(name, ()))
 
     def forget_versions(self) -> None:
-        """No state of a pod that comes is older than the one that is known."""
+        """Clear resource versions: any state is newer than these."""
         self.pods = self.pods.update(
             {uid: attrs.evolve(pod, resource_version="") for uid, pod in self.pods.items()}
         )
 
     def move_to(self, uid: Uid, counts_at: NodeName | None) -> None:
-        """Let the pod, if it is there, count somewhere else."""
+        """Let a known pod count on another node."""
         if uid not in self.pods or self._placed.get(uid) == counts_at:
             return
-        self._touch(uid)
+        self._touch_pod(uid)
         pod, source, before = self.pods[uid], self._placed.get(uid), self._on_edge(uid)
-        self._stand(uid, counts_at)
+        self._place_pod(uid, counts_at)
         self._tally.move(pod, source, counts_at)
         after = self._on_edge(uid)
         if before != after:
             self._tally.retier(pod, to_edge=after)
 
     def hold(self, node: NodeName, amount: Resources, sign: int = 1) -> None:
-        """Hold room there, or give it back."""
-        _book(self._reserved, node, amount, sign)
-        self._refill(node)
+        """Reserve capacity, or release it."""
+        _book_amount(self._reserved, node, amount, sign)
+        self._refill_node(node)
 
     @property
     def placed(self) -> Mapping[Uid, NodeName]:
-        """Where each pod counts, as it is now and will have been."""
+        """Node at which each pod counts; immutable."""
         return self._placed
 
     def snapshot(
@@ -134,16 +133,16 @@ class Books:
         measured: Measured = NOTHING_MEASURED,
         instead: Mapping[Uid, Pod] | None = None,
     ) -> Snapshot:
-        """`instead`: pods that are to be looked at differently."""
+        """Return a snapshot; instead: pods that replace their namesakes."""
         instead = instead or {}
         pods = self.pods.update(instead) if instead else self.pods
         for uid, pod in instead.items():
-            self._recount(self.pods[uid], pod)
+            self._replace_pod(self.pods[uid], pod)
         census = self._tally.census()
-        index, room = self._columns()
+        index, room = self._node_columns()
         residents = self._residents_now(census.looked_at, index, surroundings)
         for uid, pod in instead.items():
-            self._recount(pod, self.pods[uid])
+            self._replace_pod(pod, self.pods[uid])
         return Snapshot(
             nodes=self.nodes,
             pods=pods,
@@ -158,7 +157,7 @@ class Books:
             ),
         )
 
-    def _columns(self) -> tuple[NodeIndex, Room]:
+    def _node_columns(self) -> tuple[NodeIndex, Room]:
         if self._index is None or self._room is None:
             self._index = NodeIndex(self.nodes)
             self._room = Room(self._index, self.free)
@@ -167,46 +166,46 @@ class Books:
         self._refilled.clear()
         return self._index, self._room
 
-    def _touch(self, uid: Uid) -> None:
-        """The pod is about to change, or where it counts."""
+    def _touch_pod(self, uid: Uid) -> None:
+        """Remember the pod's state before a change."""
         if self._residents is not None and uid not in self._touched:
-            self._touched[uid] = self._place(uid)
+            self._touched[uid] = self._place_of(uid)
             if len(self._touched) > 2 * len(self.pods) + _MANY:
                 self._residents = None
 
-    def _place(self, uid: Uid) -> _Place:
+    def _place_of(self, uid: Uid) -> _Place:
         return self.pods.get(uid), self._placed.get(uid)
 
     def _residents_now(
         self, keys: frozenset[str] | None, index: NodeIndex, surroundings: Surroundings
     ) -> Residents:
         known = self._residents
-        if known is None or known.keys != ordered(keys):
+        if known is None or known.keys != sort_keys(keys):
             placed = standing(self.pods, self._placed)
             known = Residents.of(index, surroundings, keys, placed)
         else:
             known = known.amid(index, surroundings)
             if self._touched:
-                known = known.after(self._steps())
+                known = known.after(self._list_steps())
         self._touched.clear()
         self._residents = known
         return known
 
-    def _steps(self) -> Iterator[Step]:
+    def _list_steps(self) -> Iterator[Step]:
         for uid, (was, source) in self._touched.items():
-            pod, node = self._place(uid)
-            if source == node and was is not None and pod is not None and seen_alike(was, pod):
+            pod, node = self._place_of(uid)
+            if source == node and was is not None and pod is not None and is_seen_alike(was, pod):
                 continue
             if was is not None and source is not None and not was.finished:
                 yield was, source, -1
             if pod is not None and node is not None and not pod.finished:
                 yield pod, node, 1
 
-    def _recount(self, before: Pod, after: Pod) -> None:
-        self._count(before, times=-1)
-        self._count(after)
+    def _replace_pod(self, before: Pod, after: Pod) -> None:
+        self._count_pod(before, times=-1)
+        self._count_pod(after)
 
-    def _count(self, pod: Pod, times: int = 1) -> None:
+    def _count_pod(self, pod: Pod, times: int = 1) -> None:
         node = self._placed.get(pod.uid)
         self._tally.count(pod, node, on_edge=self._on_edge(pod.uid), times=times)
 
@@ -215,7 +214,7 @@ class Books:
         node = None if name is None else self.nodes.get(name)
         return node is not None and node.tier is Tier.EDGE
 
-    def _stand(self, uid: Uid, node: NodeName | None) -> None:
+    def _place_pod(self, uid: Uid, node: NodeName | None) -> None:
         before = self._placed.get(uid)
         if before == node:
             return
@@ -229,7 +228,7 @@ class Books:
             self._placed = self._placed.set(uid, node)
             self._here[node].add(uid)
 
-    def _retier(self, before: Node | None, after: Node | None) -> None:
+    def _retier_node(self, before: Node | None, after: Node | None) -> None:
         was, is_ = (node is not None and node.tier is Tier.EDGE for node in (before, after))
         named = after or before
         if was == is_ or named is None:
@@ -237,24 +236,24 @@ class Books:
         for uid in self._here.get(named.name, ()):
             self._tally.retier(self.pods[uid], to_edge=is_)
 
-    def _rebook(self, before: Pod | None, after: Pod | None) -> Freed | None:
-        """Count the room that the pod holds now for what it held; what came free by that."""
+    def _rebook_pod(self, before: Pod | None, after: Pod | None) -> Freed | None:
+        """Update used capacity; return the freed capacity."""
         held = before.held if before else None
         holds = after.held if after else None
         if held == holds:
             return None
         if held:
-            _book(self._used, *held, sign=-1)
-            self._refill(held[0])
+            _book_amount(self._used, *held, sign=-1)
+            self._refill_node(held[0])
         if holds:
-            _book(self._used, *holds)
-            self._refill(holds[0])
+            _book_amount(self._used, *holds)
+            self._refill_node(holds[0])
         if held is None:
             return None
         node, amount = held
         return Freed(node, amount - holds[1] if holds and holds[0] == node else amount)
 
-    def _refill(self, name: NodeName) -> None:
+    def _refill_node(self, name: NodeName) -> None:
         node = self.nodes.get(name)
         if node is None:
             return
@@ -266,7 +265,7 @@ class Books:
         self._refilled.add(name)
 
 
-def _book(
+def _book_amount(
     books: dict[NodeName, Resources], node: NodeName, amount: Resources, sign: int = 1
 ) -> None:
     booked = books.get(node, _NOTHING)

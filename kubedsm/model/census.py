@@ -1,7 +1,4 @@
-"""What the pods of a snapshot add up to: what decisions ask for at every turn.
-
-Counted from scratch for a snapshot that somebody made; the mirror counts along, event by event.
-"""
+"""Census: aggregates over the pods of a snapshot. The mirror updates it event by event."""
 
 from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Mapping
@@ -17,26 +14,26 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.frozen
 class Census:
-    """Of pods of our scheduler that count for QoS, but where it says otherwise."""
+    """Aggregates over our pods that count for QoS, unless noted."""
 
-    #: by name; workloads with such a pod
+    #: workloads with a counted pod, by name
     shares: Mapping[Workload, Share]
-    #: how many pods request what
+    #: number of pods by requests
     requests: Mapping[Resources, int]
     #: how many pods a workload has of each priority
     priorities: Mapping[tuple[Workload, int], int]
     #: of all pods, of other schedulers, too
     classes: Mapping[PodClass, int]
-    #: the labels of pods that rules of these about pods look at; None if they have no such rule
+    #: pod labels that rules between pods select on; None without such rules
     looked_at: frozenset[str] | None
     #: of all pods of our scheduler: how many of each workload have wishes of their tenant's
     wishing: Mapping[Workload, int]
-    #: of every scheduler's pods that count: how many of a workload are where
+    #: pods of each workload by node, for all schedulers
     standing: Mapping[Workload, Mapping[NodeName, int]]
 
     @property
     def levels(self) -> dict[Workload, int] | None:
-        """The level of each workload; None if all pods are of one priority."""
+        """Priority level of each workload; None if all pods have one priority."""
         if len({priority for _, priority in self.priorities}) <= 1:
             return None
         levels: dict[Workload, int] = {}
@@ -47,7 +44,7 @@ class Census:
 
 @attrs.define(eq=False)
 class Tally:
-    """A census under way."""
+    """Mutable census."""
 
     scheduler_name: str
     _shares: dict[Workload, Share] = attrs.field(factory=dict, init=False)
@@ -55,58 +52,58 @@ class Tally:
     _requests: Counter[Resources] = attrs.field(factory=Counter, init=False)
     _priorities: Counter[tuple[Workload, int]] = attrs.field(factory=Counter, init=False)
     _classes: Counter[PodClass] = attrs.field(factory=Counter, init=False)
-    #: how many of the classes look at pods, and at that label of theirs
+    #: number of classes with rules between pods, and by label
     _looking: int = attrs.field(default=0, init=False)
     _looked_at: Counter[str] = attrs.field(factory=Counter, init=False)
     _wishing: Counter[Workload] = attrs.field(factory=Counter, init=False)
-    #: what is inside is lent out, and replaced
+    #: inner mappings are published: replaced, never changed
     _standing: dict[Workload, Mapping[NodeName, int]] = attrs.field(factory=dict, init=False)
 
     def count(self, pod: Pod, node: NodeName | None, *, on_edge: bool, times: int = 1) -> None:
-        """Count the pod in where it is, or, times -1, out again."""
+        """Count the pod in, or with times = -1, out."""
         known = pod.pod_class in self._classes
-        _add(self._classes, pod.pod_class, times)
+        _add_count(self._classes, pod.pod_class, times)
         if known is not (pod.pod_class in self._classes):
-            self._look(pod.pod_class, times)
-        self._stand(pod, node, times)
+            self._count_labels(pod.pod_class, times)
+        self._place_pod(pod, node, times)
         if pod.scheduler_name != self.scheduler_name:
             return
         if pod.wishes is not None:
-            _add(self._wishing, pod.workload, times)
+            _add_count(self._wishing, pod.workload, times)
         if not pod.counts_for_qos:
             return
-        self._share(pod.workload, times * on_edge, times)
-        _add(self._requests, pod.requests, times)
-        _add(self._priorities, (pod.workload, pod.pod_class.priority), times)
+        self._change_share(pod.workload, times * on_edge, times)
+        _add_count(self._requests, pod.requests, times)
+        _add_count(self._priorities, (pod.workload, pod.pod_class.priority), times)
 
-    def _look(self, pod_class: PodClass, times: int) -> None:
+    def _count_labels(self, pod_class: PodClass, times: int) -> None:
         keys = keys_looked_at((pod_class,))
         if keys is not None:
             self._looking += times
             for key in keys:
-                _add(self._looked_at, key, times)
+                _add_count(self._looked_at, key, times)
 
     def move(self, pod: Pod, source: NodeName | None, target: NodeName | None) -> None:
-        """A pod that was counted is somewhere else."""
-        self._stand(pod, source, -1)
-        self._stand(pod, target, 1)
+        """Update for a pod that counts on another node."""
+        self._place_pod(pod, source, -1)
+        self._place_pod(pod, target, 1)
 
     def retier(self, pod: Pod, *, to_edge: bool) -> None:
-        """A pod that was counted has come to the edge, or left it."""
+        """Update for a pod that came to the edge or left it."""
         if pod.scheduler_name == self.scheduler_name and pod.counts_for_qos:
-            self._share(pod.workload, 1 if to_edge else -1, 0)
+            self._change_share(pod.workload, 1 if to_edge else -1, 0)
 
-    def _stand(self, pod: Pod, node: NodeName | None, times: int) -> None:
+    def _place_pod(self, pod: Pod, node: NodeName | None, times: int) -> None:
         if node is None or not pod.counts_for_qos:
             return
         there = dict(self._standing.get(pod.workload, {}))
-        _add(there, node, times)
+        _add_count(there, node, times)
         if there:
             self._standing[pod.workload] = there
         else:
             del self._standing[pod.workload]
 
-    def _share(self, workload: Workload, edge: int, total: int) -> None:
+    def _change_share(self, workload: Workload, edge: int, total: int) -> None:
         known = self._shares.get(workload)
         if known is None:
             known, self._in_order = Share(), False
@@ -117,7 +114,7 @@ class Tally:
             del self._shares[workload]
 
     def census(self) -> Census:
-        """As it is now."""
+        """Return the current census."""
         if not self._in_order:
             self._shares = {workload: self._shares[workload] for workload in sorted(self._shares)}
             self._in_order = True
@@ -133,7 +130,7 @@ class Tally:
 
 
 def counts_alike(one: Pod, other: Pod) -> bool:
-    """Whether the two states of a pod count for the same, wherever it is."""
+    """Return whether two states of a pod count equally, nodes aside."""
     return (
         one.counts_for_qos is other.counts_for_qos
         and (one.pod_class is other.pod_class or one.pod_class == other.pod_class)
@@ -146,14 +143,14 @@ def counts_alike(one: Pod, other: Pod) -> bool:
 def census_of(
     scheduler_name: str, pods: Iterable[tuple[Pod, NodeName | None]], edge: Container[NodeName]
 ) -> Census:
-    """Of these pods, each with its node; `edge`: the nodes that are of that tier."""
+    """Count these pods from scratch; edge: nodes of the edge tier."""
     tally = Tally(scheduler_name)
     for pod, node in pods:
         tally.count(pod, node, on_edge=node in edge)
     return tally.census()
 
 
-def _add(counts: dict[K, int], key: K, times: int) -> None:
+def _add_count(counts: dict[K, int], key: K, times: int) -> None:
     counts[key] = counts.get(key, 0) + times
     if not counts[key]:
         del counts[key]

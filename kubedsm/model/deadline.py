@@ -1,7 +1,6 @@
-"""Until when a decision may be thought about.
+"""Deadlines of decisions. Pure code has no clock: it checks the deadline between steps.
 
-The core has no clock. A decision may be asked for with a deadline, which is looked at between
-steps; the best that is known then is taken, and said to be unproven.
+After the deadline the best known result is returned, unproven.
 """
 
 import math
@@ -11,31 +10,31 @@ import attrs
 
 
 class OutOfTimeError(Exception):
-    """The time for thinking is up. It never leaves the core."""
+    """A strict deadline has passed. Never leaves the optimizer."""
 
 
-def _nothing() -> float:
+def _no_time_spent() -> float:
     return 0.0
 
 
 @attrs.frozen(slots=True)
 class Deadline:
-    """By default there is none."""
+    """Deadline of a decision; none by default."""
 
-    #: how much of the time for the decision has been spent; 1 is all of it
-    spent: Callable[[], float] = _nothing
-    #: how long all of it is
+    #: part of the time budget that is spent, up to 1
+    spent: Callable[[], float] = _no_time_spent
+    #: length of the time budget
     seconds: float = math.inf
-    #: what is not decided by then is not wanted: whoever looks gets an OutOfTimeError
+    #: a late result is useless: checks raise OutOfTimeError
     strict: bool = False
 
     @property
     def left(self) -> float:
-        """Seconds; for those who cannot be interrupted."""
+        """Remaining seconds, for solvers."""
         return max(0.0, 1 - self.spent()) * self.seconds
 
     def part(self, fraction: float) -> "Deadline":
-        """An earlier one: after that part of the time that is left."""
+        """Return an earlier deadline, after this part of the remaining time."""
         begun = self.spent()
         share = max(1 - begun, 0.0) * fraction
         if not share:
@@ -44,14 +43,14 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Nothing better is looked for any more. Raises OutOfTimeError if it is strict."""
+        """True if time is up. Raises OutOfTimeError if strict."""
         passed = self.spent() >= 1
         if passed and self.strict:
             raise OutOfTimeError
         return passed
 
     def check(self) -> None:
-        """Raise OutOfTimeError once it has passed."""
+        """Raise OutOfTimeError once the deadline has passed."""
         if self.passed:
             raise OutOfTimeError
 

@@ -1,9 +1,11 @@
-"""What can happen to a cluster, as the mirror is told it."""
+"""Cluster events that the mirror applies, and the changes that they make."""
+
+from typing import Literal
 
 import attrs
 
 from kubedsm.model.measured import Measured
-from kubedsm.model.model import Node, NodeName, Pod, Uid
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Uid
 from kubedsm.model.surroundings import Key, Surrounding
 
 
@@ -16,7 +18,7 @@ class PodApplied:
 
 @attrs.frozen(slots=True)
 class PodDeleted:
-    """A pod is gone: seen in a watch, or missing from a fresh list."""
+    """A pod is gone: deleted, or missing from a new list."""
 
     uid: Uid
     namespace: str
@@ -25,7 +27,7 @@ class PodDeleted:
 
 @attrs.frozen(slots=True)
 class HistoryRewound:
-    """The cluster was restored from a backup: no version of a pod seen so far means anything."""
+    """The cluster was restored from a backup: resource versions seen so far are void."""
 
 
 @attrs.frozen(slots=True)
@@ -53,14 +55,14 @@ class SurroundingDeleted:
 
 @attrs.frozen(slots=True)
 class KindKnown:
-    """We are told of everything of this kind: what we were not told of does not exist."""
+    """All objects of this kind are known from now on."""
 
     kind: type[Surrounding]
 
 
 @attrs.frozen(slots=True)
 class MeasuredApplied:
-    """A sample was taken, or nothing is known any more: `NOTHING_MEASURED`."""
+    """A sample was taken, or measurements are lost (`NOTHING_MEASURED`)."""
 
     measured: Measured
 
@@ -75,3 +77,79 @@ ClusterEvent = (
     | SurroundingEvent
     | MeasuredApplied
 )
+
+
+#: kinds of change
+Matter = Literal["room", "node", "pod", "surrounding"]
+
+
+@attrs.frozen(slots=True)
+class Freed:
+    """Capacity freed on a node; negative for resources of which more is used now."""
+
+    node: NodeName
+    amount: Resources
+
+
+@attrs.frozen(slots=True)
+class Change:
+    """Effect of one event, or of a released reservation; equal sides mean no change."""
+
+    pod_before: Pod | None = None
+    pod_after: Pod | None = None
+    node_before: Node | None = None
+    node_after: Node | None = None
+    surrounding_before: Surrounding | None = None
+    surrounding_after: Surrounding | None = None
+    #: from now on we are told of everything of this kind
+    known: type[Surrounding] | None = None
+    freed: Freed | None = None
+    #: measurements before and after
+    measured_before: Measured | None = None
+    measured_after: Measured | None = None
+
+    @property
+    def matters(self) -> set[Matter]:
+        """Kinds of change for others than the pod itself; empty for no change."""
+        matters: set[Matter] = set()
+        if self.freed is not None:
+            matters.add("room")
+        if self.node_before != self.node_after:
+            matters.add("node")
+        if self.surrounding_before != self.surrounding_after:
+            matters.add("surrounding")
+        before, after = self.there_before, self.there_after
+        if (before is None) != (after is None) or (
+            before is not None
+            and after is not None
+            and (before.labels != after.labels or before.terminating != after.terminating)
+        ):
+            matters.add("pod")
+        return matters
+
+    @property
+    def there_before(self) -> Pod | None:
+        """The pod, if rules between pods counted it."""
+        return _counted_pod(self.pod_before)
+
+    @property
+    def there_after(self) -> Pod | None:
+        return _counted_pod(self.pod_after)
+
+    @property
+    def gone(self) -> Pod | None:
+        """The pod that has left its node."""
+        return self.there_before if self.there_after is None else None
+
+    @property
+    def node_left(self) -> bool:
+        return self.node_before is not None and self.node_after is None
+
+    @property
+    def node_relabelled(self) -> bool:
+        before, after = self.node_before, self.node_after
+        return before is not None and after is not None and before.labels != after.labels
+
+
+def _counted_pod(pod: Pod | None) -> Pod | None:
+    return pod if pod is not None and pod.held else None

@@ -1,8 +1,4 @@
-"""What was measured of the cluster: what its nodes and workloads use, and what they answer in.
-
-A sample is a value like everything else that is known of the cluster: whoever measures says when
-nothing is known any more, and decisions use what is there.
-"""
+"""Measurements from Prometheus: use of nodes and workloads, response times by tier."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,9 +6,9 @@ import attrs
 
 from kubedsm.model.model import NodeName, Tier, Uid, Workload
 
-#: by which part of what it was something may differ, to be about the same
+#: relative tolerance of steady values
 STEADY = 0.1
-#: by which part the edge must be slower than the cloud to count as slower
+#: relative margin by which a slower edge must be slower
 MARGIN = 0.1
 #: of a workload in a tier, within the window: the mean of fewer is left to chance
 ENOUGH_REQUESTS = 100
@@ -36,12 +32,12 @@ class Usage:
 class Answers:
     """What the pods of a workload that are in one tier answer."""
 
-    #: requests/s, all of them together
+    #: total requests/s
     rate: float
     #: seconds, of a request, as the mean
     seconds: float
 
-    def steadied(self, before: "Answers | None") -> "Answers":
+    def smooth_answers(self, before: "Answers | None") -> "Answers":
         """These, but for what is about what it was before."""
         if before is None:
             return self
@@ -61,21 +57,21 @@ class Measured:
     nodes: Mapping[NodeName, Usage] = attrs.field(factory=dict)
     workloads: Mapping[Workload, Usage] = attrs.field(factory=dict)
     answers: Mapping[Workload, Mapping[Tier, Answers]] = attrs.field(factory=dict)
-    #: the answers as promises go by them: what is about what it was stays what it was
+    #: response times smoothed for QoS targets: small changes are ignored
     steady: Mapping[Workload, Mapping[Tier, Answers]] = attrs.field(factory=dict)
-    #: where pods counted when it was taken: those that have come since are in no node's usage
+    #: nodes of pods at sampling time; later pods are in no node's usage
     placed: Mapping[Uid, NodeName] = attrs.field(factory=dict, repr=False)
-    #: seconds, up to `at`, over which it was taken
+    #: seconds before `at` that the sample covers
     window: float = 300.0
-    #: the sample before, which knows of none before it
+    #: previous sample, without its predecessor
     before: "Measured | None" = None
-    #: pods that came within the window, nodes that others left, as far as samples tell, and when:
-    #: a mean over the window has a part of the first, and still a part of what has left
+    #: pods that came within the window, and nodes that others left, with times:
+    #: a mean over the window has a part of both
     came: Mapping[Uid, float] = attrs.field(factory=dict, repr=False)
     left: Mapping[NodeName, float] = attrs.field(factory=dict, repr=False)
-    #: workloads that the edge serves more slowly than the cloud, by this sample and those before
+    #: workloads that the edge serves more slowly than the cloud, by all samples
     slower: frozenset[Workload] = frozenset()
-    #: when the answers were measured: those of a sample before stand in for what is missing
+    #: when response times were measured: missing ones come from earlier samples
     answered: float = attrs.field()
 
     @answered.default
@@ -92,7 +88,7 @@ class Measured:
         known = attrs.evolve(before, before=None) if before.at else None
         steady = {
             workload: {
-                tier: answers.steadied(before.steady.get(workload, {}).get(tier))
+                tier: answers.smooth_answers(before.steady.get(workload, {}).get(tier))
                 for tier, answers in by_tier.items()
             }
             for workload, by_tier in self.answers.items()
@@ -116,7 +112,7 @@ class Measured:
         )
 
     def enough(self, rate: float) -> bool:
-        """Whether so many requests/s tell anything."""
+        """True if so many requests/s tell anything."""
         return rate * self.window >= ENOUGH_REQUESTS
 
     def believed(self, answers: Mapping[Tier, Answers]) -> dict[Tier, float]:
@@ -124,7 +120,7 @@ class Measured:
         return {tier: each.seconds for tier, each in answers.items() if self.enough(each.rate)}
 
     def edge_is_slower(self, workload: Workload) -> bool | None:
-        """Whether the edge serves it more slowly, by this sample alone; None if it cannot be said.
+        """True if the edge serves it more slowly, by this sample alone; None if it cannot be said.
 
         It is if its answers take longer by more than a tenth, and is not if they take less long, or
         if nothing is asked of it that is worth comparing. If only one tier answers enough, or all

@@ -1,9 +1,9 @@
-"""What the cluster looks like, and what we are about to do to it.
+"""Cluster mirror: observed objects, and reservations for actions in flight.
 
-The mirror is the one owner of both: cluster events change the first, `reserve` and `claim` the
-second. Room is counted once for every pod that holds some: bound and not finished (terminating
-pods included, of all schedulers), or reserved. Nothing here awaits, so a decision taken on a
-snapshot and reserved in the same breath cannot be overtaken.
+The mirror is the single owner of both: events change objects, `reserve` and `claim` the rest.
+Capacity counts once for every pod that holds some: bound and not finished (terminating pods and
+other schedulers' included), or reserved. Nothing here awaits, so a decision on a snapshot and its
+reservation cannot be interleaved.
 """
 
 from collections.abc import Callable, Container, Iterable
@@ -11,9 +11,10 @@ from collections.abc import Callable, Container, Iterable
 import attrs
 
 from kubedsm.model.books import Books
-from kubedsm.model.change import Change, Freed
 from kubedsm.model.events import (
+    Change,
     ClusterEvent,
+    Freed,
     HistoryRewound,
     KindKnown,
     MeasuredApplied,
@@ -45,12 +46,12 @@ NOTHING = Resources()
 
 
 class ReservationError(Exception):
-    """The room asked for is not there (any more)."""
+    """The capacity is not free."""
 
 
 @attrs.frozen(slots=True)
 class Reservation:
-    """Room held on a node. The holder is the uid of the pod to be bound, or the id of a move."""
+    """Capacity held on a node, by a pod to be bound or by a migration."""
 
     holder: str
     node: NodeName
@@ -59,7 +60,7 @@ class Reservation:
 
 @attrs.frozen(slots=True)
 class ReplacementClaim:
-    """What the replacement of a moved pod looks like: its owner, class, and what of its name."""
+    """Description of the replacement of a migrated pod."""
 
     workload: Workload
     pod_class: PodClass
@@ -88,9 +89,10 @@ class ReplacementClaim:
 
 
 class ClusterMirror:
-    """`followed`: the pods that a plan of ours is about, if there are plans at all.
+    """Cluster mirror of one scheduler.
 
-    `on_released` is told of every reservation that is given back.
+    followed: pods of running plans, if there are plans. on_released: called for released
+    reservations.
     """
 
     def __init__(
@@ -103,7 +105,7 @@ class ClusterMirror:
         self._scheduler_name = scheduler_name
         self._followed = followed
         self._on_released = on_released
-        #: of nodes that are applied from now on
+        #: tier labels for nodes that are applied from now on
         self.tiers = tiers or Tiers()
         self._books = Books(scheduler_name)
         self._uids: dict[tuple[str, str], Uid] = {}
@@ -112,7 +114,7 @@ class ClusterMirror:
         self._claimed: dict[Uid, str] = {}
         self._surroundings = Surroundings()
         self._measured = NOTHING_MEASURED
-        #: the pods that carry the mark of a migration
+        #: pods with the migration label
         self._marked: set[Uid] = set()
         #: how often anything may have become different
         self.changes = 0
@@ -162,15 +164,15 @@ class ClusterMirror:
         key = (pod.namespace, pod.name)
         known = self._uids.get(key)
         if known is not None and known != pod.uid:
-            # Deletion and creation under one name can reach us as a single change.
+            # Deletion and creation under one name can arrive as a single change.
             self._forget_pod(known)
         if pod.detached and pod.scheduler_name != self._scheduler_name:
-            pod = attrs.evolve(pod, detached=False)  # no move of ours touches it
+            pod = attrs.evolve(pod, detached=False)  # our migrations never touch the pod
         before = self._books.pods.get(pod.uid)
         if before is not None and is_older(pod.resource_version, before.resource_version):
             return Change(pod_before=before, pod_after=before)
         if before is not None:
-            # No API server gives two pods one uid; of one that does, the last shown counts.
+            # If an API server gives two pods one uid, the latest counts.
             del self._uids[before.namespace, before.name]
         self._uids[key] = pod.uid
         (self._marked.add if pod.detached else self._marked.discard)(pod.uid)
@@ -197,11 +199,11 @@ class ClusterMirror:
         return self._books.pods.get(uid)
 
     def pods(self) -> list[Pod]:
-        """All of them, as they say they are."""
+        """Return all pods as observed."""
         return list(self._books.pods.values())
 
     def pods_on(self, name: NodeName) -> list[Pod]:
-        """Those that are bound to the node."""
+        """Return the pods bound to the node."""
         return [pod for pod in self._books.pods_at(name) if pod.node_name == name]
 
     def node(self, name: NodeName) -> Node | None:
@@ -215,10 +217,10 @@ class ClusterMirror:
         return self._surroundings
 
     def reserve(self, holder: str, node: NodeName, requests: Resources) -> None:
-        """Hold room on a node until `release`, or until the pod of that uid is bound.
+        """Reserve capacity until `release`, or until the pod of that uid is bound.
 
-        Raises ReservationError if the holder has a reservation or is bound, or the node is gone
-        or full.
+        Raise ReservationError if the holder has a reservation or is bound, or the node is gone or
+        full.
         """
         if holder in self._reservations:
             raise ReservationError(f"{holder} holds room on {self._reservations[holder].node}")
@@ -235,7 +237,7 @@ class ClusterMirror:
         self._hold(Reservation(holder, node, requests))
 
     def release(self, holder: str) -> None:
-        """Give back the room that is held, if any: the pod is on its node, or will not be."""
+        """Release the reservation, if any."""
         reservation = self._give_back(holder)
         if reservation is None or self._on_released is None:
             return
@@ -248,7 +250,7 @@ class ClusterMirror:
         if pod is not None:
             there = attrs.evolve(pod, node_name=node, phase="Pending")
             if pod.node_name != node:
-                # Of a pod that was bound elsewhere, its own event says so: here it is gone.
+                # A pod bound elsewhere has an event of its own: here the pod is gone.
                 pod = attrs.evolve(pod, node_name=None)
         room = Freed(node, reservation.requests - left)
         self._on_released(Change(pod_before=there, pod_after=pod, freed=room), self)
@@ -269,52 +271,49 @@ class ClusterMirror:
         self._books.move_to(Uid(reservation.holder), reservation.node)
 
     def hand_over(self, holder: str, pod: str) -> None:
-        """Let the room that a move holds be held for the pod it is meant for, until it is bound."""
+        """Transfer a migration's reservation to its pod, until that is bound."""
         reservation = self._give_back(holder)
         if reservation is not None:
             self._hold(attrs.evolve(reservation, holder=pod))
 
     @property
     def held(self) -> list[str]:
-        """Who holds room, or waits for a replacement."""
+        """Holders of reservations and claims."""
         return [*self._reservations, *self._claims]
 
     def reserved(self, holder: str) -> bool:
         return holder in self._reservations
 
     def nominate(self, pod: Pod, node: NodeName) -> None:
-        """Keep room for the pod that is about to come free there: `free` may fall below zero.
-
-        It is held until `withdraw`; what is free to the pod itself shows only after that.
-        """
-        holder = _nomination(pod.uid)
+        """Reserve capacity that is about to come free: free capacity may be negative meanwhile."""
+        holder = _nomination_holder(pod.uid)
         self._give_back(holder)
         self.changes += 1
         self._hold(Reservation(holder, node, pod.requests))
 
     def withdraw(self, uid: Uid, *, silently: bool = False) -> None:
-        """Give back the room the pod was nominated to, if any; silently, if only for a moment."""
+        """Release the pod's nomination, if any; silently, without callback."""
         if silently:
-            self._give_back(_nomination(uid))
+            self._give_back(_nomination_holder(uid))
         else:
-            self.release(_nomination(uid))
+            self.release(_nomination_holder(uid))
 
     def held_for(self, uids: Iterable[Uid]) -> dict[NodeName, Resources]:
-        """The room that these pods are nominated to."""
+        """Return the capacity to which these pods are nominated."""
         held: dict[NodeName, Resources] = {}
         for uid in uids:
-            nomination = self._reservations.get(_nomination(uid))
+            nomination = self._reservations.get(_nomination_holder(uid))
             if nomination is not None:
                 more = held.get(nomination.node, NOTHING)
                 held[nomination.node] = more + nomination.requests
         return held
 
     def claim(self, claimant: str, claim: ReplacementClaim) -> None:
-        """Give the claimant the next pod of that description, first come first served."""
+        """Assign the next pod that fits the description to the claimant."""
         self._claims[claimant] = claim
 
     def unclaim(self, claimant: str) -> None:
-        """End a claim, and give back the pod it got, if any."""
+        """End a claim, and release the pod it got."""
         self._claims.pop(claimant, None)
         self._claimed = {uid: by for uid, by in self._claimed.items() if by != claimant}
 
@@ -322,11 +321,11 @@ class ClusterMirror:
         return self._claimed.get(uid)
 
     def leaves_to_place(self, pod: Pod) -> bool:
-        """Whether the pod is our scheduler's, and no move's."""
+        """Return whether the pod is ours to place and no migration's."""
         return pod.scheduler_name == self._scheduler_name and pod.uid not in self._claimed
 
     def claimed_by(self, claimant: str) -> Pod | None:
-        """Return the pod that the claim got, if it is there."""
+        """Return the pod that the claim got, if it exists."""
         uid = next((uid for uid, by in self._claimed.items() if by == claimant), None)
         return None if uid is None else self._books.pods.get(uid)
 
@@ -337,21 +336,20 @@ class ClusterMirror:
             self._claimed[pod.uid] = claimant
 
     def free(self, name: NodeName) -> Resources:
-        """The room that no pod holds. Raises KeyError for a node that is not there."""
+        """Return the free capacity. Raise KeyError for an unknown node."""
         return self._books.free[name]
 
     @property
     def measured(self) -> Measured:
-        """The last sample."""
+        """Last sample."""
         return self._measured
 
     def snapshot(self, at: float = 0.0) -> Snapshot:
-        return self._books.snapshot(self._surroundings, at, self._measured, self._unproven())
+        return self._books.snapshot(self._surroundings, at, self._measured, self._unproven_pods())
 
-    def _unproven(self) -> dict[Uid, Pod]:
-        """The marked pods that no plan knows: they count like any other until one does.
-
-        Any user who may change a pod can mark it; that must not take it out of the counts.
+    def _unproven_pods(self) -> dict[Uid, Pod]:
+        """Return marked pods without a plan: they count as usual, since any client may
+        mark pods.
         """
         if self._followed is None:
             return {}
@@ -359,7 +357,7 @@ class ClusterMirror:
         return {pod.uid: attrs.evolve(pod, detached=False) for pod in doubtful}
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the books disagree with the objects they are kept about."""
+        """Raise AssertionError if the accounting disagrees with the objects."""
         seen = self._books.snapshot(self._surroundings, 0.0)
         free = {name: node.allocatable for name, node in seen.nodes.items()}
         placed = {uid: pod.node_name for uid, pod in seen.pods.items() if pod.node_name is not None}
@@ -371,29 +369,31 @@ class ClusterMirror:
         for name, amount in holding:
             if name in free:
                 free[name] -= amount
-        _require(
+        _require_truth(
             free == dict(seen.free), "the free room is not what nodes, pods and reservations leave"
         )
-        _require(placed == dict(seen.placed), "a pod is not where it counts")
+        _require_truth(placed == dict(seen.placed), "a pod is not where it counts")
         counted = attrs.evolve(seen, counted=None).census
-        _require(counted == seen.census, "what is counted along is not what there is")
+        _require_truth(counted == seen.census, "what is counted along is not what there is")
         marked = {uid for uid, pod in self._books.pods.items() if pod.detached}
-        _require(marked == self._marked, "other pods are marked than are known to be")
+        _require_truth(marked == self._marked, "other pods are marked than are known to be")
         keys = {(pod.namespace, pod.name): uid for uid, pod in self._books.pods.items()}
-        _require(keys == self._uids, "two pods go by one name")
+        _require_truth(keys == self._uids, "two pods go by one name")
         for holder, reservation in self._reservations.items():
             pod_or_none = self._books.pods.get(Uid(holder))
-            _require(
+            _require_truth(
                 pod_or_none is None or pod_or_none.node_name is None,
                 f"{pod_or_none} is bound and still holds a reservation on {reservation.node}",
             )
-        _require(all(uid in self._books.pods for uid in self._claimed), "a claim outlives its pod")
+        _require_truth(
+            all(uid in self._books.pods for uid in self._claimed), "a claim outlives its pod"
+        )
 
 
-def _nomination(uid: Uid) -> str:
+def _nomination_holder(uid: Uid) -> str:
     return f"nomination of {uid}"
 
 
-def _require(truth: bool, otherwise: str) -> None:
+def _require_truth(truth: bool, otherwise: str) -> None:
     if not truth:
         raise AssertionError(otherwise)

@@ -1,13 +1,31 @@
-"""The words of the domain: resources, nodes, pods, workloads, snapshots. All values, all frozen."""
+"""What tenants ask for by annotations of their pods: the pod template's of a workload."""
 
 import enum
-from collections.abc import Mapping
-from typing import NamedTuple, NewType, Self
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple, NewType, Self
 
 import attrs
 
 from kubedsm.model.selectors import NodeSelectorTerm, Selector
-from kubedsm.model.wishes import Wishes
+
+QOS_ANNOTATION = "kubedsm.io/qos"
+MIGRATION_ANNOTATION = "kubedsm.io/migration"
+RATE_ANNOTATION = "kubedsm.io/rate"
+
+
+@attrs.frozen(slots=True)
+class Wishes:
+    """Those of them that are there, as far as they are understood."""
+
+    #: the edge share of the pod's workload
+    qos: float | None = None
+    #: empty if nothing is said
+    migration: Literal["surge", "recreate", "off", ""] = ""
+    #: error messages of invalid annotations
+    ignored: tuple[str, ...] = ()
+    #: declared requests/s of the pod's workload
+    rate: float | None = None
+
 
 Uid = NewType("Uid", str)
 NodeName = NewType("NodeName", str)
@@ -15,15 +33,15 @@ NodeName = NewType("NodeName", str)
 #: A pod that a migration has taken from its owner, and not yet evicted, carries this label. With
 #: the label and without the annotation that belongs to it, it has that from another hand.
 MIGRATING_LABEL = "kubedsm.io/migrating"
-#: "true" on a pod that must be left where it is
+#: "true" on a pod that must not be migrated
 DO_NOT_DISRUPT_ANNOTATION = "kubedsm.io/do-not-disrupt"
 TEMPLATE_HASH_LABEL = "pod-template-hash"
-#: of pods alike, a ReplicaSet deletes the one of the lowest first
+#: a ReplicaSet deletes equal pods by lowest cost first
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 #: No node is believed to have more of anything: bytes, millicores, devices. The API takes any 64
-#: bits for an amount; sums and multiples of this are still far inside them.
+#: limit of an amount; sums and multiples stay within 64 bits.
 MOST_OF_A_NODE = 2**50
-#: what a host port occupies if no address is named
+#: address of a host port without an address
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  nothing is bound here
 
 
@@ -61,7 +79,7 @@ class Resources:
 
     @property
     def beyond_any_node(self) -> bool:
-        """Whether no node can hold that, now or ever: set such requests aside, compute with none.
+        """True if no node can hold that, now or ever: set such requests aside, compute with none.
 
         See `MOST_OF_A_NODE`.
         """
@@ -114,7 +132,7 @@ class Toleration:
         )
 
     def _equals(self, taint: Taint) -> bool:
-        # Lt and Gt, which Kubernetes 1.35 added behind a feature gate, are not known here.
+        # Lt and Gt, behind a feature gate since Kubernetes 1.35, are unsupported.
         return self.operator == "Equal" and bool(self.key) and self.value == taint.value
 
 
@@ -149,7 +167,7 @@ class SpreadConstraint:
     selector: Selector
     namespace: str
     min_domains: int = 1
-    #: nodeAffinityPolicy, nodeTaintsPolicy: nodes closed to the pod by these do not count
+    #: nodeAffinityPolicy, nodeTaintsPolicy: whether closed nodes are excluded
     honor_affinity: bool = True
     honor_taints: bool = False
 
@@ -189,7 +207,7 @@ class Preferences:
     spread: tuple[SpreadConstraint, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """True if there are any."""
         return bool(self.node_affinity or self.affinity or self.anti_affinity or self.spread)
 
 
@@ -202,7 +220,7 @@ class SchedulingRules:
 
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    #: requiredDuringScheduling terms, one of which must hold; None if there is no such demand
+    #: requiredDuringScheduling terms, of which one must hold; None without terms
     node_affinity: tuple[NodeSelectorTerm, ...] | None = None
     ports: tuple[HostPort, ...] = ()
     affinity: tuple[PodAffinityTerm, ...] = ()
@@ -243,11 +261,11 @@ class PodClass:
     requests: Resources
     rules: SchedulingRules
     priority: int = 0
-    #: whether it may take the room of pods of lower priority: preemptionPolicy is not Never
+    #: whether the pod may preempt: preemptionPolicy is not Never
     preempts: bool = True
 
 
-def _believable(allocatable: Resources) -> Resources:
+def _cap_amounts(allocatable: Resources) -> Resources:
     if not allocatable.beyond_any_node:
         return allocatable
     return Resources.of({name: min(n, MOST_OF_A_NODE) for name, n in allocatable.items()})
@@ -257,15 +275,15 @@ def _believable(allocatable: Resources) -> Resources:
 class Node:
     name: NodeName
     labels: Mapping[str, str]
-    #: at most `MOST_OF_A_NODE` of each, whatever it claims
-    allocatable: Resources = attrs.field(converter=_believable)
+    #: capped at `MOST_OF_A_NODE`
+    allocatable: Resources = attrs.field(converter=_cap_amounts)
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     #: set by the mirror from the configured tier label; None is not ours to place on
     tier: Tier | None = None
     #: of whatever type: IP addresses, the host name
     addresses: tuple[str, ...] = ()
-    #: bytes by name, as they were when anything else of the node last changed
+    #: bytes by name, at the last other change of the node
     images: Mapping[str, int] = attrs.field(factory=dict, eq=False)
 
 
@@ -281,12 +299,12 @@ class Pod:
     #: Pending, Running, Succeeded, Failed, Unknown
     phase: str = "Pending"
     ready: bool = False
-    #: deletionTimestamp is set; its room is not free yet
+    #: deletionTimestamp is set; the capacity is not free yet
     terminating: bool = False
     #: it carries the whole mark of a migration that took it from its owner; in a snapshot of the
     #: mirror, only if a plan of ours knows the pod
     detached: bool = False
-    #: spec.schedulingGates is not empty: it may not be bound yet
+    #: spec.schedulingGates is not empty
     gated: bool = False
     #: seconds since the epoch
     created: float = 0.0
@@ -294,22 +312,22 @@ class Pod:
     resource_version: str = attrs.field(default="", eq=False)
     #: the names of the scheduling gates
     gates: tuple[str, ...] = attrs.field(default=(), eq=False)
-    #: why it must not be moved, whatever that would gain; empty if it may be
+    #: why the pod must not be migrated; empty if it may be
     pinned: str = attrs.field(default="", eq=False)
-    #: it asked for that, or is its node's own, which only the node can remove
+    #: pinned by annotation, or a static pod of its node
     untouchable: bool = attrs.field(default=False, eq=False)
     deletion_cost: str | None = attrs.field(default=None, eq=False)
-    #: of its tenant; None if there are none
+    #: annotations of the tenant; None without any
     wishes: Wishes | None = attrs.field(default=None, eq=False)
-    #: of every container, the initial ones too; with a tag or a digest
+    #: images of all containers and init containers, with tag or digest
     images: tuple[str, ...] = attrs.field(default=(), eq=False)
-    # What follows from the rest is worked out once, for it is asked for at every turn.
+    # Derived once, since every decision needs these values.
     requests: Resources = attrs.field(init=False, eq=False, repr=False)
-    #: its containers will never run again
+    #: phase is Succeeded or Failed
     finished: bool = attrs.field(init=False, eq=False, repr=False)
-    #: the room that it takes up, and on which node
+    #: occupied capacity and node
     held: tuple[NodeName, Resources] | None = attrs.field(init=False, eq=False, repr=False)
-    #: its scheduler, ours or another, may bind it now
+    #: pending and ready to be bound
     waits_for_node: bool = attrs.field(init=False, eq=False, repr=False)
     counts_for_qos: bool = attrs.field(init=False, eq=False, repr=False)
 
@@ -343,7 +361,7 @@ class Pod:
 class Tiers:
     """Which values of which node labels mean which tier."""
 
-    #: tried in turn; the first one a node carries decides
+    #: the first label that a node carries decides
     labels: tuple[str, ...] = ("kubedsm.io/tier", "nodetype")
     edge: frozenset[str] = frozenset({"edge"})
     cloud: frozenset[str] = frozenset({"cloud"})
@@ -377,3 +395,19 @@ def shares_after(
             edge, total = after[workload].edge, after[workload].total
             after[workload] = Share(min(max(edge + change, 0), total), total)
     return after
+
+
+def serving_order(pod: Pod) -> tuple[int, float, str, str]:
+    """The order in which pods are served: by priority, then the oldest, then by name."""
+    return -pod.pod_class.priority, pod.created, pod.namespace, pod.name
+
+
+def levels_of(pods: Iterable[Pod]) -> dict[Workload, int] | None:
+    """The level of each workload; None if all these pods are of one priority."""
+    levels: dict[Workload, int] = {}
+    priorities = set()
+    for pod in pods:
+        priority = pod.pod_class.priority
+        priorities.add(priority)
+        levels[pod.workload] = max(priority, levels.get(pod.workload, priority))
+    return levels if len(priorities) > 1 else None

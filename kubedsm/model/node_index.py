@@ -1,35 +1,95 @@
-"""The nodes as columns, so that a condition is put to all of them at once."""
+"""Nodes as columns, for vectorised plugins: labels, sizes, zones, free capacity, filling order."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from itertools import zip_longest
+from typing import Any, NamedTuple, Self
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.model.model import Node, NodeName, PodClass, Resources, SchedulingRules, Tier
-from kubedsm.model.node_order import Zone, zone_interleaved, zone_of
+from kubedsm.model.model import (
+    MOST_OF_A_NODE,
+    Node,
+    NodeName,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Tier,
+)
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement, is_name_field
+
+#: fewest nodes to examine
+_FEWEST_NODES = 100
+_REGION_LABEL = "topology.kubernetes.io/region"
+_ZONE_LABEL = "topology.kubernetes.io/zone"
+
+
+class Zone(NamedTuple):
+    """Failure domain of nodes; nodes without labels share one."""
+
+    region: str = ""
+    zone: str = ""
+
+
+def zone_of(node: Node) -> Zone:
+    return Zone(node.labels.get(_REGION_LABEL, ""), node.labels.get(_ZONE_LABEL, ""))
+
+
+def zone_interleaved(nodes: Iterable[Node]) -> list[Node]:
+    """Return the first node of each zone, then the second of each, and so on.
+
+    Source: the node tree of kube-scheduler ("Scheduler Performance Tuning").
+    """
+    zones: dict[Zone, list[Node]] = {}
+    for node in nodes:
+        zones.setdefault(zone_of(node), []).append(node)
+    return [node for turn in zip_longest(*zones.values()) for node in turn if node is not None]
+
+
+def nodes_to_find(nodes: int, percentage: int) -> int:
+    """Return after how many feasible nodes kube-scheduler stops its search.
+
+    percentage: percentageOfNodesToScore; 0: from 50% at 100 nodes down to 5%.
+    """
+    if nodes < _FEWEST_NODES:
+        return nodes
+    percentage = min(percentage, 100) or max(5, 50 - nodes // 125)
+    return max(_FEWEST_NODES, nodes * percentage // 100)
+
+
+def window(
+    order: NDArray[np.intp], start: int, feasible: NDArray[np.bool_], wanted: int
+) -> tuple[NDArray[np.intp], int]:
+    """Return the first `wanted` feasible nodes from the start on, and where to continue.
+
+    order: node positions, cyclic. feasible: by position.
+    """
+    turned = np.roll(order, -start)
+    hits = feasible[turned].nonzero()[0][:wanted]
+    examined = int(hits[-1]) + 1 if 0 < len(hits) == wanted else len(order)
+    return turned[hits], (start + examined) % max(1, len(order))
+
 
 Codes = NDArray[np.intp]
 Ints = NDArray[np.int64]
-#: one truth value a node
+#: boolean by node
 Mask = NDArray[np.bool_]
 #: positions of nodes
 Positions = NDArray[np.intp]
-#: the code of nodes that have no value
+#: code of nodes without a value
 MISSING = 0
 #: 64 bits hold no amount beyond this.
 _LARGEST = 2**63 - 1
-#: pod classes of which it is remembered where they may run
+#: cached pod classes
 _CLASSES = 1024
 
 
 @attrs.frozen(slots=True, eq=False)
 class Column:
-    """One property of every node: the code of its value, and the value of every code."""
+    """One property of all nodes: codes, and the value of each code."""
 
     codes: Codes
     #: the first is None
@@ -53,7 +113,7 @@ class Column:
         return mask
 
     def sums(self, amounts: NDArray[np.int64], counted: Mask | None = None) -> NDArray[np.int64]:
-        """Per value, the sum over its nodes (those counted) of the amounts; none for MISSING."""
+        """Return the sum of amounts by value, over counted nodes; zero for MISSING."""
         codes = self.codes if counted is None else self.codes[counted]
         weights = amounts if counted is None else amounts[counted]
         sums = np.bincount(codes, weights, minlength=len(self.values)).astype(np.int64)
@@ -61,12 +121,12 @@ class Column:
         return sums
 
 
-def clipped(amount: int) -> int:
+def clip_amount(amount: int) -> int:
     return min(max(amount, -_LARGEST), _LARGEST)
 
 
 def column_of(amounts: Iterable[Resources], resource: str) -> Ints:
-    """The amount of that resource in each of these."""
+    """Return the amounts of the resource."""
     match resource:
         case "cpu":
             column = [each.cpu for each in amounts]
@@ -77,18 +137,15 @@ def column_of(amounts: Iterable[Resources], resource: str) -> Ints:
         case _:
             column = [each.amount(resource) for each in amounts]
     if column and not (-_LARGEST <= min(column) <= max(column) <= _LARGEST):
-        column = [clipped(amount) for amount in column]
+        column = [clip_amount(amount) for amount in column]
     return np.array(column, dtype=np.int64)
 
 
 class NodeIndex:
-    """Nodes in name order. It never changes; columns are made when first asked for.
-
-    So what is asked of nodes again and again is worked out once, until one of them changes.
-    """
+    """Nodes in name order, immutable; columns are made on first use."""
 
     def __init__(self, nodes: Mapping[NodeName, Node]) -> None:
-        """nodes: nobody may change them any more."""
+        """nodes: must not change any more."""
         self._by_name = nodes
         self._labels: dict[str, Column] = {}
         self._sizes: dict[str, Ints] = {}
@@ -99,6 +156,16 @@ class NodeIndex:
     @classmethod
     def of(cls, nodes: Iterable[Node]) -> "NodeIndex":
         return cls({node.name: node for node in nodes})
+
+    @classmethod
+    def single(cls, node: Node) -> "NodeIndex":
+        """Return the index of one node, cached while the node is the same object."""
+        known = _SINGLE.get(id(node))
+        if known is None or known.nodes[0] is not node:
+            if len(_SINGLE) >= _CLASSES:
+                _SINGLE.clear()
+            known = _SINGLE[id(node)] = cls.of([node])
+        return known
 
     @cached_property
     def names(self) -> tuple[NodeName, ...]:
@@ -134,7 +201,7 @@ class NodeIndex:
 
     @cached_property
     def images(self) -> Mapping[str, int]:
-        """How many nodes have each image."""
+        """Number of nodes that have each image."""
         return Counter(image for node in self._by_name.values() for image in node.images)
 
     @cached_property
@@ -147,7 +214,7 @@ class NodeIndex:
         return len(self._by_name)
 
     def of_tier(self, tier: Tier) -> Positions:
-        """The tier's nodes, zones interleaved."""
+        """Return the tier's nodes, zones interleaved."""
         if tier not in self._tiers:
             ordered = zone_interleaved(node for node in self.nodes if node.tier is tier)
             listed = [self.positions[node.name] for node in ordered]
@@ -155,13 +222,13 @@ class NodeIndex:
         return self._tiers[tier]
 
     def size(self, resource: str) -> Ints:
-        """How much of that resource is allocatable on each node."""
+        """Return the allocatable amount of the resource on each node."""
         if resource not in self._sizes:
             self._sizes[resource] = column_of((n.allocatable for n in self.nodes), resource)
         return self._sizes[resource]
 
     def open_to(self, pod_class: PodClass, judge: Callable[[PodClass, "NodeIndex"], Mask]) -> Mask:
-        """What `judge` says of the class on these nodes; remembered, so always ask the same one."""
+        """Return the verdict of `judge` on the class, cached; `judge` must always be the same."""
         known = self._open.get(pod_class)
         if known is None:
             if len(self._open) >= _CLASSES:
@@ -192,14 +259,14 @@ class NodeIndex:
         return self.at(self.positions[name] for name in known if name in self.positions)
 
     def selected(self, terms: Iterable[NodeSelectorTerm]) -> Mask:
-        """The nodes that satisfy one of the terms at least."""
+        """Return the nodes that satisfy at least one term."""
         chosen = self.none()
         for term in terms:
             if term.expressions or term.fields:
-                chosen |= self._term(term)
+                chosen |= self._match_term(term)
         return chosen
 
-    def _term(self, term: NodeSelectorTerm) -> Mask:
+    def _match_term(self, term: NodeSelectorTerm) -> Mask:
         mask = self.every()
         for requirement in term.expressions:
             mask &= self.label(requirement.key).accepted(requirement)
@@ -210,7 +277,7 @@ class NodeIndex:
         return mask
 
     def affine(self, rules: SchedulingRules) -> Mask:
-        """The nodes that satisfy node selector and node affinity."""
+        """Return the nodes that satisfy node selector and node affinity."""
         known = self._affinities.get(rules)
         if known is None:
             known = self.every()
@@ -220,3 +287,114 @@ class NodeIndex:
                 known &= self.selected(rules.node_affinity)
             self._affinities[rules] = known
         return known
+
+
+#: Cache by identity of the node; the index keeps the node alive.
+_SINGLE: dict[int, NodeIndex] = {}
+
+
+class Room:
+    """Free capacity by node position, immutable; columns are made on first use."""
+
+    def __init__(
+        self,
+        nodes: NodeIndex,
+        free: Mapping[NodeName, Resources],
+        columns: Mapping[str, Ints] | None = None,
+        otherwise: Mapping[int, Resources] | None = None,
+    ) -> None:
+        """free: must not change any more. otherwise: overrides by position."""
+        self._nodes = nodes
+        self._free = free
+        self._columns = dict(columns or {})
+        self._otherwise = otherwise or {}
+
+    def of(self, position: int) -> Resources:
+        if position in self._otherwise:
+            return self._otherwise[position]
+        return self._free[self._nodes.names[position]]
+
+    def column(self, resource: str) -> Ints:
+        """Return the free amount of the resource on each node."""
+        column = self._columns.get(resource)
+        if column is None:
+            column = column_of(map(self.of, range(len(self._nodes))), resource)
+            self._columns[resource] = column
+        return column
+
+    def short(self, requests: Resources) -> Mask:
+        """Return the nodes that lack some requested resource."""
+        short = self._nodes.none()
+        for resource, amount in requests.items():
+            if amount:
+                short |= self.column(resource) < amount
+        return short
+
+    def changed(self, position: int, free: Resources) -> Self:
+        """Return the capacity with another amount on one node."""
+        columns = self._copy_columns({position: free})
+        return type(self)(self._nodes, self._free, columns, {**self._otherwise, position: free})
+
+    def now(self, free: Mapping[NodeName, Resources], changed: Iterable[NodeName]) -> Self:
+        """Return the capacity with new amounts on the changed nodes."""
+        positions = self._nodes.positions
+        columns = self._copy_columns({positions[name]: free[name] for name in changed})
+        return type(self)(self._nodes, free, columns)
+
+    def _copy_columns(self, free: Mapping[int, Resources]) -> dict[str, Ints]:
+        columns = {resource: column.copy() for resource, column in self._columns.items()}
+        for position, of_node in free.items():
+            amounts = dict(of_node.items())
+            for resource, column in columns.items():
+                column[position] = clip_amount(amounts.get(resource, 0))
+        return columns
+
+
+@attrs.frozen(eq=False)
+class NodeRows:
+    """N nodes of an index in filling order, and the free capacity of all."""
+
+    index: NodeIndex
+    room: Room
+    #: N
+    positions: Positions
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node], free: Mapping[NodeName, Resources]) -> Self:
+        """Build in the given order."""
+        listed = list(nodes)
+        index = NodeIndex.of(listed)
+        positions = [index.positions[node.name] for node in listed]
+        return cls(index, Room(index, free), np.array(positions, dtype=np.intp))
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        nodes = self.index.nodes
+        return tuple([nodes[position] for position in self.positions.tolist()])
+
+    @cached_property
+    def mask(self) -> Mask:
+        """Mask of these nodes."""
+        mask = self.index.none()
+        mask[self.positions] = True
+        return mask
+
+    def only(self, chosen: Mask) -> Self:
+        """Restrict to chosen nodes of the index."""
+        return attrs.evolve(self, positions=self.positions[chosen[self.positions]])
+
+    def free(self, axes: Sequence[str]) -> Ints:
+        """Return N x R; negative capacity counts as zero."""
+        return self._column_matrix([self.room.column(axis) for axis in axes])
+
+    def allocatable(self, axes: Sequence[str]) -> Ints:
+        """Return N x R."""
+        return self._column_matrix([self.index.size(axis) for axis in axes])
+
+    def _column_matrix(self, columns: Iterable[Ints]) -> Ints:
+        chosen = [column[self.positions] for column in columns]
+        return np.clip(np.stack(chosen, axis=1), 0, MOST_OF_A_NODE)
+
+    def __add__(self, others: Self) -> Self:
+        """Append other rows of the same index."""
+        return attrs.evolve(self, positions=np.concatenate((self.positions, others.positions)))

@@ -14,18 +14,18 @@ _SYNTAX = re.compile(
     r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]{1,3}))?",
     re.ASCII,
 )
-#: The API server caps every quantity here, and so do we.
+#: Cap of quantities, as in the API server.
 LARGEST = 2**63 - 1
-#: Nothing sensible has more digits, and the cost of exact arithmetic grows with them.
+#: Longest quantity: the cost of exact arithmetic grows with digits.
 _LONGEST_TEXT = 128
 
 
 class QuantityError(ValueError):
-    """The text is not a quantity, or a negative one where none can be."""
+    """Invalid or negative quantity."""
 
 
 @lru_cache(maxsize=4096)
-def _exact(text: str) -> Fraction:
+def _exact_fraction(text: str) -> Fraction:
     match = _SYNTAX.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     if match is None:
         raise _not_a_quantity(text)
@@ -48,18 +48,18 @@ def _not_a_quantity(given: object) -> QuantityError:
     return QuantityError(f"{shown} is not a quantity, such as 500m, 2, 1.5Gi or 1e3")
 
 
-def _rounded_up(quantity: object, scale: int) -> int:
+def _round_up(quantity: object, scale: int) -> int:
     if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
         raise _not_a_quantity(quantity)
     if isinstance(quantity, int):
         # Beyond the cap Python may refuse to write the digits.
         quantity = max(-LARGEST, min(LARGEST, quantity))
-    scaled = _exact(str(quantity)) * scale
+    scaled = _exact_fraction(str(quantity)) * scale
     return min(LARGEST, -(-scaled.numerator // scaled.denominator))
 
 
-def shown(name: str, amount: int) -> str:
-    """So much of the resource, as `Resources` has it, in words: 1500m cpu, 8Gi memory, 2 pods."""
+def format_amount(name: str, amount: int) -> str:
+    """Return the amount of the resource in words: 1500m cpu, 8Gi memory, 2 pods."""
     if name == "cpu":
         return f"{amount}m cpu" if amount % 1000 else f"{amount // 1000} cpu"
     if name not in ("memory", "ephemeral-storage"):
@@ -70,17 +70,11 @@ def shown(name: str, amount: int) -> str:
     return f"{amount} bytes of {name}"
 
 
-def units(quantity: object) -> int:
-    """The quantity in whole units (bytes, pods, devices), rounded up as Kubernetes does.
-
-    Raises QuantityError.
-    """
-    return _rounded_up(quantity, 1)
+def parse_units(quantity: object) -> int:
+    """Return the quantity in whole units, rounded up as Kubernetes does. Raise QuantityError."""
+    return _round_up(quantity, 1)
 
 
-def millis(quantity: object) -> int:
-    """The quantity in thousandths of a unit (millicores), rounded up as Kubernetes does.
-
-    Raises QuantityError.
-    """
-    return _rounded_up(quantity, 1000)
+def parse_millis(quantity: object) -> int:
+    """Return the quantity in thousandths (millicores), rounded up. Raise QuantityError."""
+    return _round_up(quantity, 1000)

@@ -1,10 +1,7 @@
-"""The pods on the nodes, as the rules about other pods need to know them.
+"""Running pods as rules between pods need them, counted by node.
 
-All that is bound or reserved and has not finished is there, terminating pods included. Pods are
-counted by what can be told of them: by namespace and those labels that some selector looks at.
-
-Counts are by the name of the node, so that nodes may come and go. What is there after some pods
-came or went is made of what was there before: a decision need not look at all pods.
+Bound or reserved pods that have not finished count, terminating ones included. Pods are counted by
+namespace and the labels that some selector uses. Updates are incremental.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -32,7 +29,7 @@ K = TypeVar("K", bound=Hashable)
 Counts = Mapping[NodeName, int]
 #: a pod that came to a node (1), or left it (-1)
 Step = tuple[Pod, NodeName, int]
-#: of how many selections it is remembered what they select, from one decision to the next
+#: cached selections
 _REMEMBERED = 64
 #: kube-scheduler's default
 HARD_POD_AFFINITY_WEIGHT = 1
@@ -40,7 +37,7 @@ HARD_POD_AFFINITY_WEIGHT = 1
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Selection:
-    """Pods that are selected, in these namespaces or the selected ones."""
+    """Selected pods in these namespaces or in selected ones."""
 
     selector: Selector
     namespaces: tuple[str, ...]
@@ -60,7 +57,7 @@ class Selection:
 
 
 class Peer(NamedTuple):
-    """What selectors see of a pod."""
+    """Properties of a pod that selectors use."""
 
     namespace: str
     labels: tuple[tuple[str, str], ...]
@@ -68,7 +65,7 @@ class Peer(NamedTuple):
 
 
 class Keeper(NamedTuple):
-    """What is told of a pod whose rules others may break by coming or by leaving."""
+    """Pod with rules that others may break."""
 
     pod_class: PodClass
     namespace: str
@@ -76,9 +73,9 @@ class Keeper(NamedTuple):
 
 
 def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
-    """What pods with these rules like to have near them, and how much; below zero, how little.
+    """Yield preferred terms with weights, negative for anti-affinity; required ones count a little.
 
-    What they demand counts a little, as by kube-scheduler's hardPodAffinityWeight.
+    As by kube-scheduler's hardPodAffinityWeight.
     """
     for term in rules.affinity:
         yield HARD_POD_AFFINITY_WEIGHT, term
@@ -89,7 +86,7 @@ def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
 
 
 def keys_looked_at(classes: Iterable[PodClass]) -> frozenset[str] | None:
-    """The labels that rules of these about pods look at; None if they have no such rule."""
+    """Return the pod labels that these rules select on; None without rules between pods."""
     keys: set[str] = set()
     found = False
     for pod_class in classes:
@@ -104,12 +101,12 @@ def keys_looked_at(classes: Iterable[PodClass]) -> frozenset[str] | None:
     return frozenset(keys) if found else None
 
 
-def ordered(keys: frozenset[str] | None) -> tuple[str, ...] | None:
+def sort_keys(keys: frozenset[str] | None) -> tuple[str, ...] | None:
     return None if keys is None else tuple(sorted(keys))
 
 
-def seen_alike(one: Pod, other: Pod) -> bool:
-    """Whether rules see the same of the two states of a pod, if it is where it was."""
+def is_seen_alike(one: Pod, other: Pod) -> bool:
+    """Return whether rules see two states of a pod as equal."""
     return (
         one.terminating is other.terminating
         and one.finished is other.finished
@@ -134,27 +131,27 @@ class Residents:
 
     nodes: NodeIndex
     surroundings: Surroundings
-    #: the labels that are told apart, in order; None if no rule looks at pods
+    #: labels that distinguish pods, sorted; None without rules between pods
     keys: tuple[str, ...] | None
     peers: Mapping[Peer, Counts] = attrs.field(factory=dict)
-    #: pods with that anti-affinity term
+    #: pods by anti-affinity term
     holders: Mapping[PodAffinityTerm, Counts] = attrs.field(factory=dict)
-    #: pods that stay, and require affinity or an even spread
+    #: pods by required affinity or spread
     keepers: Mapping[Keeper, Counts] = attrs.field(factory=dict)
-    #: pods with that wish
+    #: pods by preferred term
     wishes: Mapping[tuple[int, PodAffinityTerm], Counts] = attrs.field(factory=dict)
-    #: pods that occupy that port
+    #: pods by occupied port
     ports: Mapping[HostPort, Counts] = attrs.field(factory=dict)
-    #: pods that mount a claim, by its namespace and name
+    #: pods by mounted claim (namespace and name)
     claims: Mapping[tuple[str, str], Counts] = attrs.field(factory=dict)
-    #: pods that use that disk
+    #: pods by disk
     disks: Mapping[Disk, Counts] = attrs.field(factory=dict)
-    #: claims of pods, each as often as it is mounted, that are bound to that volume
+    #: mounted claims by bound volume
     volumes: Mapping[CSIVolume, Counts] = attrs.field(factory=dict)
     #: how many volumes a CSI driver has attached, each once a node
     attached: Mapping[str, Counts] = attrs.field(factory=dict)
     _known: dict[tuple[Selection, ...], Ints] = attrs.field(factory=dict)
-    #: what covers which is the same for all that are made of each other
+    #: shared cache of selection results
     _covering: dict[Peer, dict[tuple[Selection, ...], bool]] = attrs.field(factory=dict)
 
     @classmethod
@@ -165,7 +162,7 @@ class Residents:
         keys: frozenset[str] | None,
         placed: Iterable[tuple[Pod, NodeName]],
     ) -> Self:
-        nobody = cls(nodes, surroundings, ordered(keys))
+        nobody = cls(nodes, surroundings, sort_keys(keys))
         return nobody.after((pod, node, 1) for pod, node in placed)
 
     def amid(self, nodes: NodeIndex, surroundings: Surroundings) -> Self:
@@ -179,7 +176,7 @@ class Residents:
         drafts = _Draft[CSIVolume]({}), _Draft[str]({})
         for claim, counts in self.claims.items():
             for node, number in counts.items():
-                _attach(drafts, surroundings.csi_volumes_at((claim,)), node, number)
+                _attach_volumes(drafts, surroundings.csi_volumes_at((claim,)), node, number)
         volumes, attached = drafts
         return attrs.evolve(same, volumes=volumes.books, attached=attached.books)
 
@@ -217,7 +214,7 @@ class Residents:
             for claim in rules.claim_keys:
                 claims.count((claim,), node, by)
                 bound = self.surroundings.csi_volumes_at((claim,))
-                _attach((volumes, attached), bound, node, by)
+                _attach_volumes((volumes, attached), bound, node, by)
         return attrs.evolve(
             self,
             peers=peers.books,
@@ -239,17 +236,17 @@ class Residents:
             known = np.zeros(len(self.nodes), dtype=np.int64)
             for peer, counts in self.peers.items():
                 if self.covered(selections, peer):
-                    self._add(known, counts)
+                    self._add_pod(known, counts)
             self._known[selections] = known
         return known
 
     def column(self, counts: Counts) -> Ints:
         """The same by position of the node."""
         column = np.zeros(len(self.nodes), dtype=np.int64)
-        self._add(column, counts)
+        self._add_pod(column, counts)
         return column
 
-    def _add(self, column: Ints, counts: Counts) -> None:
+    def _add_pod(self, column: Ints, counts: Counts) -> None:
         positions = self.nodes.positions
         for node, number in counts.items():
             if node in positions:
@@ -296,7 +293,7 @@ class _Draft(Generic[K]):
                 self._books.pop(key, None)
 
 
-def _attach(
+def _attach_volumes(
     drafts: tuple[_Draft[CSIVolume], _Draft[str]],
     bound: Iterable[CSIVolume],
     node: NodeName,

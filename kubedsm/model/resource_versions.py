@@ -3,16 +3,16 @@
 Versions are compared as numbers, and only if both are; of others only equality means anything.
 """
 
-#: it is a 64-bit number, where it is a number
+#: digits of a 64-bit number
 _DIGITS = 20
 
 
 def is_older(version: str, other: str) -> bool:
-    """Whether it is known to be older; never for versions that are not numbers."""
-    ours, theirs = _number(version), _number(other)
+    """True if it is known to be older; never for versions that are not numbers."""
+    ours, theirs = _version_number(version), _version_number(other)
     return ours is not None and theirs is not None and ours < theirs
 
 
-def _number(version: str) -> int | None:
+def _version_number(version: str) -> int | None:
     digits = len(version) <= _DIGITS and version.isascii() and version.isdigit()
     return int(version) if digits else None

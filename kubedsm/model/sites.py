@@ -1,8 +1,7 @@
-"""Sites: edge nodes that one link joins to the control plane, and what is away when it is cut.
+"""Edge sites, and what is unreachable during a network partition.
 
-All of a site becoming unreachable together is no proof that anything there has died: a kubelet
-that cannot be heard goes on running its pods. One lost node is nothing like that, nor is a site of
-one node; and a node that says itself that it is not ready (Ready False) is heard.
+All nodes of a site unreachable together do not mean that anything has died: kubelets go on running
+their pods. Single nodes are not partitions, nor nodes that report Ready False.
 """
 
 from collections import defaultdict
@@ -21,25 +20,25 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.snapshot import Snapshot
 
-#: tried in turn; the first one that an edge node carries names its site
+#: the first label that an edge node carries names the site
 SITE_LABELS = ("kubedsm.io/site", "topology.kubernetes.io/zone")
-#: what Kubernetes puts on a node whose Ready condition has become Unknown
+#: taint of a node whose Ready condition is Unknown
 _UNREACHABLE = "node.kubernetes.io/unreachable"
-#: of a taint that only decisions see: the rule of taints then keeps pods away, and says why
+#: key of a taint in snapshots only, which keeps pods away and explains why
 AWAY_TAINT = "kubedsm.io/site"
 #: a site of fewer nodes cannot be told from a lost node
 _FEWEST = 2
 
 
 def site_of(node: Node, labels: Sequence[str]) -> str:
-    """The site of an edge node; empty if it is at none."""
+    """Return the site of an edge node; empty without one."""
     if node.tier is not Tier.EDGE:
         return ""
     return next((node.labels[label] for label in labels if label in node.labels), "")
 
 
 def sites_of(nodes: Iterable[Node], labels: Sequence[str]) -> dict[str, list[Node]]:
-    """The nodes of each site."""
+    """Return the nodes of each site."""
     sites = defaultdict[str, list[Node]](list)
     for node in nodes:
         if site := site_of(node, labels):
@@ -48,30 +47,30 @@ def sites_of(nodes: Iterable[Node], labels: Sequence[str]) -> dict[str, list[Nod
 
 
 def is_cut_off(nodes: Sequence[Node]) -> bool:
-    """Whether all nodes of a site are unreachable together."""
-    return len(nodes) >= _FEWEST and all(map(_unreachable, nodes))
+    """Return whether all nodes of a site are unreachable."""
+    return len(nodes) >= _FEWEST and all(map(_is_unreachable, nodes))
 
 
-def _unreachable(node: Node) -> bool:
+def _is_unreachable(node: Node) -> bool:
     return any(taint.key == _UNREACHABLE for taint in node.taints)
 
 
 @attrs.frozen(slots=True)
 class Away:
-    """What is left alone: sites that are cut off, and those that are back and not steady yet."""
+    """Partitioned sites, and sites that are back and stabilising."""
 
-    #: each with its nodes
+    #: nodes by site
     cut: Mapping[str, frozenset[NodeName]] = attrs.field(factory=dict)
     unsteady: Mapping[str, frozenset[NodeName]] = attrs.field(factory=dict)
-    #: those that have pods there, or had when the site was cut off
+    #: workloads with pods there now, or at the time of the partition
     workloads: frozenset[Workload] = frozenset()
-    #: how many pods of each are being deleted at sites that are cut off. They go on serving there,
-    #: for nobody can tell their kubelets to stop them
+    #: terminating pods of each workload at partitioned sites, which go on serving,
+    #: since their kubelets are unreachable
     serving: Mapping[Workload, int] = attrs.field(factory=dict)
 
     @classmethod
     def seen(cls, snapshot: Snapshot, labels: Sequence[str]) -> "Away":
-        """What is away by the snapshot alone: what was before is not known."""
+        """Derive from the snapshot alone, without history."""
         sites = sites_of(snapshot.nodes.values(), labels)
         cut = {
             s: frozenset(n.name for n in there) for s, there in sites.items() if is_cut_off(there)
@@ -87,7 +86,7 @@ class Away:
         at_cut: Iterable[Pod],
         workloads: Iterable[Workload] = (),
     ) -> "Away":
-        """at_cut: the pods on the nodes of sites that are cut off."""
+        """at_cut: pods on nodes of partitioned sites."""
         serving = defaultdict[Workload, int](int)
         there = set(workloads)
         for pod in at_cut:
@@ -108,27 +107,27 @@ class Away:
         return self.cut_nodes.union(*self.unsteady.values())
 
     def apart(self, snapshot: Snapshot) -> Snapshot:
-        """The same with nothing to be put there, and what goes on serving there counted."""
+        """Close these sites to new pods, and count pods that go on serving there."""
         why = {
             name: f"{site} {state}"
             for sites, state in ((self.cut, "is cut off"), (self.unsteady, "is not steady yet"))
             for site, names in sites.items()
             for name in names
         }
-        return self._closed(snapshot, why)
+        return self._close_nodes(snapshot, why)
 
     def in_cloud(self, snapshot: Snapshot) -> Snapshot:
-        """The same with the cloud alone to put anything."""
+        """Leave only the cloud open."""
         why = f"{', '.join(self.cut)} cut off, its pods are replaced in the cloud"
-        return self._closed(snapshot, {node.name: why for node in snapshot.of_tier(Tier.EDGE)})
+        return self._close_nodes(snapshot, {node.name: why for node in snapshot.of_tier(Tier.EDGE)})
 
-    def _closed(self, snapshot: Snapshot, why: Mapping[NodeName, str]) -> Snapshot:
+    def _close_nodes(self, snapshot: Snapshot, why: Mapping[NodeName, str]) -> Snapshot:
         taints = {name: Taint(AWAY_TAINT, said, "NoSchedule") for name, said in why.items()}
         counted = shares_after(snapshot.shares(), self.serving)
-        return snapshot.tainted(taints).sharing(counted)
+        return snapshot.with_taints(taints).sharing(counted)
 
     def left_alone(self, snapshot: Snapshot) -> Snapshot:
-        """As `apart`, and no room is to be made for what waits on account of it."""
+        """As `apart`, and pending pods that wait for these sites get no capacity made."""
         waiting = {
             uid: attrs.evolve(pod, gated=True)
             for uid, pod in snapshot.pods.items()

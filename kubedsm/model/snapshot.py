@@ -1,4 +1,4 @@
-"""The cluster as decisions see it."""
+"""Snapshot: immutable view of the cluster for decisions."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -19,16 +19,14 @@ from kubedsm.model.model import (
     Uid,
     Workload,
 )
-from kubedsm.model.node_index import NodeIndex
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeIndex, NodeRows, Room
 from kubedsm.model.residents import Residents, standing
-from kubedsm.model.room import Room
 from kubedsm.model.surroundings import Surroundings
 
 
 @attrs.frozen(slots=True, eq=False)
 class Counted:
-    """What exactly these nodes, pods and placements add up to, and this room."""
+    """Aggregates of exactly these nodes, pods, placements and free capacity."""
 
     census: Census
     index: NodeIndex
@@ -42,10 +40,10 @@ class Counted:
 
 @attrs.frozen(slots=True)
 class Snapshot:
-    """An immutable view of the cluster, net of everything in flight.
+    """Immutable view of the cluster, net of everything in flight.
 
-    `free` is allocatable less the requests of every pod bound to, terminating on, or reserved on
-    the node. `placed` says where each pod counts: its node, or the one reserved for it.
+    `free` is allocatable less the requests of pods bound to, terminating on, or reserved on the
+    node. `placed` has the node of each pod, or the one reserved for it.
     """
 
     nodes: Mapping[NodeName, Node]
@@ -56,10 +54,10 @@ class Snapshot:
     scheduler_name: str = "kubedsm"
     surroundings: Surroundings = attrs.field(factory=Surroundings)
     measured: Measured = NOTHING_MEASURED
-    #: when this was so, in seconds since the epoch; 0 if nobody says
+    #: time in seconds since the epoch; 0 if unknown
     at: float = 0.0
 
-    #: by whoever counts along; a snapshot that is changed is counted anew
+    #: aggregates of the mirror; a derived snapshot is counted from scratch
     counted: Counted | None = attrs.field(default=None, eq=False, repr=False)
 
     @cached_property
@@ -97,12 +95,12 @@ class Snapshot:
         return Residents.of(self.index, self.surroundings, keys, standing(self.pods, self.placed))
 
     def in_turn(self, tier: Tier, room: Room | None = None, more: int = 0) -> NodeRows:
-        """The tier's nodes, zones interleaved, beginning with another one after each pod placed.
+        """Return the tier's nodes in filling order, which starts after another node for each placed
+        pod.
 
-        kube-scheduler goes on after the node that it looked at last; here the start follows from
-        the snapshot, so that equal ones give equal decisions. In the cloud those with the fewest
-        pods come first: of pods that request nothing, that is all there is to tell nodes apart.
-        room, more: what is free, once so many more pods are placed.
+        Zones are interleaved; in the cloud, nodes with the fewest pods come first. The start
+        depends on the snapshot alone, so decisions are reproducible. room, more: free capacity and
+        further pods.
         """
         room = self.room if room is None else room
         positions = self.index.of_tier(tier)
@@ -114,18 +112,15 @@ class Snapshot:
         return NodeRows(self.index, room, positions)
 
     def of_tier(self, tier: Tier) -> list[Node]:
-        """The tier's nodes in name order."""
+        """Return the tier's nodes in name order."""
         return [node for node in self.index.nodes if node.tier is tier]
 
     def shares(self) -> Mapping[Workload, Share]:
-        """Per opted-in workload, in name order: pods on the edge, pods in all."""
+        """Return edge and total pods of each opted-in workload, in name order."""
         return self.census.shares
 
     def schedulable(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Those of the pods that are ours to place and wait for a node, oldest first.
-
-        None of a namespace that is being deleted: it would be refused, and will go.
-        """
+        """Return pending pods of ours, oldest first, those of terminating namespaces aside."""
         return sorted(
             (
                 pod
@@ -139,7 +134,7 @@ class Snapshot:
         )
 
     def with_placed(self, targets: Mapping[Uid, NodeName]) -> "Snapshot":
-        """The same with these pods on those nodes, whether they fit or not."""
+        """Return the snapshot with these pods on these nodes, whether they fit or not."""
         left = self.without(targets)
         pods, free, placed = dict(self.pods), dict(left.free), dict(left.placed)
         for uid, node in targets.items():
@@ -150,58 +145,67 @@ class Snapshot:
         return attrs.evolve(self, pods=pods, free=free, placed=placed)
 
     def using(self, amounts: Mapping[NodeName, Resources]) -> "Snapshot":
-        """Return the same with so much less free capacity on these nodes."""
+        """Return the snapshot with less free capacity on these nodes."""
         here = amounts.keys() & self.free.keys()
         if not here:
             return self
         free = {**self.free, **{name: self.free[name] - amounts[name] for name in here}}
-        known = Counted(
-            self.census,
-            self.index,
-            self.room.now(free, here),
-            self.residents,
-            self.nodes,
-            self.pods,
-            self.placed,
-            free,
-        )
+        known = attrs.evolve(self._aggregates(), room=self.room.now(free, here), free=free)
         return attrs.evolve(self, free=free, counted=known)
 
-    def tainted(self, taints: Mapping[NodeName, Taint]) -> "Snapshot":
-        """The same with a taint more on these nodes, before all others."""
+    def with_taints(self, taints: Mapping[NodeName, Taint]) -> "Snapshot":
+        """Return the snapshot with a further, first taint on these nodes."""
         nodes = dict(self.nodes)
         for name in taints.keys() & nodes.keys():
             node = nodes[name]
             nodes[name] = attrs.evolve(node, taints=(taints[name], *node.taints))
-        return self._counting(nodes=nodes)
+        return self._with_aggregates(nodes=nodes)
 
     def instead(self, pods: Mapping[Uid, Pod]) -> "Snapshot":
-        """The same with these pods in place of their namesakes, which count for as much."""
-        return self._counting(pods={**self.pods, **pods}) if pods else self
+        """Return the snapshot with these pods in place of their namesakes, which count equally."""
+        return self._with_aggregates(pods={**self.pods, **pods}) if pods else self
 
     def sharing(self, shares: Mapping[Workload, Share]) -> "Snapshot":
-        """The same with other shares."""
-        return self._counting(census=attrs.evolve(self.census, shares=shares))
+        """Return the snapshot with other shares."""
+        return self._with_aggregates(census=attrs.evolve(self.census, shares=shares))
 
-    def _counting(
+    def _aggregates(self) -> Counted:
+        return Counted(
+            self.census,
+            self.index,
+            self.room,
+            self.residents,
+            self.nodes,
+            self.pods,
+            self.placed,
+            self.free,
+        )
+
+    def _with_aggregates(
         self,
         nodes: Mapping[NodeName, Node] | None = None,
         pods: Mapping[Uid, Pod] | None = None,
         census: Census | None = None,
     ) -> "Snapshot":
-        """The same with these, all of which adds up to what it did, or to this census."""
+        """Return the snapshot with the same aggregates, or this census."""
         nodes, pods, index = nodes or self.nodes, pods or self.pods, self.index
         room, residents = self.room, self.residents
         if nodes is not self.nodes:
             index = NodeIndex(nodes)
             room, residents = Room(index, self.free), residents.amid(index, self.surroundings)
-        counted = Counted(
-            census or self.census, index, room, residents, nodes, pods, self.placed, self.free
+        counted = attrs.evolve(
+            self._aggregates(),
+            census=census or self.census,
+            index=index,
+            room=room,
+            residents=residents,
+            nodes=nodes,
+            pods=pods,
         )
         return attrs.evolve(self, nodes=nodes, pods=pods, counted=counted)
 
     def without(self, uids: Iterable[Uid]) -> "Snapshot":
-        """The same with these pods on no node, and their room free."""
+        """Return the snapshot with these pods on no node, and their capacity free."""
         free, placed = dict(self.free), dict(self.placed)
         gone = {uid: source for uid in uids if (source := placed.pop(uid, None)) is not None}
         counting = False
@@ -215,14 +219,11 @@ class Snapshot:
         # Where the others are, nobody counts.
         room = self.room.now(free, free.keys() & gone.values())
         left = ((pod, source, -1) for pod, source in standing(self.pods, gone))
-        counted = Counted(
-            self.census,
-            self.index,
-            room,
-            self.residents.after(left),
-            self.nodes,
-            self.pods,
-            placed,
-            free,
+        counted = attrs.evolve(
+            self._aggregates(),
+            room=room,
+            residents=self.residents.after(left),
+            placed=placed,
+            free=free,
         )
         return attrs.evolve(self, free=free, placed=placed, counted=counted)

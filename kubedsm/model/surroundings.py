@@ -7,9 +7,9 @@ import attrs
 
 from kubedsm.model.selectors import NodeSelectorTerm, Selector, selects
 
-#: Every namespace carries its name under this label; the API server sees to it.
+#: Label with the name of each namespace, set by the API server.
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
-#: volumes of a driver on a node, where nothing limits them
+#: volumes of a driver on a node without a limit
 UNLIMITED = 2**63 - 1
 
 
@@ -17,7 +17,7 @@ UNLIMITED = 2**63 - 1
 class Namespace:
     name: str
     labels: Mapping[str, str] = attrs.field(factory=dict)
-    #: it is being deleted: nothing new may come into it, and everything in it will go
+    #: terminating: no new objects are admitted
     terminating: bool = False
 
 
@@ -27,11 +27,11 @@ class Claim:
 
     namespace: str
     name: str
-    #: spec.volumeName: the volume it is bound to, or is meant for
+    #: spec.volumeName: the bound or intended volume
     volume: str = ""
     #: the binding is complete
     bound: bool = False
-    #: its volume does not exist any more: phase Lost
+    #: phase Lost: the volume is gone
     lost: bool = False
     terminating: bool = False
     #: ReadWriteOncePod: never two pods at once
@@ -51,7 +51,7 @@ class Volume:
     """A PersistentVolume."""
 
     name: str
-    #: spec.nodeAffinity.required: the nodes that reach it; None if all do
+    #: spec.nodeAffinity.required: nodes with access; None: all nodes
     nodes: tuple[NodeSelectorTerm, ...] | None = None
     labels: Mapping[str, str] = attrs.field(factory=dict)
     #: spec.csi; None for a volume of another kind
@@ -63,7 +63,7 @@ class CSINode:
     """What the CSI drivers of the node of that name say of it."""
 
     name: str
-    #: spec.drivers[].allocatable.count, by driver: those that set none are not there
+    #: spec.drivers[].allocatable.count by driver, where set
     limits: Mapping[str, int] = attrs.field(factory=dict)
 
     def limit(self, driver: str) -> int:
@@ -103,20 +103,20 @@ class Surroundings:
 
     def knowing(self, kind: type[Surrounding]) -> Self:
         """The same, with that kind known: what we were not told of does not exist."""
-        return self._replaced(kind, {})
+        return self._replace_things(kind, {})
 
     def having(self, thing: Surrounding) -> Self:
         """The same with this thing, which takes the place of one by its name."""
-        return self._replaced(type(thing), {key_of(thing): thing})
+        return self._replace_things(type(thing), {key_of(thing): thing})
 
     def lacking(self, kind: type[Surrounding], key: Key) -> Self:
         """The same without that thing."""
-        things = dict(self._things(kind))
+        things = dict(self._things_of(kind))
         things.pop(key, None)
         return attrs.evolve(self, **{_FIELDS[kind]: things})
 
     def get(self, kind: type[Surrounding], key: Key) -> Surrounding | None:
-        thing: Surrounding | None = self._things(kind).get(key)
+        thing: Surrounding | None = self._things_of(kind).get(key)
         return thing
 
     def known(self) -> Iterator[tuple[type[Surrounding], Iterable[Surrounding]]]:
@@ -126,11 +126,11 @@ class Surroundings:
             if things is not None:
                 yield kind, things.values()
 
-    def _things(self, kind: type[Surrounding]) -> Mapping[Key, Any]:
+    def _things_of(self, kind: type[Surrounding]) -> Mapping[Key, Any]:
         return getattr(self, _FIELDS[kind]) or {}
 
-    def _replaced(self, kind: type[Surrounding], more: Mapping[Key, Any]) -> Self:
-        return attrs.evolve(self, **{_FIELDS[kind]: {**self._things(kind), **more}})
+    def _replace_things(self, kind: type[Surrounding], more: Mapping[Key, Any]) -> Self:
+        return attrs.evolve(self, **{_FIELDS[kind]: {**self._things_of(kind), **more}})
 
     def claims_at(self, keys: Iterable[Key]) -> Iterator[Claim]:
         """Those of the claims that are there."""
@@ -155,7 +155,7 @@ class Surroundings:
         return known is not None and known.terminating
 
     def namespace_selected(self, selector: Selector, name: str) -> bool:
-        """Whether the labels of the namespace satisfy the selector."""
+        """True if the labels of the namespace satisfy the selector."""
         if selector is None:
             return False
         known = (self.namespaces or {}).get((name,))

@@ -1,14 +1,9 @@
-"""How much of the free room of a node is of no use to any pod.
+"""Fragmentation: free capacity of nodes that no workload can use.
 
-Two measures, both a number from 0 to 1 a node, summed over nodes:
-
-`unusable`: the mean, over what the workloads request, of the part of the node that is left when
-as many pods of that workload as fit have been put there ("Beware of Fragmentation", ATC'23).
-`product`: 1 - used cpu/allocatable * used memory/allocatable, and 0.9 for an empty node (the
-KubeDSM authors' program).
-
-Costs are round(2^32 * measure), so that sums are exact whatever their order. The number of pods
-bounds how many fit, but free pod slots are no waste.
+Two measures from 0 to 1 a node, summed over nodes. `unusable`: the mean, over the requests of
+workloads, of the part of the node left after filling it with pods of that workload ("Beware of
+Fragmentation", ATC'23). `product`: 1 - used cpu/allocatable * used memory/allocatable, and 0.9 for
+an empty node (the KubeDSM authors' program). Costs are round(2^32 * measure): exact sums.
 """
 
 import enum
@@ -36,32 +31,26 @@ class Measure(enum.StrEnum):
 
 
 def request_mix(snapshot: Snapshot) -> Mix:
-    """What the opted-in pods request, and how many request it; in a canonical order.
+    """Return the request vectors of opted-in pods and their numbers, in canonical order.
 
-    Without what no node can ever hold: however room is left, it is of no use to that.
-
-    The weight of a workload is its number of pods; one in the middle of a rollout has two request
-    vectors, and each gets the weight of its pods.
+    Pods larger than any node are left out.
     """
     held = (entry for entry in snapshot.census.requests.items() if not entry[0].beyond_any_node)
     return tuple(sorted(held, key=lambda entry: canonical(entry[0])))
 
 
 def canonical(requests: Resources) -> tuple[int, int, int, tuple[tuple[str, int], ...]]:
-    """A sort key."""
+    """Sort key."""
     return requests.cpu, requests.memory, requests.pods, requests.other
 
 
 def axes_of(requests: Iterable[Resources]) -> tuple[str, ...]:
-    """The names of all resources that are requested, as columns of an array."""
+    """Return the names of all requested resources, as columns of an array."""
     return (*BASIC_AXES, *sorted({name for vector in requests for name, _ in vector.other}))
 
 
 def row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
-    """The amounts as a row of an array; what is missing, or below zero, is none at all.
-
-    Pods that ask for more than any node has are to be set aside before.
-    """
+    """Return the amounts as an array row; negative amounts count as zero."""
     basic = (amounts.cpu, amounts.memory, amounts.pods)
     other = dict(amounts.other)
     values = (*basic, *(other.get(name, 0) for name in axes[len(BASIC_AXES) :]))
@@ -69,18 +58,18 @@ def row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
 
 
 def rows(amounts: Iterable[Resources], axes: tuple[str, ...]) -> Ints:
-    """Such a row of each: T x R."""
+    """Return T x R."""
     listed = [row(each, axes) for each in amounts]
     return np.array(listed, dtype=np.int64).reshape(len(listed), len(axes))
 
 
 @attrs.frozen(eq=False)
 class _Asked:
-    """What one vector of a mix asks for, as nodes are measured by it."""
+    """One request vector of a mix, prepared for the measure."""
 
     #: of all pods of the mix
     part: float
-    #: what it asks for any of, as columns; and how much, a row each
+    #: columns of the requested resources, and amounts, a row each
     axes: tuple[int, ...]
     amounts: Ints
     #: the same without pods
@@ -89,8 +78,8 @@ class _Asked:
 
 
 @lru_cache(maxsize=256)
-def _asked(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
-    """Without vectors that ask for pods only."""
+def _prepare_mix(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
+    """Return the vectors of the mix, those that request only pods left out."""
     pods = sum(count for _, count in mix)
     found = []
     for vector, count in mix:
@@ -106,24 +95,26 @@ def _asked(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
 
 @attrs.frozen
 class Fragmentation:
-    """A measure, and what it measures by."""
+    """Measure and request mix."""
 
     measure: Measure = Measure.UNUSABLE
     mix: Mix = ()
 
     def costs(self, axes: tuple[str, ...], allocatable: Ints, free: Ints) -> Ints:
-        """The cost of each of T nodes, as T integers.
+        """Return the cost of each of T nodes.
 
-        allocatable, free: T x R, none below zero; the columns are the `axes`, which begin with
-        BASIC_AXES and name every resource of the mix.
+        allocatable, free: T x R, non-negative, with columns `axes`, which include the mix's
+        resources.
         """
         size = np.maximum(allocatable.T, 1)
         exists = allocatable.T > 0
-        measured = self._unusable if self.measure is Measure.UNUSABLE else self._product
+        measured = (
+            self._measure_unusable if self.measure is Measure.UNUSABLE else self._measure_product
+        )
         return np.rint(SCALE * measured(axes, free.T, size, exists)).astype(np.int64)
 
     def of(self, nodes: Iterable[Node], free: Mapping[NodeName, Resources]) -> int:
-        """The cost of these nodes together."""
+        """Return the cost of these nodes together."""
         listed = list(nodes)
         if not listed:
             return 0
@@ -135,7 +126,7 @@ class Fragmentation:
     def added(
         self, requests: Resources, nodes: Sequence[Node], free: Mapping[NodeName, Resources]
     ) -> list[int]:
-        """What a pod with these requests would add to the cost of each of the nodes."""
+        """Return the cost that a pod with these requests adds to each of the nodes."""
         axes = axes_of([requests, *(vector for vector, _ in self.mix)])
         size = rows([node.allocatable for node in nodes], axes)
         room = [free[node.name] for node in nodes]
@@ -144,12 +135,12 @@ class Fragmentation:
         added: list[int] = (after - before).tolist()
         return added
 
-    def _unusable(
+    def _measure_unusable(
         self, axes: tuple[str, ...], room: Ints, size: Ints, exists: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
         total = np.zeros(room.shape[1])
         there: dict[tuple[int, ...], tuple[Ints, NDArray[np.bool_], Ints]] = {}
-        for asked in _asked(self.mix, axes):
+        for asked in _prepare_mix(self.mix, axes):
             measured = asked.measured
             if measured not in there:
                 present = exists.take(measured, axis=0)
@@ -158,11 +149,11 @@ class Fragmentation:
             whole, present, number = there[measured]
             fitting = (room.take(asked.axes, axis=0) // asked.amounts).min(axis=0)
             unused = (room.take(measured, axis=0) - fitting * asked.measured_amounts) / whole
-            # Sums run down the rows one by one, so that the literal form gives the same bits.
+            # Sums run row by row: the literal form gives equal bits.
             total += asked.part * ((unused * present).sum(axis=0) / number)
         return total
 
-    def _product(
+    def _measure_product(
         self, _: tuple[str, ...], room: Ints, size: Ints, exists: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
         used = [np.maximum(np.where(exists[r], size[r], 0) - room[r], 0) for r in (0, 1)]

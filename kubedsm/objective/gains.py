@@ -1,40 +1,45 @@
-"""How the QoS changes when pods come to the edge or leave it.
+"""QoS gains of changes of the edge, and their benefit in pod-seconds.
 
-By priority: what workloads of a higher priority gain or lose comes before all that those of a
-lower one do, however much that is. A workload's priority is the greatest of its pods that count.
+Gains compare by priority level: a higher level comes before all lower ones. A workload's priority
+is the greatest of its pods. With a migration price, gains are counted in pod-seconds at the edge:
+points are pods of the average workload, times the seconds that the workload is expected to stay
+unchanged. Pods beyond the QoS target are a loss when they leave, and no gain when they come. Of
+equal workloads that with the lower share comes first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from kubedsm.model.model import Share, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.objective.objective import NANO, Objective, Promises
+from kubedsm.objective.lasting import Lasting
+from kubedsm.objective.objective import NANO, Objective, QosTargets
 
 #: Nano-units of QoS by level, the highest priority first: tuples compare as gains should.
 Gain = tuple[int, ...]
 
-#: Points of QoS a move. Less is no gain.
+#: Points of QoS a migration; less is no gain.
 LEAST_GAIN = 1e-6
 
 
 class Gains:
-    """QoS as a function of changes, in nano-units; no workload loses by having more on the edge."""
+    """QoS as a function of changes, in nano-units, by workload."""
 
     def __init__(
         self,
         shares: Mapping[Workload, Share],
-        promises: Promises,
+        qos_targets: QosTargets,
         objective: Objective,
         priorities: Mapping[Workload, int] | None = None,
     ) -> None:
-        """Without priorities all workloads are of one level."""
+        """Without priorities all workloads have one level."""
         self.shares = shares
-        self.promises = promises
+        self.qos_targets = qos_targets
         self.objective = objective
         self.priorities = priorities
         self._known: dict[tuple[Workload, int], int] = {}
@@ -45,16 +50,16 @@ class Gains:
         self._nothing = [0] * max(1, len(levels))
 
     @classmethod
-    def of(cls, snapshot: Snapshot, promises: Promises, objective: Objective) -> Self:
+    def of(cls, snapshot: Snapshot, qos_targets: QosTargets, objective: Objective) -> Self:
         shares = snapshot.shares()
-        return cls(shares, promises, objective, snapshot.census.levels)
+        return cls(shares, qos_targets, objective, snapshot.census.levels)
 
     def of_workload(self, workload: Workload, change: int) -> int:
-        """What it adds that so many more (or fewer) of the workload's pods are on the edge."""
+        """Return the QoS gained by `change` further edge pods of the workload."""
         key = (workload, change)
         if key not in self._known:
-            share, promise = self.shares[workload], self.promises(workload)
-            self._known[key] = self.objective.gain(share, promise, change)
+            share, qos_target = self.shares[workload], self.qos_targets(workload)
+            self._known[key] = self.objective.gain(share, qos_target, change)
         return self._known[key]
 
     def of_changes(self, changes: Mapping[Workload, int]) -> Gain:
@@ -64,10 +69,7 @@ class Gains:
         return tuple(total)
 
     def of_vectors(self, workloads: Sequence[Workload], vectors: Ints) -> Ints:
-        """Of each of X changes: X x I, one column for pods of each of these workloads.
-
-        The answer is X x L, a column for each level that these workloads are of.
-        """
+        """Return X x L: gains of changes, X x I, by level; column i is for workload i."""
         levels = sorted({self.level[workload] for workload in workloads}) or [0]
         total = np.zeros((len(vectors), len(levels)), dtype=np.int64)
         for workload in dict.fromkeys(workloads):
@@ -81,31 +83,28 @@ class Gains:
 
     @property
     def possible(self) -> bool:
-        """Whether any workload would gain, were all its pods on the edge."""
+        """True if any workload would gain by having all its pods on the edge."""
         left = ((workload, share.total - share.edge) for workload, share in self.shares.items())
         return any(more and self.of_workload(workload, more) > 0 for workload, more in left)
 
     def urgency(self, workload: Workload) -> tuple[int, float]:
-        """Sorts by priority, then by how far the edge share is above the promise, the least first.
-
-        That is below zero if the promise is broken.
-        """
-        return self.level[workload], self.shares[workload].ratio - self.promises(workload).qos
+        """Sort key: by priority, then by the distance of the edge share from its target."""
+        return self.level[workload], self.shares[workload].ratio - self.qos_targets(workload).qos
 
 
 def leading(gain: Iterable[float]) -> float:
-    """The gain at the highest level at which anything changes."""
+    """Return the gain at the highest level that changes."""
     return next((amount for amount in gain if amount), 0)
 
 
 def leads(gains: Ints) -> Ints:
-    """Of each of the gains, X x L, the highest level at which it is not zero; 0 if it is none."""
+    """Return X: the highest level at which each gain, X x L, is not zero; else 0."""
     found: Ints = (gains != 0).argmax(axis=1)
     return found
 
 
 def standing(gains: Ints) -> Ints:
-    """Numbers, X, that compare as those gains, X x L, do, level by level."""
+    """Return X: numbers that compare as the gains, X x L, do."""
     if gains.shape[1] == 1:
         return gains[:, 0]
     _, inverse = np.unique(gains, axis=0, return_inverse=True)
@@ -113,6 +112,54 @@ def standing(gains: Ints) -> Ints:
 
 
 def worthwhile(gains: Ints) -> NDArray[np.bool_]:
-    """Which of the gains, X x L, are above zero at the highest level at which they are not zero."""
+    """Return which gains, X x L, are positive at the highest level that changes."""
     kept: NDArray[np.bool_] = gains[np.arange(len(gains)), leads(gains)] > LEAST_GAIN * NANO
     return kept
+
+
+#: Relative decrease of the benefit from the first to the last pod of a workload. Far
+#: more than rounding errors, far less than the benefit of one pod.
+_EVENNESS = 1e-4
+
+
+class Worths(Gains):
+    """Benefits in nano-pod-seconds."""
+
+    def __init__(
+        self, gains: Gains, lasting: Lasting, waiting: Mapping[Workload, int] | None = None
+    ) -> None:
+        """waiting: pending pods that need capacity; they count beyond the target too."""
+        super().__init__(gains.shares, gains.qos_targets, gains.objective, gains.priorities)
+        self._lasting = lasting
+        self._waiting = waiting or {}
+        even = attrs.evolve(self.objective, gamma=0.0)
+        pods = points = 0
+        for workload, share in self.shares.items():
+            qos_target = self.qos_targets(workload)
+            wanted = qos_target.wanted(share.total)
+            pods += wanted
+            points += even.gain(Share(0, share.total), qos_target, wanted)
+        self._pods_a_point = pods * NANO / points if points else 0.0
+
+    def of_workload(self, workload: Workload, change: int) -> int:
+        share = self.shares[workload]
+        if change > 0:
+            wanted = self.qos_targets(workload).wanted(share.total)
+            change = min(change, max(wanted - share.edge, self._waiting.get(workload, 0), 0))
+        points = float(super().of_workload(workload, change))
+        # By the mean share on the way: of equal sums the more even is greater.
+        points *= 1 - _EVENNESS * (2 * share.edge + change) / (2 * share.total)
+        return round(points * self._pods_a_point * self._lasting(workload))
+
+
+def less_price(worths: Ints, cost: Ints) -> Ints:
+    """Return benefits, X x L, less their costs, X, at the leading level."""
+    left = worths.copy()
+    left[np.arange(len(worths)), leads(worths)] -= cost
+    return left
+
+
+def net(worth: Gain, cost: int) -> Gain:
+    """Return one benefit less its cost at the leading level."""
+    at = next((level for level, amount in enumerate(worth) if amount), 0)
+    return tuple(amount - cost * (level == at) for level, amount in enumerate(worth))

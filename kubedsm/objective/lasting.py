@@ -1,8 +1,7 @@
-"""How long a workload can be expected to stay as it is, learned from how long it stayed before.
+"""Expected time that a workload stays unchanged, learned from earlier quiet periods.
 
-An autoscaler changes its workload in clusters: some steps within seconds, then nothing for a while.
-What tells how long the quiet goes on is hence not how often it changes, but how long it has been
-quiet already: of the quiet periods that lasted so long, how much longer did they last?
+Autoscalers change workloads in clusters. So the estimate depends on how long the workload has been
+quiet: of past periods that lasted as long, how much longer did they last?
 """
 
 from collections.abc import Callable, Mapping
@@ -11,30 +10,30 @@ import attrs
 
 from kubedsm.model.model import Workload
 
-#: For how many seconds a workload is expected to stay as it is.
+#: Return for how many seconds a workload is expected to stay unchanged.
 Lasting = Callable[[Workload], float]
 
-#: Seconds that a workload of which nothing is known is expected to stay as it is; and as long again
-#: as it did already. (A Lomax distribution of shape 2: many short periods, some very long ones.)
+#: Prior expectation in seconds; after a quiet time, that time longer.
+#: (A Lomax distribution of shape 2: many short periods, some very long ones.)
 ASSUMED = 60.0
-#: Seconds. Nothing is said of what comes later.
+#: Longest estimate in seconds.
 FARTHEST = 3600.0
-#: What a period counts beside the next one. What is assumed counts as much as the latest.
+#: Weight of a period relative to the next one. The prior counts as the latest.
 _FADING = 0.8
-#: Periods remembered: what comes before counts next to nothing.
+#: Periods remembered; earlier ones have almost no weight.
 _REMEMBERED = 16
-#: Seconds. What changes so soon after a change is part of it.
+#: Seconds within which changes count as one.
 _AT_ONCE = 1.0
 
 
-def assumed(_: Workload) -> float:
-    """Where nothing was learned."""
+def assume_prior(_: Workload) -> float:
+    """Return the prior, without observations."""
     return ASSUMED
 
 
 @attrs.frozen
 class QuietPeriods:
-    """The lengths of the periods in which a workload stayed as it was. Times are in seconds."""
+    """Lengths of the periods in which a workload stayed unchanged, in seconds."""
 
     #: when the workload changed last
     since: float
@@ -48,7 +47,7 @@ class QuietPeriods:
         return QuietPeriods(now, (length, *self.lengths)[:_REMEMBERED])
 
     def lasting(self, now: float) -> float:
-        """The mean of what is left of such a period after it has lasted until now."""
+        """Return the mean residual length of a period that has lasted until now."""
         age = max(0.0, now - self.since)
         left = ASSUMED + age
         counts = (ASSUMED / left) ** 2
@@ -64,7 +63,7 @@ class QuietPeriods:
 
 @attrs.frozen
 class Quiet:
-    """What was learned of workloads, and of the edge that they share, as it is at one moment."""
+    """Observations of all workloads, and of the edge, at one moment."""
 
     now: float = 0.0
     workloads: Mapping[Workload, QuietPeriods] = attrs.field(factory=dict)
@@ -72,6 +71,6 @@ class Quiet:
     edge: QuietPeriods | None = None
 
     def lasting(self, workload: Workload) -> float:
-        """For how many seconds the workload, and the edge about it, are expected to stay so."""
+        """Return for how many seconds the workload and the edge are expected to stay unchanged."""
         known = (self.workloads.get(workload), self.edge)
         return min(ASSUMED if each is None else each.lasting(self.now) for each in known)

@@ -1,18 +1,10 @@
-"""How evenly the cpu, memory, network and disks of nodes are used, as far as it is measured.
+"""Load balance: how evenly a node's CPU, memory, network and disks are used, as measured.
 
-The score of the load-aware paper: with r_x = (x_p + x_n) / X_n of each resource x, where the pod's
-workload uses x_p a pod, the node x_n in all, and X_n is what it has, a node scores (1 - std(r)) 100
-for the pod, by the population's standard deviation. A pod that is on the node already is in x_n.
-
-That rewards balance, not room. So a node that would use more than `high_usage` of anything scores
-below nothing, by as many percent as it is more: where all are that busy, the least busy is best.
-And no pod is moved there.
-
-What is not known is left out: a resource of a node whose use or size nobody says; and a node, of
-which two resources are not known, has no score. Of what nobody measured of a workload its pods are
-taken to use what they request. Pods that came since the sample was taken are added to it (the
-shadow load), or all those of a burst would see the same idle node; and of those that came within
-its window the part that the mean does not have yet, or the next burst would see it again.
+Score of the load-aware paper: with r_x = (x_p + x_n) / X_n of each resource x (use of a pod of the
+workload, use of the node, capacity), a node scores (1 - std(r)) 100 for the pod. A node above
+`high_usage` of any resource scores below zero, and gets no migrations. Unknown resources are left
+out; a node with fewer than two known resources has no score. Unmeasured workloads are taken to use
+their requests. Pods that came since the sample are added to it (shadow load).
 """
 
 import math
@@ -31,13 +23,13 @@ from kubedsm.model.selectors import Requirement
 from kubedsm.model.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
-#: of a score, that is kept: sums in another order are equal
+#: decimals of a score: rounding makes sums independent of order
 _DECIMALS = 6
 
 
 @attrs.frozen
 class Capacity:
-    """What nodes with these labels have of what no Node says, bytes/s; None: nobody says."""
+    """Network and disk capacity of nodes with these labels, in bytes/s; None: unknown."""
 
     labels: Mapping[str, str] = attrs.field(factory=dict)
     net: float | None = None
@@ -52,23 +44,23 @@ class Capacity:
 
 @attrs.frozen
 class LoadGoal:
-    """What the operator wants of measured load."""
+    """Load balancing as configured."""
 
-    #: of the score, beside kube-scheduler's plugins; at 0 it has no say in placing
+    #: weight next to kube-scheduler's scores; 0: no influence on placement
     weight: float = attrs.field(default=1.0, validator=validators.ge(0.0))
-    #: the part of any of its resources beyond which a node is not preferred, nor moved to
+    #: used part of a resource above which a node scores below zero and gets no migrations
     high_usage: float = attrs.field(default=0.85, validator=validators.gt(0.0))
-    #: whether pods that run are moved for it
+    #: whether pods are migrated for load balance
     move: bool = False
-    #: by how many points the score has to be greater where a pod is moved to
+    #: least score gained by a migration
     min_gain: float = attrs.field(default=5.0, validator=validators.gt(0.0))
-    #: whether scores are stretched to 0..100 over the nodes that there are to choose from
+    #: whether scores are scaled to 0..100 over the candidate nodes
     normalise: bool = False
-    #: the first that selects a node, and says it, counts
+    #: the first entry that selects a node and has the amount counts
     capacity: tuple[Capacity, ...] = ()
 
     def sizes(self, nodes: NodeIndex) -> Floats:
-        """N x 4, what the nodes have of cpu, memory, network and disks; NaN: nobody says."""
+        """Return N x 4, capacity of CPU, memory, network and disks; NaN: unknown."""
         sizes = np.full((len(nodes), 4), np.nan)
         sizes[:, 0], sizes[:, 1] = nodes.size("cpu"), nodes.size("memory")
         for each in reversed(self.capacity):
@@ -81,7 +73,7 @@ class LoadGoal:
 
 
 def evenness(ratios: Floats) -> Floats:
-    """The scores, of ratios along the last axis; NaN where fewer than two of them are known."""
+    """Return scores of ratios along the last axis; NaN where fewer than two are known."""
     known = np.isfinite(ratios)
     number = known.sum(axis=-1)
     some = np.maximum(number, 1)
@@ -93,60 +85,60 @@ def evenness(ratios: Floats) -> Floats:
 
 @attrs.define(eq=False)
 class Loads:
-    """What is used of the nodes by a sample, with what came since; changed by its owner."""
+    """Use of nodes by a sample and later pods; mutable, for one owner."""
 
     goal: LoadGoal
     nodes: NodeIndex
     sample: Measured
-    #: N x 4, NaN where it is not known
+    #: N x 4, NaN: unknown
     sizes: Floats
     used: Floats
-    #: the pods that came since, and where they are
+    #: later pods and their nodes
     since: dict[Uid, NodeName] = attrs.field(factory=dict)
-    #: what is known of the nodes as they are, and with one more such pod each
+    #: cached scores of the nodes as they are, and with one more pod
     _own: Floats | None = attrs.field(default=None, init=False)
     _with_one_more: dict[tuple[Workload, Resources], Floats] = attrs.field(factory=dict, init=False)
 
     @classmethod
     def of(cls, goal: LoadGoal, snapshot: Snapshot, sample: Measured | None = None) -> Self | None:
-        """By that sample, or else the snapshot's; None if it says nothing of any node."""
+        """Build from the sample, or the snapshot's; None without measured nodes."""
         sample = sample or snapshot.measured
         if not sample.nodes:
             return None
         nodes, nothing = snapshot.index, Usage()
-        used = _amounts(sample.nodes.get(name, nothing) for name in nodes.names)
+        used = _amounts_matrix(sample.nodes.get(name, nothing) for name in nodes.names)
         loads = cls(goal, nodes, sample, goal.sizes(nodes), used)
         for uid, at in sorted(sample.came.items()):
-            # A mean over the window has a part of it.
-            loads._add(
+            # The mean over the window has only a part of the pod.
+            loads._add_use(
                 snapshot.pods.get(uid), sample.placed[uid], 1 - (sample.at - at) / sample.window
             )
         if snapshot.placed is not sample.placed:
             for uid, node in sorted(only_in(snapshot.placed, sample.placed)):
-                loads._add(snapshot.pods.get(uid), node)
+                loads._add_use(snapshot.pods.get(uid), node)
                 loads.since[uid] = node
         return loads
 
     def put(self, pod: Pod, node: NodeName) -> None:
-        """Count a pod that came since the sample was taken."""
-        self._add(pod, node)
+        """Add a pod that came after the sample."""
+        self._add_use(pod, node)
         self.since[pod.uid] = node
         self._own = None
         self._with_one_more.clear()
 
-    def _add(self, pod: Pod | None, node: NodeName, part: float = 1.0) -> None:
+    def _add_use(self, pod: Pod | None, node: NodeName, part: float = 1.0) -> None:
         if pod is not None and not pod.finished and node in self.nodes.positions:
             self.used[self.nodes.positions[node]] += part * self.expected(pod)
 
     def expected(self, pod: Pod) -> Floats:
-        """4, what such a pod uses."""
+        """Return the 4 amounts that such a pod uses."""
         measured = self.sample.workloads.get(pod.workload)
-        found = _amounts([measured or Usage()])[0]
+        found = _amounts_matrix([measured or Usage()])[0]
         requested = (pod.requests.cpu, pod.requests.memory, 0.0, 0.0)
         return np.where(np.isnan(found), requested, found)
 
     def ratios(self, pod: Pod, at: Positions) -> Floats:
-        """K x 4, the parts of these nodes that are used with the pod, which counts there once."""
+        """Return K x 4, used parts of these nodes with the pod counted once."""
         homes = self.sample.placed.get(pod.uid), self.since.get(pod.uid)
         positions = [self.nodes.positions.get(name) for name in homes if name]
         here = [position for position in positions if position is not None]
@@ -154,24 +146,20 @@ class Loads:
         return (self.used[at] + more) / self.sizes[at]
 
     def scores(self, pod: Pod, at: Positions) -> Floats:
-        """K, up to 100, of these nodes, from which one is chosen for the pod; NaN: none."""
+        """Return K scores, up to 100, of candidate nodes for the pod; NaN: unknown."""
         ratios = self.ratios(pod, at)
         scores = evenness(ratios)
         too_high = self.too_high(ratios)
         beyond = self.goal.high_usage - np.nanmax(ratios[too_high], axis=-1)
         scores[too_high] = (100.0 * beyond).round(_DECIMALS)
-        return _stretched(scores) if self.goal.normalise else scores
+        return _stretch_scores(scores) if self.goal.normalise else scores
 
     def too_high(self, ratios: Floats) -> Mask:
-        """Where any of the ratios is more than may be."""
+        """Return where any ratio exceeds the high usage."""
         return np.asarray((ratios > self.goal.high_usage).any(axis=-1))
 
     def gains(self, pod: Pod, source: int) -> Floats:
-        """N, by how much more the pod scores elsewhere than where it is, and is counted already.
-
-        -inf where too much would be used, or nobody knows. What it scores where it is is told
-        whatever is used there.
-        """
+        """Return N, the score that the pod gains on each node; -inf for unfit or unknown nodes."""
         key = pod.workload, pod.requests
         if key not in self._with_one_more:
             ratios = (self.used + self.expected(pod)) / self.sizes
@@ -185,31 +173,31 @@ class Loads:
 
     @property
     def own(self) -> Floats:
-        """N, the scores of the nodes as they are; NaN where it is not known."""
+        """N, scores of the nodes as they are; NaN: unknown."""
         if self._own is None:
             self._own = evenness(self.used / self.sizes)
         return self._own
 
     @property
     def most_uneven_first(self) -> list[int]:
-        """The positions of the nodes of which it is known; of equal ones in name order."""
+        """Positions of the known nodes, ties by name."""
         order: list[int] = np.argsort(self.own, kind="stable").tolist()
         return [position for position in order if not np.isnan(self.own[position])]
 
     @property
     def imbalance(self) -> Floats:
-        """N, the standard deviation of what is used of each node; NaN where it is not known."""
+        """N, standard deviation of the used parts of each node; NaN: unknown."""
         return 1.0 - self.own / 100.0
 
 
-def _amounts(usages: Iterable[Usage]) -> Floats:
-    """N x 4"""
+def _amounts_matrix(usages: Iterable[Usage]) -> Floats:
+    """Return N x 4."""
     listed = [(use.cpu, use.memory, use.net, use.disk) for use in usages]
     return np.array(listed, dtype=np.float64).reshape(-1, 4)
 
 
-def _stretched(scores: Floats) -> Floats:
-    """The least to 0, the greatest to 100; 100 all of them if they are the same."""
+def _stretch_scores(scores: Floats) -> Floats:
+    """Scale scores to 0..100; all are 100 if equal."""
     known = scores[~np.isnan(scores)]
     least, greatest = known.min(initial=math.inf), known.max(initial=-math.inf)
     if least >= greatest:

@@ -1,25 +1,21 @@
-"""How good a placement is: a sum over workloads, of their weight times what their share is worth.
-
-Four kinds, for a workload with that share of its pods on the edge and the promise Q:
+"""Objective: sum over workloads of weight times the value of the edge share, against a target Q.
 
 - `share`: F(share - Q) of the second KubeDSM paper (arXiv 2501.07130v2), eq. 1-5.
-- `proportional`: 2 alpha (sqrt(share / Q) - 1) below the promise, beta (share - Q) + gamma from it
-  on: concave, so that the lower a share is, the more it counts. At the promise it rises as `share`
-  does, divided by Q.
-- `latency`: of its first version, the seconds by which the mean response time exceeds its target,
-  below zero: -ReLU((1 - share)(tC - tE) - (target - tE)), which is -(tC - tE) ReLU(Q - share).
-- `ecmus`: of its authors' program: 0.8 sqrt(share / Q) below the promise, 0.99 at it and from there
-  on evenly up to 1, and 1 without one.
+- `proportional`: 2 alpha (sqrt(share / Q) - 1) below the target, beta (share - Q) + gamma from it
+  on: concave, so that lower shares count more.
+- `latency`: of the first version: -ReLU((1 - share)(tC - tE) - (target - tE)), in seconds.
+- `ecmus`: of its authors' program: 0.8 sqrt(share / Q) below the target, 0.99 at it, up to 1.
 
-Where a promise says how many pods are wanted on the edge at most, each beyond that is as much of a
-loss as a pod can be a gain: it comes to the edge only if there is no room for it elsewhere.
+A pod beyond a target's cap loses as much as a pod can gain. Scores are integers in nano-points:
+float sums depend on their order, and a gain of 1e-16 would migrate pods for ever.
 
-Scores are integers, in thousand-millionths of a point: sums of floats differ by their order, and a
-gain of 1e-16 makes pods wander for ever.
+Among placements of equal QoS, evenness prefers equal edge shares (least weighted sum of squares).
+It lowers scores by so little that a relevant difference in QoS is never outweighed, and it ignores
+pods that add no QoS.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -29,9 +25,10 @@ from attrs import validators
 from numpy.typing import NDArray
 
 from kubedsm.model.model import Share, Workload
+from kubedsm.objective.fragmentation import Ints
 
 NANO = 1e9
-#: As floats, 7 % of 100 pods is a little more than 7, and that must not ask for an eighth.
+#: As floats, 7% of 100 pods is slightly more than 7, and must not require 8.
 _SLACK = 1e-9
 #: Keeps the score of thousands of workloads inside 64 bits.
 GREATEST = 1000.0
@@ -41,38 +38,37 @@ Kind = Literal["share", "proportional", "latency", "ecmus"]
 
 
 @attrs.frozen(slots=True)
-class Promise:
-    """What a workload was promised: its edge share (QoS factor), and how much that weighs."""
+class QosTarget:
+    """QoS target of a workload: edge share (QoS factor) and weight."""
 
     qos: float = attrs.field(default=1.0, validator=[validators.ge(0.0), validators.le(1.0)])
     weight: float = attrs.field(
         default=1.0, validator=[validators.ge(0.0), validators.le(GREATEST)]
     )
-    #: pods on the edge, beyond which each more is a loss; None: more are never one
+    #: cap on edge pods; None: no cap
     most: int | None = attrs.field(default=None, validator=validators.optional(validators.ge(0)))
 
     def wanted(self, total: int) -> int:
-        """How many of that many pods are wanted on the edge."""
-        promised = promised_pods(self.qos, total)
-        return promised if self.most is None else min(promised, self.most)
+        """Return how many of `total` pods are wanted on the edge."""
+        wanted = count_target_pods(self.qos, total)
+        return wanted if self.most is None else min(wanted, self.most)
 
 
-#: Every workload has one: a workload that is not configured has the default.
-Promises = Callable[[Workload], Promise]
+#: Return the target of a workload; unconfigured workloads have the default.
+QosTargets = Callable[[Workload], QosTarget]
 
 
-def promised_pods(qos: float, total: int) -> int:
-    """How many of that many pods must be on the edge for the promise to be kept."""
+def count_target_pods(qos: float, total: int) -> int:
+    """Return how many of `total` pods must be on the edge to meet the target."""
     return math.ceil(qos * total - _SLACK)
 
 
 @attrs.frozen(slots=True, cache_hash=True)
 class Objective:
-    """`share`: F(x) = alpha x below the promise, beta x + gamma from it on; `proportional` alike.
+    """`share`: F(x) = alpha x below the target, beta x + gamma from it on; `proportional` alike.
 
-    0 <= beta < alpha, and 0 <= gamma. The paper has gamma far above alpha: promises kept count
-    first, and shares only between placements that keep as many. With none, every share counts.
-    `latency`: by how many seconds the cloud's response time is longer.
+    0 <= beta < alpha, and 0 <= gamma. With the paper's gamma far above alpha, targets met count
+    first. `latency`: seconds by which the cloud responds later.
     """
 
     kind: Kind = attrs.field(default="share", validator=validators.in_(get_args(Kind)))
@@ -92,23 +88,23 @@ class Objective:
             )
 
     def score(self, edge: int, total: int, qos: float, weight: float) -> int:
-        """One workload's part of the QoS, in nano-units; 0 for a workload without pods."""
-        return _score(self, edge, total, qos, weight)
+        """Return one workload's part of the QoS in nano-units; 0 without pods."""
+        return _score_share(self, edge, total, qos, weight)
 
-    def gain(self, share: Share, promise: Promise, more: int = 1) -> int:
-        """What it adds that so many more (or fewer) of a workload's pods are on the edge."""
+    def gain(self, share: Share, qos_target: QosTarget, more: int = 1) -> int:
+        """Return the QoS gained by `more` further edge pods of the workload."""
         before, after = (
-            self.worth(edge, share.total, promise) for edge in (share.edge, share.edge + more)
+            self.worth(edge, share.total, qos_target) for edge in (share.edge, share.edge + more)
         )
         return after - before
 
-    def worth(self, edge: int, total: int, promise: Promise) -> int:
-        """`score`, less what is lost by pods beyond the most that are wanted."""
-        most = edge if promise.most is None else min(edge, promise.most)
-        score = self.score(most, total, promise.qos, promise.weight)
+    def worth(self, edge: int, total: int, qos_target: QosTarget) -> int:
+        """Return the score, less the loss by pods beyond the cap."""
+        most = edge if qos_target.most is None else min(edge, qos_target.most)
+        score = self.score(most, total, qos_target.qos, qos_target.weight)
         if edge == most or not total:
             return score
-        return score - round(NANO * promise.weight * self.most * ((edge - most) / total))
+        return score - round(NANO * qos_target.weight * self.most * ((edge - most) / total))
 
     def value(self, share: float, qos: float, *, kept: bool) -> float:
         match self.kind:
@@ -121,11 +117,11 @@ class Objective:
             case "latency":
                 return 0.0 if kept else -self.tier_gap * (qos - share)
             case "ecmus":
-                return _ecmus(share, qos, kept=kept)
+                return _ecmus_value(share, qos, kept=kept)
 
     @property
     def most(self) -> float:
-        """How far the value of a share can be from 0, for a weight of 1."""
+        """Greatest distance of a share's value from 0, for a weight of 1."""
         match self.kind:
             case "share":
                 return max(self.alpha, self.beta + self.gamma)
@@ -137,41 +133,38 @@ class Objective:
                 return 1.0
 
     def scores(
-        self, edge: NDArray[np.int64], total: int, promise: Promise, unit: float = NANO
+        self, edge: NDArray[np.int64], total: int, qos_target: QosTarget, unit: float = NANO
     ) -> NDArray[np.int64]:
-        """`worth` for each of many numbers of edge pods, to the last unit.
-
-        unit: how many make a point.
-        """
+        """Return `worth` for many numbers of edge pods, in this unit."""
         if not total:
             return np.zeros_like(edge)
-        if promise.most is not None:
-            within = np.minimum(edge, promise.most)
-            lost = unit * promise.weight * self.most * ((edge - within) / total)
-            unlimited = attrs.evolve(promise, most=None)
+        if qos_target.most is not None:
+            within = np.minimum(edge, qos_target.most)
+            lost = unit * qos_target.weight * self.most * ((edge - within) / total)
+            unlimited = attrs.evolve(qos_target, most=None)
             return self.scores(within, total, unlimited, unit) - np.rint(lost).astype(np.int64)
-        kept = edge >= promised_pods(promise.qos, total)
+        kept = edge >= count_target_pods(qos_target.qos, total)
         share = edge / total
         if self.kind == "share":
-            excess = share - promise.qos
+            excess = share - qos_target.qos
             value = np.where(kept, self.beta * excess + self.gamma, self.alpha * excess)
         else:
             listed = zip(share.ravel().tolist(), kept.ravel().tolist(), strict=True)
-            values = [self.value(part, promise.qos, kept=enough) for part, enough in listed]
+            values = [self.value(part, qos_target.qos, kept=enough) for part, enough in listed]
             value = np.array(values, dtype=np.float64).reshape(edge.shape)
-        return np.rint(unit * promise.weight * value).astype(np.int64)
+        return np.rint(unit * qos_target.weight * value).astype(np.int64)
 
 
 @lru_cache(2**13)
-def _score(objective: Objective, edge: int, total: int, qos: float, weight: float) -> int:
-    # Of thousands of workloads most have one of a few shares.
+def _score_share(objective: Objective, edge: int, total: int, qos: float, weight: float) -> int:
+    # Cached: most of thousands of workloads have one of a few shares.
     if not total:
         return 0
-    kept = edge >= promised_pods(qos, total)
+    kept = edge >= count_target_pods(qos, total)
     return round(NANO * weight * objective.value(edge / total, qos, kept=kept))
 
 
-def _ecmus(share: float, qos: float, *, kept: bool) -> float:
+def _ecmus_value(share: float, qos: float, *, kept: bool) -> float:
     if qos == 0:
         return 1.0
     if not kept:
@@ -180,9 +173,51 @@ def _ecmus(share: float, qos: float, *, kept: bool) -> float:
     return _ECMUS_KEPT + (1 - _ECMUS_KEPT) * beyond
 
 
-def quality(shares: Mapping[Workload, Share], promises: Promises, objective: Objective) -> int:
-    """QoS(u) of those shares, in nano-units."""
+def quality(shares: Mapping[Workload, Share], qos_targets: QosTargets, objective: Objective) -> int:
+    """Return QoS(u) of these shares in nano-units."""
     return sum(
-        objective.worth(share.edge, share.total, promises(workload))
+        objective.worth(share.edge, share.total, qos_targets(workload))
         for workload, share in shares.items()
     )
+
+
+#: Units of the greatest score that one workload can have, and that all can have together.
+_FINEST, _GREATEST_SUM = 2.0**52, 2.0**60
+#: Units by which all unevenness together lowers a sum of scores: of up to 256 workloads 2^-30 of
+#: the greatest score.
+EVENNESS = 2**22
+
+
+@attrs.frozen(eq=False)
+class Prospect:
+    """Possible numbers of edge pods of a workload."""
+
+    #: consecutive numbers of edge pods
+    edge: Ints
+    total: int
+    qos_target: QosTarget
+
+
+def even_scores(objective: Objective, prospects: Sequence[Prospect]) -> list[Ints]:
+    """Return the QoS of each prospect's numbers of edge pods, less its unevenness.
+
+    Equal sums differ by at most one unit a workload.
+    """
+    scores, uneven = scores_and_unevenness(objective, prospects)
+    return [of_score - of_uneven for of_score, of_uneven in zip(scores, uneven, strict=True)]
+
+
+def scores_and_unevenness(
+    objective: Objective, prospects: Sequence[Prospect]
+) -> tuple[list[Ints], list[Ints]]:
+    """Return scores and unevenness; all unevenness together is at most EVENNESS."""
+    greatest = objective.most * max((p.qos_target.weight for p in prospects), default=0.0)
+    unit = min(_FINEST, _GREATEST_SUM / max(1, len(prospects))) / (greatest or 1.0)
+    scores = [objective.scores(p.edge, p.total, p.qos_target, unit) for p in prospects]
+    uneven = []
+    for prospect, of_prospect in zip(prospects, scores, strict=True):
+        squares = np.square(prospect.edge / max(1, prospect.total))
+        rising = np.where(np.diff(of_prospect) > 0, np.diff(squares), 0.0)
+        uneven.append(prospect.qos_target.weight * np.append(0.0, rising.cumsum()))
+    least = EVENNESS / (sum(float(sums[-1]) for sums in uneven) or 1.0)
+    return scores, [np.rint(least * sums).astype(np.int64) for sums in uneven]

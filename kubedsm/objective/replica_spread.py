@@ -1,12 +1,8 @@
-"""How the replicas of workloads stand together: what of a workload is lost with a node, or a zone.
+"""Replica spread: pairs of replicas of a workload on one node, and in one zone.
 
-The cost is the number of pairs of replicas on one node, and of pairs in one zone: c (c - 1) / 2 of
-c replicas, so that what one more adds is the number of those that it joins, and the least sum is
-the most even spread. (Twice that and the number of replicas are the sum of squares.)
-
-It stands for what kube-scheduler does by default, with PodTopologySpread's built-in constraints
-(hostname, maxSkew 3, and zone, maxSkew 5, both ScheduleAnyway), for pods without
-topologySpreadConstraints of their own.
+The cost of c replicas is c (c - 1) / 2, so one more replica costs those that it joins, and the
+least sum is the most even spread. It stands for kube-scheduler's default PodTopologySpread
+constraints, for pods without constraints of their own.
 """
 
 from collections import Counter
@@ -17,14 +13,13 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import NodeName, Pod, Workload
-from kubedsm.model.node_index import NodeIndex
-from kubedsm.model.node_order import Zone
+from kubedsm.model.node_index import NodeIndex, Zone
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints
 
 
 def spreads(pod: Pod) -> bool:
-    """Whether the pod leaves it to us how far it is from its like."""
+    """Return whether the pod has no spread constraints of its own."""
     rules = pod.pod_class.rules
     return not (rules.spread or rules.preferences.spread)
 
@@ -35,9 +30,9 @@ def pairs(number: int) -> int:
 
 @attrs.define
 class ReplicaSpread:
-    """Where the replicas of workloads are; it changes as its owner puts and takes them.
+    """Replicas of workloads by node and zone; mutable, for one owner.
 
-    Replicas that are terminating, finished or detached do not count.
+    Terminating, finished and detached replicas do not count.
     """
 
     zones: Mapping[NodeName, Zone]
@@ -46,7 +41,7 @@ class ReplicaSpread:
 
     @classmethod
     def of(cls, snapshot: Snapshot, workloads: Iterable[Workload] | None = None) -> Self:
-        """Of these workloads, or of all: bound pods, and those that a node is reserved for."""
+        """Count bound and reserved pods of these workloads, or of all."""
         found = cls(snapshot.index.zones, {}, {})
         standing = snapshot.census.standing
         for workload in standing if workloads is None else workloads:
@@ -64,20 +59,20 @@ class ReplicaSpread:
         )
 
     def put(self, workload: Workload, node: NodeName, number: int = 1) -> None:
-        """That many replicas come to the node; they leave it if the number is below zero."""
+        """Add replicas to the node; a negative number removes them."""
         if workload not in self.on_node:
             self.on_node[workload], self.in_zone[workload] = Counter(), Counter()
         self.on_node[workload][node] += number
         self.in_zone[workload][self.zones[node]] += number
 
     def company(self, workload: Workload, node: NodeName) -> int:
-        """What one more replica there would cost: those on the node, and those in its zone."""
+        """Return the cost of one more replica on the node."""
         if workload not in self.on_node:
             return 0
         return self.on_node[workload][node] + self.in_zone[workload][self.zones[node]]
 
     def by_node(self, workload: Workload, nodes: NodeIndex) -> Ints:
-        """The same for each node of the index, which has all nodes of the zones."""
+        """Return the cost of one more replica on each node of the index."""
         joined = np.zeros(len(nodes), dtype=np.int64)
         if workload not in self.on_node:
             return joined
@@ -89,7 +84,7 @@ class ReplicaSpread:
 
     @property
     def cost(self) -> int:
-        """Of all together: pairs on a node, and pairs in a zone."""
+        """Total cost: pairs on nodes, and pairs in zones."""
         on_nodes = [number for counts in self.on_node.values() for number in counts.values()]
         in_zones = [number for counts in self.in_zone.values() for number in counts.values()]
         return sum(map(pairs, on_nodes)) + sum(map(pairs, in_zones))

@@ -23,7 +23,7 @@ def families(reading: Reading) -> Iterator[Metric]:
     """Every gauge, and every counter that is kept elsewhere."""
     snapshot = reading.snapshot
     yield from _waiting(reading)
-    yield from workload_families(snapshot.shares(), reading.policy.promises_in(snapshot))
+    yield from workload_families(snapshot.shares(), reading.policy.qos_targets_in(snapshot))
     yield from answer_families(snapshot)
     yield from _nodes(reading)
     yield from _load(reading)

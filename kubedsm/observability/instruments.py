@@ -14,7 +14,7 @@ from prometheus_client.registry import CollectorRegistry
 from kubedsm.explain.effects import Effect
 from kubedsm.explain.entries import MoveOutcome
 from kubedsm.explain.listener import DecisionKind, Listener, LoadResult, Packing, Result
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, Uid
 from kubedsm.observability.measured_cluster import Answered
 from kubedsm.observability.registry import Registry

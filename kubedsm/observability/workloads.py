@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import Metric
 
 from kubedsm.model.model import Share, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import Promises
+from kubedsm.objective.objective import QosTargets
 
 #: with series of their own
 MOST = 500
@@ -38,7 +38,7 @@ def gap(share: Share, promised: float) -> float:
     return max(0.0, promised - share.ratio)
 
 
-def workload_families(shares: Mapping[Workload, Share], promises: Promises) -> Iterator[Metric]:
+def workload_families(shares: Mapping[Workload, Share], promises: QosTargets) -> Iterator[Metric]:
     """Of the workloads that have pods."""
     share = GaugeMetricFamily(
         "kubedsm_workload_edge_share", "Of a workload's pods, the part on the edge.", labels=LABELS

@@ -1,1 +1,1 @@
-"""Pure decisions about snapshots: placing, moving, packing, and the policies that combine them."""
+"""Pure decisions about snapshots: placing, migrating and packing pods, and the policy."""

@@ -15,9 +15,7 @@ from kubedsm.objective.lasting import Quiet
 from kubedsm.objective.objective import quality
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggestion import Cause, ClusterScore, Leg, Move, Reason, Suggestion
-from kubedsm.optimizer.packing.pack import Packed
-from kubedsm.optimizer.packing.parts import Part, parts_of
-from kubedsm.optimizer.packing.stuck import stuck
+from kubedsm.optimizer.packing.pack import Packed, Part, find_stuck, split_parts
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import MigratingPolicy
 from kubedsm.optimizer.programming.in_order import Certificate
@@ -146,7 +144,7 @@ class PackRequest(MigrationRequest):
         if not isinstance(policy, KubeDSM):
             raise TypeError(f"{policy} does not pack")
         snapshot, settings = self.snapshot(context), configuration.optimiser
-        waiting = stuck(snapshot, self.refused)
+        waiting = find_stuck(snapshot, self.refused)
         left = dict.fromkeys(self.refused - waiting, NO_ROOM)
         if not waiting:
             return PackResponse(left=left)
@@ -160,7 +158,7 @@ class PackRequest(MigrationRequest):
         )
         left |= dict.fromkeys(waiting, NONE_PROVEN if packed.placed_proven else NONE_FOUND)
         paying = []
-        for part in parts_of(packed.legs, packed.awaited, packed.evicted):
+        for part in split_parts(packed.legs, packed.awaited, packed.evicted):
             benefit = sum(self.quiet.lasting(move.pod.workload) for move in part.awaited)
             cost = configuration.migration.price * part.disruptions
             if benefit > cost:
@@ -215,7 +213,7 @@ def suggestion_of(
 
 
 def score_of(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
-    shares, promises = snapshot.shares(), policy.promises_in(snapshot)
+    shares, promises = snapshot.shares(), policy.qos_targets_in(snapshot)
     fragmentation = Fragmentation(policy.measure, request_mix(snapshot))
     return ClusterScore(
         quality(shares, promises, policy.objective),

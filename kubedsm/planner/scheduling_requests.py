@@ -103,7 +103,7 @@ class PreemptRequest:
         search = PreemptionSearch(
             snapshot,
             pod,
-            policy.promises_in(snapshot) if self.use_qos_targets else None,
+            policy.qos_targets_in(snapshot) if self.use_qos_targets else None,
             policy.objective,
             self.leaving,
             context.followed,

@@ -13,7 +13,7 @@ from kubedsm.config.services import Service
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Pod, Share, Uid, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import Promises, promised_pods
+from kubedsm.objective.objective import QosTargets, count_target_pods
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind, Suggestion
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -89,7 +89,7 @@ class WhatIfRequest(MigrationRequest):
         return WhatIfResponse(
             _compare_shares(before, suggestion, policy, placed),
             tuple(_list_placed(snapshot, decision)),
-            tuple(_list_moves(suggestion, policy.promises_in(placed))),
+            tuple(_list_moves(suggestion, policy.qos_targets_in(placed))),
             tuple(Placed(str(p), p.workload, "", str(why)) for p, why in suggestion.rejected),
             suggestion.proven,
             context.interrupted(),
@@ -167,7 +167,7 @@ def _list_placed(snapshot: Snapshot, decision: Decision) -> Iterator[Placed]:
         yield Placed(str(pod), pod.workload, "", "waits for the next batch")
 
 
-def _list_moves(suggestion: Suggestion, promises: Promises) -> Iterator[NamedMove]:
+def _list_moves(suggestion: Suggestion, promises: QosTargets) -> Iterator[NamedMove]:
     for move in suggestion.moves:
         yield NamedMove(
             str(move.pod),
@@ -182,17 +182,17 @@ def _list_moves(suggestion: Suggestion, promises: Promises) -> Iterator[NamedMov
 def _compare_shares(
     now: Snapshot, suggestion: Suggestion, policy: KubeDSM, placed: Snapshot
 ) -> dict[Workload, ShareThen]:
-    before, promises = now.shares(), policy.promises_in(placed)
+    before, promises = now.shares(), policy.qos_targets_in(placed)
     shares = {}
     for workload, share in suggestion.after.shares.items():
         qos = promises(workload).qos
-        wanted = promised_pods(qos, share.total)
+        wanted = count_target_pods(qos, share.total)
         shares[workload] = ShareThen(before.get(workload, Share()), share, qos, wanted)
     return shares
 
 
 def describe_purpose(
-    move: Move, suggested: Sequence[Move], shares: Mapping[Workload, Share], promises: Promises
+    move: Move, suggested: Sequence[Move], shares: Mapping[Workload, Share], promises: QosTargets
 ) -> str:
     """Return the purpose of a migration in words.
 
@@ -218,11 +218,11 @@ def describe_purpose(
 
 
 def _describe_shortfall(
-    whose: str, move: Move, shares: Mapping[Workload, Share], promises: Promises
+    whose: str, move: Move, shares: Mapping[Workload, Share], promises: QosTargets
 ) -> str:
     workload = move.pod.workload
     share = shares.get(workload, Share())
-    wanted = promised_pods(promises(workload).qos, share.total)
+    wanted = count_target_pods(promises(workload).qos, share.total)
     missing = wanted - share.edge
     if missing > 0:
         return f"{whose} lacks {counted(missing, 'pod')} of {wanted}"

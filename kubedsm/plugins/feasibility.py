@@ -1,186 +1,391 @@
-"""Which nodes would take a pod: every rule, with all the other pods where they are.
+"""Feasibility: verdicts of all plugins on all nodes, in one state of the cluster.
 
-A `Feasibility` is a value. Taking a pod away, or adding one, gives another, which shares with the
-first all that did not change: so a batch is checked pod by pod, each seeing those before it, and
-a migration without the pod that leaves. A pod is asked about as one that is nowhere yet; of one
-that is on a node already, take it away first.
+A `Feasibility` is a value. Adding or removing a pod gives another, which shares unchanged parts. So
+a batch is checked pod by pod, and a migration without the pod that leaves. Verdicts are about a pod
+without a node: remove a running pod first. Costs, for N nodes: a new class a few vector operations
+a plugin; a known class a lookup; adding or removing a pod, copies of N.
 
-Costs, for N nodes: a new class a few vector operations on N a rule; a known class is remembered; a
-pod added or taken away, copies of N. Making one of what the mirror keeps along costs nothing; of
-another snapshot, a look at all its pods.
+Broken rules: kube-scheduler checks affinity and spread only when a pod comes. Later pods may break
+them; no pod is evicted for that, but the next replica may find no node.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Self
 
 import attrs
 import numpy as np
 
-from kubedsm.model.model import Node, NodeName, Pod, PodAffinityTerm, Uid
-from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions
-from kubedsm.model.room import Room
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodAffinityTerm,
+    PodClass,
+    SpreadConstraint,
+    Uid,
+)
+from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
+from kubedsm.model.residents import Keeper, Residents, Selection, keys_looked_at
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.plugins.broken_rules import BrokenRules, broken_rules
-from kubedsm.plugins.class_verdicts import first_rejections
-from kubedsm.plugins.cluster_view import ClusterView, Verdict
-from kubedsm.plugins.fit import TIER
-from kubedsm.plugins.plugins import PRE_ENQUEUES
-from kubedsm.plugins.pod_affinity import deserted, spoken_of
-from kubedsm.plugins.preferences import indifferent, penalties, ratings
-from kubedsm.plugins.rejection import Rejection
-from kubedsm.plugins.scene import EquivalenceClass, Scene
-from kubedsm.plugins.skews import Skews
+from kubedsm.plugins.fit import NODE_RESOURCES_FIT, TIER
+from kubedsm.plugins.plugin import Plugin
+from kubedsm.plugins.plugins import (
+    DYNAMIC_FILTERS,
+    PRE_ENQUEUES,
+    PRE_FILTERS,
+    SCORES,
+    STATIC_FILTERS,
+    Finding,
+    applies_to,
+    findings,
+    first_rejections,
+)
+from kubedsm.plugins.pod_affinity import find_deserted, is_spoken_of
+from kubedsm.plugins.scene import EquivalenceClass, Rejection, Scene
+from kubedsm.plugins.spread import POD_TOPOLOGY_SPREAD, Skews, domains_of
+from kubedsm.plugins.taints import count_disliked
+
+#: Holder, rule, and position of the node.
+_Where = tuple[Keeper, tuple[PodAffinityTerm, ...] | SpreadConstraint, int]
+#: Excess skew of each broken rule; 1 for affinity.
+BrokenRules = Mapping[_Where, int]
+
+
+def is_worse(before: BrokenRules, after: BrokenRules) -> bool:
+    """Return whether a rule is broken that was kept, or broken further."""
+    return any(amount > before.get(where, 0) for where, amount in after.items())
+
+
+def broken_rules(about: Iterable[EquivalenceClass], scene: Scene) -> dict[_Where, int]:
+    """Return the broken rules of such pods, and of pods whose rules concern them."""
+    known = dict.fromkeys(about)
+    found: dict[_Where, int] = {}
+    for keeper, homes in scene.residents.keepers.items():
+        candidate = EquivalenceClass(*keeper)
+        if candidate in known or any(_selects_pod(candidate, pod, scene) for pod in known):
+            positions = scene.residents.where(homes)
+            found.update(_list_broken(keeper, candidate, positions, scene))
+    return found
+
+
+def _selects_pod(candidate: EquivalenceClass, pod: EquivalenceClass, scene: Scene) -> bool:
+    rules = candidate.rules
+    selections = [Selection.of(term) for term in rules.affinity]
+    selections += [Selection(c.selector, (c.namespace,)) for c in rules.spread]
+    labels = pod.label_map()
+    return any(s.covers(pod.namespace, labels, scene.surroundings) for s in selections)
+
+
+def _list_broken(
+    keeper: Keeper, candidate: EquivalenceClass, positions: Positions, scene: Scene
+) -> Iterator[tuple[_Where, int]]:
+    rules = candidate.rules
+    if rules.affinity:
+        for position in positions[find_deserted(candidate, scene, positions)].tolist():
+            yield (keeper, rules.affinity, position), 1
+    for constraint, domains in domains_of(candidate, scene):
+        matching = domains.matching(scene)
+        most = domains.least(matching) + constraint.max_skew
+        excess = matching[domains.column.codes[positions]] - most
+        for position, amount in zip(positions.tolist(), excess.tolist(), strict=True):
+            if amount > 0:
+                yield (keeper, constraint, position), amount
+
+
+def ratings(
+    candidate: EquivalenceClass, scene: Scene, chosen: Positions
+) -> Iterator[tuple[Plugin, list[int]]]:
+    """Yield the scores of each Score plugin that applies, for these nodes."""
+    for plugin, score in SCORES:
+        given = score(candidate, scene, chosen)
+        if given is not None:
+            yield plugin, given
+
+
+def penalties(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> Ints:
+    """Return the weighted score of each node below that of the best of these nodes, 0..900."""
+    total = np.zeros(len(chosen), dtype=np.int64)
+    for plugin, given in ratings(candidate, scene, chosen):
+        total += plugin.weight * np.array(given, dtype=np.int64)
+    found: Ints = total.max(initial=0) - total
+    return found
+
+
+def indifferent(
+    candidate: EquivalenceClass, scene: Scene, wishes: Iterable[PodAffinityTerm]
+) -> bool:
+    """Return whether all penalties are zero, wherever pods with these preferences come."""
+    rules = candidate.rules
+    if rules.preferences or any(
+        count_disliked(rules.tolerations, taints or ()) for taints in scene.nodes.taints.values
+    ):
+        return False
+    labels = candidate.label_map()
+    terms = {*wishes, *(term for _, term in scene.residents.wishes)}
+    return not any(
+        Selection.of(term).covers(candidate.namespace, labels, scene.surroundings) for term in terms
+    )
+
+
+#: pod and position of the node
+Placed = tuple[Pod, int]
+
+
+@attrs.frozen(slots=True, eq=False)
+class Verdict:
+    """Verdict of the plugins on every node."""
+
+    everywhere: Rejection | None
+    findings: tuple[Finding, ...]
+    #: nodes that kube-scheduler's plugins accept
+    accepted: Mask
+    #: accepted nodes of a tier
+    tiered: Mask
+
+    @property
+    def openable(self) -> Mask:
+        """Nodes that are rejected, if at all, for reasons that arriving pods may remove."""
+        mask = np.full_like(self.tiered, self.everywhere is None)
+        for _, rejected in self.findings:
+            if not rejected.mendable:
+                mask &= ~rejected.nodes
+        return mask
+
+    @property
+    def otherwise_open(self) -> Mask:
+        """Nodes that are rejected, if at all, for capacity or uneven spread."""
+        mask = np.full_like(self.tiered, self.everywhere is None)
+        for plugin, rejected in self.findings:
+            uneven = plugin is POD_TOPOLOGY_SPREAD and rejected.mendable
+            if plugin is not NODE_RESOURCES_FIT and not uneven:
+                mask &= ~rejected.nodes
+        return mask
+
+    def rejection(self, position: int, *, tier: bool) -> Rejection | None:
+        if self.everywhere is not None:
+            return self.everywhere
+        for plugin, rejected in self.findings:
+            if rejected.nodes[position] and (tier or plugin is not TIER):
+                return Rejection(plugin.name, rejected.reasons)
+        return None
+
 
 __all__ = ["EquivalenceClass", "Feasibility", "Rejection"]
 
 
 @attrs.frozen(slots=True, eq=False)
 class Feasibility:
-    """The rules over one state of the cluster. `tier=False` asks kube-scheduler's rules alone."""
+    """Verdicts over one state of the cluster. `tier=False`: kube-scheduler's plugins alone."""
 
-    _view: ClusterView
+    scene: Scene
+    #: pods and their nodes in the snapshot
+    _pods: Mapping[Uid, Pod]
+    _placed: Mapping[Uid, NodeName]
+    #: pods that were added, or removed (None)
+    _moved: Mapping[Uid, Placed | None] = attrs.field(factory=dict)
+    _static: dict[PodClass, tuple[Finding, ...]] = attrs.field(factory=dict)
+    _verdicts: dict[EquivalenceClass, Verdict] = attrs.field(factory=dict)
+    #: classes whose rules select on no labels but those that distinguish pods here
+    _covered: set[PodClass] = attrs.field(factory=set)
+    _widened: dict[frozenset[str], Self] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> "Feasibility":
-        return cls(ClusterView.of(snapshot))
-
-    @property
-    def scene(self) -> Scene:
-        return self._view.scene
+    def of(cls, snapshot: Snapshot) -> Self:
+        scene = Scene(snapshot.index, snapshot.room, snapshot.residents, snapshot.surroundings)
+        return cls(scene, snapshot.pods, snapshot.placed)
 
     @property
     def index(self) -> NodeIndex:
-        return self._view.scene.nodes
+        return self.scene.nodes
 
     @property
     def room(self) -> Room:
-        return self._view.scene.room
+        return self.scene.room
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """In name order."""
-        return self._view.scene.nodes.nodes
+        """Nodes in name order."""
+        return self.scene.nodes.nodes
 
     def equivalence(self, pod: Pod) -> EquivalenceClass:
-        """What its feasibility depends on; equal for pods that are interchangeable.
-
-        Interchangeable to the nodes, to each other, and to all pods of the snapshot.
-        """
-        return self._view.telling_apart(pod).equivalence(pod)
+        """Return the class of pods that nodes and other pods cannot tell apart."""
+        return _class_in(self._widen(pod).scene, pod)
 
     def rejection(self, pod: Pod, node: NodeName, *, tier: bool = True) -> Rejection | None:
-        """The first rule by which the node is no place for the pod; None if it is one.
-
-        Raises KeyError for a node that is not there.
-        """
-        position = self._view.scene.nodes.positions[node]
-        return _held_back(pod) or self._verdict(pod).rejection(position, tier=tier)
+        """Return why the node rejects the pod; None if it accepts. Raise KeyError if unknown."""
+        position = self.index.positions[node]
+        return _gated_rejection(pod) or self.verdict(pod).rejection(position, tier=tier)
 
     def rejections(self, pod: Pod, *, tier: bool = True) -> dict[NodeName, Rejection]:
-        """For every node that would not take the pod: why not. In name order."""
-        verdict, nodes = self._verdict(pod), self.index
-        if everywhere := _held_back(pod) or verdict.everywhere:
+        """Return why each rejecting node rejects the pod, in name order."""
+        verdict, nodes = self.verdict(pod), self.index
+        if everywhere := _gated_rejection(pod) or verdict.everywhere:
             return dict.fromkeys(nodes.names, everywhere)
         return first_rejections(
             (found for found in verdict.findings if tier or found[0] is not TIER), nodes
         )
 
     def feasible(self, pod: Pod, *, tier: bool = True) -> list[NodeName]:
-        """The nodes that would take the pod, in name order."""
-        names = self._view.scene.nodes.names
+        """Return the nodes that accept the pod, in name order."""
+        names = self.index.names
         return [names[at] for at in self.taking(pod, tier=tier).nonzero()[0].tolist()]
 
     def taking(self, pod: Pod, *, tier: bool = True) -> Mask:
-        """The nodes that would take the pod; not to be changed."""
-        if _held_back(pod):
+        """Return the nodes that accept the pod; not to be changed."""
+        if _gated_rejection(pod):
             return self.index.none()
-        verdict = self._verdict(pod)
+        verdict = self.verdict(pod)
         return verdict.tiered if tier else verdict.accepted
 
     def openable(self, pod: Pod) -> Mask:
-        """Those nodes, and the ones that would take the pod if certain others were in place.
-
-        Nodes, that is, that only spread constraints or its own affinity reject.
-        """
-        return self.index.none() if _held_back(pod) else self._verdict(pod).openable
+        """Return the nodes that accept the pod, or are rejected only by its spread or affinity."""
+        return self.index.none() if _gated_rejection(pod) else self.verdict(pod).openable
 
     def otherwise_open(self, pod: Pod) -> Mask:
-        """The nodes that would take the pod if they had the room and its spread were even."""
-        if _held_back(pod):
-            return self.index.none()
-        return self._verdict(pod).otherwise_open
+        """Return the nodes that accept the pod, capacity and spread aside."""
+        return self.index.none() if _gated_rejection(pod) else self.verdict(pod).otherwise_open
 
     def indifferent(self, pod: Pod, wishes: Iterable[PodAffinityTerm]) -> bool:
-        """Whether the pod likes all nodes alike, wherever pods come that have these wishes."""
-        view = self._view.telling_apart(pod)
-        return indifferent(view.equivalence(pod), view.scene, wishes)
+        """Return whether the pod has no penalties, wherever pods with these preferences come."""
+        scene = self._widen(pod).scene
+        return indifferent(_class_in(scene, pod), scene, wishes)
 
     def penalties(self, pod: Pod, nodes: Sequence[NodeName]) -> list[int]:
-        """How much less than the best of these nodes the pod likes each; see `preferences`."""
+        """Return the penalty of each node, relative to the best of these nodes."""
         positions = [self.index.positions[name] for name in nodes]
         found: list[int] = self.penalties_at(pod, np.array(positions, dtype=np.intp)).tolist()
         return found
 
     def penalties_at(self, pod: Pod, nodes: Positions) -> Ints:
-        """The same of the nodes at these positions."""
-        view = self._view.telling_apart(pod)
-        return penalties(view.equivalence(pod), view.scene, nodes)
+        """Return the penalties at these positions."""
+        scene = self._widen(pod).scene
+        return penalties(_class_in(scene, pod), scene, nodes)
 
     def ratings(self, pod: Pod, nodes: Positions) -> Mapping[str, list[int]]:
-        """What each Score plugin that has something to say gives those nodes, by its name."""
-        view = self._view.telling_apart(pod)
-        rated = ratings(view.equivalence(pod), view.scene, nodes)
+        """Return the scores of each applicable Score plugin, by name."""
+        scene = self._widen(pod).scene
+        rated = ratings(_class_in(scene, pod), scene, nodes)
         return {plugin.name: given for plugin, given in rated}
 
     def spoken_of(self, pod: Pod) -> bool:
-        """Whether a pod on some node would have this one near it, or far from it."""
-        view = self._view.telling_apart(pod)
-        return spoken_of(view.equivalence(pod), view.scene)
+        """Return whether some running pod has rules or preferences about this pod."""
+        scene = self._widen(pod).scene
+        return is_spoken_of(_class_in(scene, pod), scene)
 
     def deserted(self, pod: Pod) -> bool:
-        """Whether a pod that is on a node has not those near it that its affinity asks for.
-
-        Raises KeyError for a pod that is on none of the nodes.
-        """
-        place = self._view.place(pod.uid)
-        if place is None:
-            raise KeyError(pod.uid)
-        position = np.array([place[1]], dtype=np.intp)
-        return bool(deserted(self.equivalence(pod), self._view.scene, position)[0])
+        """Return whether the affinity of a running pod is broken; raise KeyError without a node."""
+        _, position = self._place_of(pod.uid)
+        at = np.array([position], dtype=np.intp)
+        return bool(find_deserted(self.equivalence(pod), self.scene, at)[0])
 
     def broken_rules(self, pods: Iterable[Pod]) -> BrokenRules:
-        """What others have broken of the rules that these pods have, or that look at them."""
-        return broken_rules(map(self.equivalence, pods), self._view.scene)
+        """Return broken rules of these pods, or about them."""
+        return broken_rules(map(self.equivalence, pods), self.scene)
 
     def skews(self, pods: Iterable[Pod]) -> Skews:
-        """The spread constraints of these pods, which are on no node yet."""
-        return Skews(dict.fromkeys(map(self.equivalence, pods)), self._view.scene)
+        """Return the spread constraints of these pending pods."""
+        return Skews(dict.fromkeys(map(self.equivalence, pods)), self.scene)
 
-    def with_pod(self, pod: Pod, node: NodeName) -> "Feasibility":
-        """The same with this pod on that node, whether it fits or not.
+    def with_pod(self, pod: Pod, node: NodeName) -> Self:
+        """Return the state with the pod on the node, whether it fits or not.
 
-        Raises KeyError for a node that is not there, ValueError for a pod that is on one.
+        Raise KeyError for an unknown node, ValueError for a pod with a node.
         """
-        position = self._view.scene.nodes.positions[node]
-        if self._view.place(pod.uid) is not None:
+        position = self.index.positions[node]
+        if self._find_place(pod.uid) is not None:
             raise ValueError(f"{pod} is on a node already")
-        return Feasibility(self._view.telling_apart(pod).changed(pod, position, 1))
+        wide = self._widen(pod)
+        return self._change(pod, position, 1) if wide is self else wide.with_pod(pod, node)
 
-    def without_pod(self, uid: Uid) -> "Feasibility":
-        """The same with that pod gone, and its room free.
+    def without_pod(self, uid: Uid) -> Self:
+        """Return the state without the pod. Raise KeyError if it has no node."""
+        pod, position = self._place_of(uid)
+        wide = self._widen(pod)
+        return self._change(pod, position, -1) if wide is self else wide.without_pod(uid)
 
-        Raises KeyError for a pod that is on none of the nodes.
-        """
-        place = self._view.place(uid)
+    def _find_place(self, uid: Uid) -> Placed | None:
+        """Return the pod and the position of its node; None without a node."""
+        if uid in self._moved:
+            return self._moved[uid]
+        pod, node, positions = self._pods.get(uid), self._placed.get(uid), self.index.positions
+        if pod is None or pod.finished or node is None or node not in positions:
+            return None
+        return pod, positions[node]
+
+    def _place_of(self, uid: Uid) -> Placed:
+        place = self._find_place(uid)
         if place is None:
             raise KeyError(uid)
-        pod, position = place
-        return Feasibility(self._view.telling_apart(pod).changed(pod, position, -1))
+        return place
 
-    def _verdict(self, pod: Pod) -> Verdict:
-        return self._view.telling_apart(pod).verdict(pod)
+    def _change(self, pod: Pod, position: int, by: int) -> Self:
+        """Return the state with the pod on the node (by = 1) or removed (by = -1)."""
+        room, node = self.scene.room, self.index.names[position]
+        free = room.of(position)
+        scene = attrs.evolve(
+            self.scene,
+            room=room.changed(position, free - pod.requests if by > 0 else free + pod.requests),
+            residents=self.scene.residents.after(((pod, node, by),)),
+        )
+        moved = {**self._moved, pod.uid: (pod, position) if by > 0 else None}
+        return attrs.evolve(self, scene=scene, moved=moved, verdicts={}, widened={})
+
+    def _widen(self, pod: Pod) -> Self:
+        """Return the state in which all labels that this pod's rules select on distinguish pods."""
+        if pod.pod_class in self._covered:
+            return self
+        looked_at = keys_looked_at((pod.pod_class,))
+        known = self.scene.residents.keys
+        if looked_at is None or (known is not None and looked_at.issubset(known)):
+            self._covered.add(pod.pod_class)
+            return self
+        keys = looked_at.union(known or ())
+        wide = self._widened.get(keys)
+        if wide is None:
+            places = filter(None, map(self._find_place, {**self._placed, **self._moved}))
+            placed = ((there, self.index.names[position]) for there, position in places)
+            residents = Residents.of(self.index, self.scene.surroundings, keys, placed)
+            scene = attrs.evolve(self.scene, residents=residents)
+            covered = set(self._covered)
+            wide = attrs.evolve(self, scene=scene, verdicts={}, covered=covered, widened={})
+            self._widened[keys] = wide
+        return wide
+
+    def verdict(self, pod: Pod) -> Verdict:
+        wide = self._widen(pod)
+        if wide is not self:
+            return wide.verdict(pod)
+        candidate = _class_in(self.scene, pod)
+        verdict = self._verdicts.get(candidate)
+        if verdict is None:
+            verdict = self._verdicts[candidate] = self._judge_class(candidate)
+        return verdict
+
+    def _judge_class(self, candidate: EquivalenceClass) -> Verdict:
+        nodes, rules = self.index, candidate.rules
+        for plugin, pre_filter in PRE_FILTERS:
+            if applies_to(plugin, rules) and (reason := pre_filter(rules, self.scene.surroundings)):
+                everywhere = Rejection(plugin.name, (reason,), everywhere=True)
+                return Verdict(everywhere, (), nodes.none(), nodes.none())
+        static = self._static.get(candidate.pod_class)
+        if static is None:
+            static = tuple(findings(STATIC_FILTERS, candidate, self.scene))
+            self._static[candidate.pod_class] = static
+        found = (*static, *findings(DYNAMIC_FILTERS, candidate, self.scene))
+        accepted, tiered = nodes.every(), nodes.every()
+        for plugin, rejected in found:
+            tiered &= ~rejected.nodes
+            if plugin is not TIER:
+                accepted &= ~rejected.nodes
+        return Verdict(None, found, accepted, tiered)
 
 
-def _held_back(pod: Pod) -> Rejection | None:
+def _class_in(scene: Scene, pod: Pod) -> EquivalenceClass:
+    namespace, labels = scene.residents.visible(pod)
+    return EquivalenceClass(pod.pod_class, namespace, labels)
+
+
+def _gated_rejection(pod: Pod) -> Rejection | None:
     for plugin, held_back in PRE_ENQUEUES:
         if reason := held_back(pod):
             return Rejection(plugin.name, (reason,), everywhere=True)

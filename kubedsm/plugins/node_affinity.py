@@ -1,57 +1,44 @@
-"""NodeAffinity: labels and names of nodes that a pod asks for.
-
-Each condition is there for one node, and for all nodes at once.
-"""
+"""NodeAffinity: node selector, and required and preferred node affinity of a pod."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from kubedsm.model.model import Node, PodClass, SchedulingRules
+from kubedsm.model.model import SchedulingRules
 from kubedsm.model.node_index import Ints, NodeIndex, Positions
-from kubedsm.model.selectors import NodeSelectorTerm, any_selects
+from kubedsm.model.selectors import NodeSelectorTerm
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.plugins.node_scores import normalized
-from kubedsm.plugins.rejection import RejectedNodes
-from kubedsm.plugins.scene import EquivalenceClass, Scene
+from kubedsm.plugins.node_scores import scale_scores
+from kubedsm.plugins.plugin import Plugin
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
 
 NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
-#: of nodes that the pod rules out by name: kube-scheduler does not even look at them
+#: reason for nodes excluded by name, which kube-scheduler skips early
 NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 CONFLICT = "pod affinity terms conflict"
 
 
-def node_affinity(pod_class: PodClass, node: Node) -> str:
-    rules = pod_class.rules
-    labels = node.labels
-    if any(labels.get(label) != value for label, value in rules.node_selector):
-        return NO_MATCH
-    if rules.node_affinity is None or any_selects(rules.node_affinity, node.name, labels):
-        return ""
-    return NO_MATCH
-
-
-def not_affine(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+def node_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     yield RejectedNodes(~scene.nodes.affine(candidate.rules), (NO_MATCH,))
 
 
-def named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
-    """The only nodes that the terms leave, by their names; None if there is a term without names.
+def list_named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
+    """Return the only nodes that the terms name; None if some term names none.
 
-    An empty set means that the terms contradict themselves.
+    An empty set means contradictory terms.
     """
     if not rules.node_affinity:
         return None
     names: set[str] = set()
     for term in rules.node_affinity:
-        of_term = _names(term)
+        of_term = _names_of(term)
         if of_term is None:
             return None
         names |= of_term
     return frozenset(names)
 
 
-def _names(term: NodeSelectorTerm) -> frozenset[str] | None:
+def _names_of(term: NodeSelectorTerm) -> frozenset[str] | None:
     names: frozenset[str] | None = None
     for field in term.fields:
         if field.key == "metadata.name" and field.operator == "In":
@@ -60,18 +47,18 @@ def _names(term: NodeSelectorTerm) -> frozenset[str] | None:
     return names
 
 
-def self_contradiction(rules: SchedulingRules, _: Surroundings) -> str:
-    return CONFLICT if named_nodes(rules) == frozenset() else ""
+def _conflicting_terms(rules: SchedulingRules, _: Surroundings) -> str:
+    return CONFLICT if list_named_nodes(rules) == frozenset() else ""
 
 
-def not_named(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    names = named_nodes(candidate.rules)
+def _filter_named(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    names = list_named_nodes(candidate.rules)
     if names is not None:
         yield RejectedNodes(~scene.nodes.named(names), (NOT_NAMED,))
 
 
-def liking(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
-    """The weights of the preferred terms that each node satisfies, added up."""
+def sum_preferences(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
+    """Return the sum of weights of the preferred terms that each node satisfies."""
     total = np.zeros(len(nodes), dtype=np.int64)
     for weight, term in rules.preferences.node_affinity:
         # A term without any conditions selects nothing.
@@ -79,8 +66,25 @@ def liking(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
     return total
 
 
-def most_liked(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> list[int] | None:
+def _score_affinity(
+    candidate: EquivalenceClass, scene: Scene, chosen: Positions
+) -> list[int] | None:
     """By the weights of the preferred terms that each node satisfies."""
     if not candidate.rules.preferences.node_affinity:
         return None
-    return normalized(liking(candidate.rules, scene.nodes)[chosen].tolist())
+    return scale_scores(sum_preferences(candidate.rules, scene.nodes)[chosen].tolist())
+
+
+NODE_AFFINITY = Plugin(
+    name="NodeAffinity",
+    demands=("node_selector", "node_affinity"),
+    pre_filter=_conflicting_terms,
+    first_filter=_filter_named,
+    filter=node_affinity,
+    static=True,
+    hint=None,
+    hears=("room", "node"),
+    advice="let the node's labels and the pod's node selector and affinity agree",
+    score=_score_affinity,
+    weight=2,
+)

@@ -1,43 +1,157 @@
-"""All rules, in the order in which kube-scheduler runs its plugins.
+"""All plugins in kube-scheduler's order, SchedulingGates, DynamicResources, and verdicts on a
+class.
 
-The first that rejects a node gives the reasons. What a pod demands of no node in particular comes
-before all of them. There is no NodeName here: a pod with spec.nodeName is bound already.
+The first plugin that rejects a node gives the reasons. NodeName is missing: a pod with
+spec.nodeName is bound already.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from kubedsm.plugins import fit, pod_affinity, pod_rules, ports, spread, volume_limits, volumes
-from kubedsm.plugins.plugin import Filter, Plugin
+from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, SchedulingRules
+from kubedsm.model.node_index import Mask, NodeIndex, Room
+from kubedsm.model.surroundings import Surroundings
+from kubedsm.plugins import (
+    fit,
+    node_affinity,
+    pod_affinity,
+    ports,
+    spread,
+    taints,
+    volumes,
+)
+from kubedsm.plugins.fit import NODE_RESOURCES_FIT, node_resources_fit, shortages
+from kubedsm.plugins.plugin import Filter, Plugin, never
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Rejection, Scene
+
+NOT_ALLOCATED = "pod has ResourceClaims, whose devices KubeDSM does not allocate"
+
+
+def gates_reason(pod: Pod) -> str:
+    return f"waiting for scheduling gates: [{' '.join(pod.gates)}]" if pod.gated else ""
+
+
+def _resource_claims(_rules: SchedulingRules, _: Surroundings) -> str:
+    return NOT_ALLOCATED
+
+
+SCHEDULING_GATES = Plugin(
+    name="SchedulingGates",
+    pre_enqueue=gates_reason,
+    hint=never,
+    hears=(),
+    advice="remove the pod's scheduling gates",
+)
+DYNAMIC_RESOURCES = Plugin(
+    name="DynamicResources",
+    demands=("resource_claims",),
+    pre_filter=_resource_claims,
+    hint=never,
+    hears=(),
+    advice="leave the pod to a scheduler that allocates devices",
+)
+
 
 PLUGINS: tuple[Plugin, ...] = (
-    pod_rules.SCHEDULING_GATES,
-    fit.NODE_UNSCHEDULABLE,
-    fit.TAINT_TOLERATION,
-    fit.NODE_AFFINITY,
-    # After those, so that a control plane is rejected in the words that its taint is known by.
+    SCHEDULING_GATES,
+    taints.NODE_UNSCHEDULABLE,
+    taints.TAINT_TOLERATION,
+    node_affinity.NODE_AFFINITY,
+    # After TaintToleration: a control plane is rejected for its taint.
     fit.TIER,
     ports.NODE_PORTS,
     fit.NODE_RESOURCES_FIT,
     volumes.VOLUME_RESTRICTIONS,
-    volume_limits.NODE_VOLUME_LIMITS,
+    volumes.NODE_VOLUME_LIMITS,
     volumes.VOLUME_BINDING,
     volumes.VOLUME_ZONE,
     spread.POD_TOPOLOGY_SPREAD,
     pod_affinity.INTER_POD_AFFINITY,
-    pod_rules.DYNAMIC_RESOURCES,
+    DYNAMIC_RESOURCES,
 )
+#: need no other pods to decide. NodeResourcesFit is last: a node that never fits lacks nothing
+NODE_PLUGINS = (*(plugin for plugin in PLUGINS if plugin.static), fit.NODE_RESOURCES_FIT)
 BY_NAME: Mapping[str, Plugin] = {plugin.name: plugin for plugin in PLUGINS}
 
 Filters = tuple[tuple[Plugin, Filter], ...]
-#: what a pod class and a node decide between them; nodes ruled out by name come first of all
+#: filters that depend on class and node alone; exclusion by name comes first
 STATIC_FILTERS: Filters = (
     *((plugin, plugin.first_filter) for plugin in PLUGINS if plugin.first_filter),
-    *((plugin, plugin.filter) for plugin in PLUGINS if plugin.filter and plugin.node_filter),
+    *((plugin, plugin.filter) for plugin in PLUGINS if plugin.filter and plugin.static),
 )
-#: what depends on the other pods, too
+#: filters that depend on other pods or capacity
 DYNAMIC_FILTERS: Filters = tuple(
-    (plugin, plugin.filter) for plugin in PLUGINS if plugin.filter and not plugin.node_filter
+    (plugin, plugin.filter) for plugin in PLUGINS if plugin.filter and not plugin.static
 )
 PRE_ENQUEUES = tuple((plugin, plugin.pre_enqueue) for plugin in PLUGINS if plugin.pre_enqueue)
 PRE_FILTERS = tuple((plugin, plugin.pre_filter) for plugin in PLUGINS if plugin.pre_filter)
 SCORES = tuple((plugin, plugin.score) for plugin in PLUGINS if plugin.score)
+
+
+Finding = tuple[Plugin, RejectedNodes]
+_FILTERS: Filters = (*STATIC_FILTERS, (NODE_RESOURCES_FIT, node_resources_fit))
+_NO_RULES = SchedulingRules()
+
+
+def applies_to(plugin: Plugin, rules: SchedulingRules) -> bool:
+    """Return whether the plugin applies to pods with these rules."""
+    return not plugin.demands or any(
+        getattr(rules, demand) != getattr(_NO_RULES, demand) for demand in plugin.demands
+    )
+
+
+def findings(filters: Filters, candidate: EquivalenceClass, scene: Scene) -> Iterator[Finding]:
+    for plugin, rejects in filters:
+        for rejected in rejects(candidate, scene) if applies_to(plugin, candidate.rules) else ():
+            if rejected.nodes.any():
+                yield plugin, rejected
+
+
+def first_rejections(found: Iterable[Finding], nodes: NodeIndex) -> dict[NodeName, Rejection]:
+    """Return the first rejection of each rejected node, in name order."""
+    first: dict[int, Rejection] = {}
+    left = nodes.every()
+    for plugin, rejected in found:
+        rejection = Rejection(plugin.name, rejected.reasons)
+        first |= dict.fromkeys((rejected.nodes & left).nonzero()[0].tolist(), rejection)
+        left &= ~rejected.nodes
+    return {nodes.names[position]: first[position] for position in sorted(first)}
+
+
+def open_nodes(pod_class: PodClass, nodes: NodeIndex) -> Mask:
+    """Return the nodes that accept such a pod, capacity aside; cached until a node changes."""
+    return nodes.open_to(pod_class, _judge_static)
+
+
+def _judge_static(pod_class: PodClass, nodes: NodeIndex) -> Mask:
+    mask, scene = nodes.every(), Scene.bare(nodes, Room(nodes, {}))
+    for _, rejected in findings(STATIC_FILTERS, EquivalenceClass(pod_class), scene):
+        mask &= ~rejected.nodes
+    return mask
+
+
+def fitting_nodes(pod_class: PodClass, nodes: NodeIndex, room: Room) -> Mask:
+    """Return the open nodes with enough capacity."""
+    return open_nodes(pod_class, nodes) & ~room.short(pod_class.requests)
+
+
+def rejections(pod_class: PodClass, nodes: NodeIndex, room: Room) -> dict[NodeName, Rejection]:
+    """Return why each rejecting node rejects such a pod, in name order."""
+    for plugin in NODE_PLUGINS:
+        if plugin.pre_filter and (reason := plugin.pre_filter(pod_class.rules, Surroundings())):
+            return dict.fromkeys(nodes.names, Rejection(plugin.name, (reason,), everywhere=True))
+    found = findings(_FILTERS, EquivalenceClass(pod_class), Scene.bare(nodes, room))
+    return first_rejections(found, nodes)
+
+
+def accepts(pod_class: PodClass, node: Node, free: Resources) -> bool:
+    """Return whether one node with this free capacity accepts such a pod."""
+    open_to = open_nodes(pod_class, NodeIndex.single(node))
+    return bool(open_to[0]) and not shortages(pod_class.requests, free)
+
+
+def rejection(pod_class: PodClass, node: Node, free: Resources) -> Rejection | None:
+    """Return why one node with this free capacity rejects such a pod; None if it accepts."""
+    if accepts(pod_class, node, free):
+        return None
+    nodes = NodeIndex.single(node)
+    return rejections(pod_class, nodes, Room(nodes, {node.name: free}))[node.name]

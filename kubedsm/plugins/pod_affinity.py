@@ -1,22 +1,20 @@
-"""InterPodAffinity: near to some pods, far from others, and never where others want it far.
+"""InterPodAffinity: required and preferred affinity and anti-affinity between pods.
 
-Source: "Inter-pod affinity and anti-affinity" in the Kubernetes documentation. A pod
-counts towards required affinity if it satisfies all terms at once.
+A pod counts towards required affinity if it satisfies all terms at once.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, PodAffinityTerm
 from kubedsm.model.node_index import MISSING, Mask, Positions
 from kubedsm.model.residents import Selection
 from kubedsm.model.surroundings import Namespace
-from kubedsm.plugins.node_scores import normalized_neighbours
+from kubedsm.plugins.node_scores import scale_neighbours
 from kubedsm.plugins.plugin import Cluster, Plugin
-from kubedsm.plugins.rejection import RejectedNodes
-from kubedsm.plugins.scene import EquivalenceClass, Scene
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
 
 NO_AFFINITY = "node(s) didn't match pod affinity rules"
 NO_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -25,14 +23,14 @@ OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules
 
 def inter_pod_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     if candidate.rules.affinity:
-        yield RejectedNodes(_not_near(candidate, scene), (NO_AFFINITY,), mendable=True)
+        yield RejectedNodes(_nodes_not_near(candidate, scene), (NO_AFFINITY,), mendable=True)
     if candidate.rules.anti_affinity:
-        yield RejectedNodes(_too_near(candidate, scene), (NO_ANTI_AFFINITY,))
+        yield RejectedNodes(_nodes_too_near(candidate, scene), (NO_ANTI_AFFINITY,))
     if scene.residents.holders:
-        yield RejectedNodes(_kept_away(candidate, scene), (OTHERS_ANTI_AFFINITY,))
+        yield RejectedNodes(_repelled_nodes(candidate, scene), (OTHERS_ANTI_AFFINITY,))
 
 
-def _not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
+def _nodes_not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
     terms = candidate.rules.affinity
     selections = tuple(Selection.of(term) for term in terms)
     counts = scene.residents.counts(selections)
@@ -46,15 +44,12 @@ def _not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
         near &= there[column.codes] > 0
     if found or not _selects_itself(candidate, selections, scene):
         return ~near
-    # The first of a group that wants to be together may go anywhere: there is none to join.
+    # The first pod of an affinity group may go anywhere.
     return ~labelled
 
 
-def deserted(candidate: EquivalenceClass, scene: Scene, positions: Positions) -> Mask:
-    """Of nodes that have such pods, where these lack what their affinity asks to be near them.
-
-    What `_not_near` says of the node, had one of the pods not come yet.
-    """
+def find_deserted(candidate: EquivalenceClass, scene: Scene, positions: Positions) -> Mask:
+    """Return where the required affinity of running pods is broken, for nodes with such pods."""
     terms = candidate.rules.affinity
     selections = tuple(Selection.of(term) for term in terms)
     counts = scene.residents.counts(selections)
@@ -75,7 +70,7 @@ def _selects_itself(
     return all(s.covers(candidate.namespace, labels, scene.surroundings) for s in selections)
 
 
-def _too_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
+def _nodes_too_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
     near = scene.nodes.none()
     for term in candidate.rules.anti_affinity:
         column = scene.nodes.label(term.topology_key)
@@ -84,7 +79,7 @@ def _too_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
     return near
 
 
-def _kept_away(candidate: EquivalenceClass, scene: Scene) -> Mask:
+def _repelled_nodes(candidate: EquivalenceClass, scene: Scene) -> Mask:
     away = scene.nodes.none()
     labels = candidate.label_map()
     for term, holders in scene.residents.holders.items():
@@ -98,8 +93,8 @@ def _kept_away(candidate: EquivalenceClass, scene: Scene) -> Mask:
     return away
 
 
-def spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
-    """Whether pods that are there demand or prefer anything of how near it is."""
+def is_spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
+    """Return whether running pods have rules or preferences about the candidate."""
     residents, labels = scene.residents, candidate.label_map()
     terms = (*residents.holders, *(term for _, term in residents.wishes))
     return any(
@@ -107,10 +102,10 @@ def spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
     )
 
 
-def _best_neighbours(
+def _score_neighbours(
     candidate: EquivalenceClass, scene: Scene, chosen: Positions
 ) -> list[int] | None:
-    """By the weights of all wishes, by and about the pod, that each node would fulfil."""
+    """Score nodes by the weights of all preferences of and about the pod."""
     residents, preferences = scene.residents, candidate.rules.preferences
     if not (preferences.affinity or preferences.anti_affinity or residents.wishes):
         return None
@@ -125,7 +120,7 @@ def _best_neighbours(
         if Selection.of(term).covers(candidate.namespace, labels, scene.surroundings):
             column = scene.nodes.label(term.topology_key)
             total += weight * column.sums(residents.column(holders))[column.codes]
-    return normalized_neighbours(total[chosen].tolist()) if total.any() else None
+    return scale_neighbours(total[chosen].tolist()) if total.any() else None
 
 
 def _neighbours_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
@@ -158,7 +153,7 @@ def _neighbours_changed(change: Change, candidate: EquivalenceClass, cluster: Cl
             if Selection.of(term).covers(candidate.namespace, labels, surroundings)
         }
 
-    # One that goes may help as well: the first of a group may be anywhere.
+    # A departure may help too: the first pod of a group may go anywhere.
     if rules.affinity and wanted(before) != wanted(after):
         return True
     return not in_the_way(before) <= in_the_way(after)
@@ -171,6 +166,6 @@ INTER_POD_AFFINITY = Plugin(
     hint=_neighbours_changed,
     hears=("pod", "node", "surrounding"),
     advice="move the pods that the affinity rules are about, or change the rules",
-    score=_best_neighbours,
+    score=_score_neighbours,
     weight=2,
 )

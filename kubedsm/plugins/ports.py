@@ -1,17 +1,16 @@
-"""NodePorts: no two pods of a node occupy one port of one of its addresses."""
+"""NodePorts: a host port of an address has one pod."""
 
 from collections.abc import Iterator
 
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.model import EVERY_ADDRESS, HostPort
 from kubedsm.plugins.plugin import Cluster, Plugin
-from kubedsm.plugins.rejection import RejectedNodes
-from kubedsm.plugins.scene import EquivalenceClass, Scene
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
 
 NO_FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
 
 
-def clash(wanted: HostPort, held: HostPort) -> bool:
+def ports_clash(wanted: HostPort, held: HostPort) -> bool:
     return (wanted.port, wanted.protocol) == (held.port, held.protocol) and (
         wanted.ip == held.ip or EVERY_ADDRESS in (wanted.ip, held.ip)
     )
@@ -22,7 +21,7 @@ def node_ports(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNo
     full: set[int] = set()
     for wanted in candidate.rules.ports:
         for held, users in residents.ports.items():
-            if clash(wanted, held):
+            if ports_clash(wanted, held):
                 full.update(residents.where(users).tolist())
     if full:
         yield RejectedNodes(scene.nodes.at(full), (NO_FREE_PORTS,))
@@ -30,7 +29,7 @@ def node_ports(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNo
 
 def _port_freed(change: Change, candidate: EquivalenceClass, _: Cluster) -> bool:
     return change.gone is not None and any(
-        clash(wanted, held)
+        ports_clash(wanted, held)
         for wanted in candidate.rules.ports
         for held in change.gone.pod_class.rules.ports
     )

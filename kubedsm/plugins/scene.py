@@ -1,4 +1,4 @@
-"""What the rules look at: a kind of pod, and the cluster around it."""
+"""Inputs and verdicts of plugins: equivalence class of a pod, scene of the cluster, rejections."""
 
 from collections.abc import Iterator, Mapping
 from typing import Self
@@ -7,19 +7,36 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import PodClass, SchedulingRules
-from kubedsm.model.node_index import Ints, NodeIndex
+from kubedsm.model.node_index import Ints, Mask, NodeIndex, Room
 from kubedsm.model.residents import Residents
-from kubedsm.model.room import Room
 from kubedsm.model.surroundings import UNLIMITED, Surroundings
+
+
+@attrs.frozen(slots=True)
+class Rejection:
+    """Plugin that rejects a node, and its reasons."""
+
+    rule: str
+    reasons: tuple[str, ...]
+    #: about the pod alone: all nodes reject
+    everywhere: bool = False
+
+
+@attrs.frozen(slots=True, eq=False)
+class RejectedNodes:
+    """Nodes that a plugin rejects for the same reasons."""
+
+    nodes: Mask
+    reasons: tuple[str, ...]
+    #: arriving pods may remove the reason
+    mendable: bool = False
 
 
 @attrs.frozen(slots=True, cache_hash=True)
 class EquivalenceClass:
-    """What feasibility depends on: pods for which this is equal are interchangeable.
+    """Inputs of feasibility: pods with equal values are interchangeable.
 
-    The pod class is what the pod asks for. Namespace and labels are what rules of other pods, or
-    its own, see of it: only the labels that some selector in the cluster looks at, and nothing
-    where no pod has a rule about pods.
+    Namespace and labels are restricted to labels that some selector in the cluster uses.
     """
 
     pod_class: PodClass
@@ -37,10 +54,7 @@ class EquivalenceClass:
 
 @attrs.frozen(slots=True, eq=False)
 class Scene:
-    """The nodes, what is free on them, the pods on them, and the rest.
-
-    Others are made of it for other pods on the nodes, never for other nodes or surroundings.
-    """
+    """Nodes, free capacity, running pods, and other objects."""
 
     nodes: NodeIndex
     room: Room
@@ -50,12 +64,12 @@ class Scene:
 
     @classmethod
     def bare(cls, nodes: NodeIndex, room: Room) -> Self:
-        """The nodes and their room by themselves."""
+        """Build a scene of nodes and capacity alone."""
         surroundings = Surroundings()
         return cls(nodes, room, Residents(nodes, surroundings, None), surroundings)
 
     def volume_limits(self, driver: str) -> Ints:
-        """How many volumes that CSI driver can attach to each node."""
+        """Return how many volumes of the CSI driver each node can attach."""
         limits = self._limits.get(driver)
         if limits is None:
             known = self.surroundings.csi_nodes or {}
@@ -68,7 +82,7 @@ class Scene:
 
 
 def node_labels(rules: SchedulingRules) -> Iterator[str]:
-    """The labels of nodes that these rules look at."""
+    """Yield the node labels that these rules use."""
     for label, _ in rules.node_selector:
         yield label
     for term in rules.node_affinity or ():
@@ -81,7 +95,7 @@ def node_labels(rules: SchedulingRules) -> Iterator[str]:
 
 
 def speaks_of_others(pod_class: PodClass) -> bool:
-    """Whether more than a class and a node decide about such a pod, or about others beside it."""
+    """Return whether the pod's verdict depends on more than its class and a node."""
     rules = pod_class.rules
     of_pods = rules.affinity or rules.anti_affinity or rules.spread
     return bool(of_pods or rules.ports or rules.claims or rules.disks or rules.resource_claims)

@@ -1,25 +1,25 @@
-"""PodTopologySpread: pods of a kind are spread over zones, nodes, ... as evenly as asked for.
+"""PodTopologySpread: matching pods are evenly spread over topology domains.
 
-Source: "Pod Topology Spread Constraints" in the Kubernetes documentation. The skew of a node's
-domain is the number of matching pods there, the new one included, less the least number in any
-eligible domain (0 if there are fewer domains than minDomains).
+The skew of a domain is its number of matching pods, the new one included, less the least number in
+any eligible domain (0 with fewer domains than minDomains). `Skews` has all constraints of a batch
+as arrays: a row for each constraint, a column for each domain.
 """
 
 from collections.abc import Iterable, Iterator
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, SpreadConstraint
 from kubedsm.model.node_index import Column, Ints, Mask, Positions
 from kubedsm.model.residents import Selection
 from kubedsm.model.selectors import selects
-from kubedsm.plugins.node_scores import normalized_spread, spread_score
+from kubedsm.plugins.node_scores import scale_spread, spread_score
 from kubedsm.plugins.plugin import Cluster, Plugin
-from kubedsm.plugins.rejection import RejectedNodes
-from kubedsm.plugins.scene import EquivalenceClass, Scene, node_labels
-from kubedsm.plugins.taints import tolerable
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene, node_labels
+from kubedsm.plugins.taints import tolerable_nodes
 
 _HOSTNAME = "kubernetes.io/hostname"
 UNEVEN = "node(s) didn't match pod topology spread constraints"
@@ -28,20 +28,20 @@ NO_LABEL = f"{UNEVEN} (missing required label)"
 
 @attrs.frozen(slots=True, eq=False)
 class Domains:
-    """The nodes as a constraint of some kind of pod divides them."""
+    """Topology domains of one constraint."""
 
     column: Column
-    #: the nodes whose pods count
+    #: nodes whose pods count
     counted: Mask
-    #: by code of the column: whether there is such a domain
+    #: existing domains by code
     present: Mask
-    #: there are as many domains as it asks for
+    #: minDomains is met
     enough: bool
-    #: the pods it looks at
+    #: matching pods
     selection: Selection
 
     def matching(self, scene: Scene) -> Ints:
-        """How many pods it looks at, by domain."""
+        """Return matching pods by domain."""
         return self.column.sums(scene.residents.counts((self.selection,)), self.counted)
 
     def least(self, matching: Ints) -> int:
@@ -51,18 +51,20 @@ class Domains:
 def domains_of(
     candidate: EquivalenceClass, scene: Scene
 ) -> Iterator[tuple[SpreadConstraint, Domains]]:
-    """Its constraints, each with the domains."""
+    """Yield the constraints with their domains."""
     constraints = candidate.rules.spread
-    columns, labelled = _columns(constraints, scene)
+    columns, labelled = _label_columns(constraints, scene)
     for constraint, column in zip(constraints, columns, strict=True):
         counted = labelled & eligible(candidate, constraint, scene)
         present = column.sums(counted.astype("int64")) > 0
         enough = bool(present.sum() >= constraint.min_domains)
-        yield constraint, Domains(column, counted, present, enough, _selection(constraint))
+        yield constraint, Domains(column, counted, present, enough, _selection_of(constraint))
 
 
-def _columns(constraints: Iterable[SpreadConstraint], scene: Scene) -> tuple[list[Column], Mask]:
-    """Their labels, and the nodes that have them all."""
+def _label_columns(
+    constraints: Iterable[SpreadConstraint], scene: Scene
+) -> tuple[list[Column], Mask]:
+    """Return label columns, and the nodes that have all labels."""
     columns = [scene.nodes.label(constraint.topology_key) for constraint in constraints]
     labelled = scene.nodes.every()
     for column in columns:
@@ -70,7 +72,7 @@ def _columns(constraints: Iterable[SpreadConstraint], scene: Scene) -> tuple[lis
     return columns, labelled
 
 
-def _selection(constraint: SpreadConstraint) -> Selection:
+def _selection_of(constraint: SpreadConstraint) -> Selection:
     # kube-scheduler counts no pod for a selector without requirements.
     return Selection(constraint.selector or None, (constraint.namespace,), living=True)
 
@@ -87,32 +89,34 @@ def pod_topology_spread(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
 
 
 def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: Scene) -> Mask:
-    """The nodes whose pods count."""
+    """Return the nodes whose pods count."""
     nodes = scene.nodes.every()
     if constraint.honor_affinity:
         nodes &= scene.nodes.affine(candidate.rules)
     if constraint.honor_taints:
-        nodes &= tolerable(candidate, scene)
+        nodes &= tolerable_nodes(candidate, scene)
     return nodes
 
 
-def _most_even(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> list[int] | None:
-    """The more even, the better; nodes that lack a topology label score nothing."""
+def _score_evenness(
+    candidate: EquivalenceClass, scene: Scene, chosen: Positions
+) -> list[int] | None:
+    """Score nodes by evenness; nodes without a topology label score 0."""
     constraints = candidate.rules.preferences.spread
     if not constraints:
         return None
-    columns, labelled = _columns(constraints, scene)
+    columns, labelled = _label_columns(constraints, scene)
     usable = chosen[labelled[chosen]]
     terms = [
-        _terms(candidate, constraint, column, usable, labelled, scene)
+        _score_terms(candidate, constraint, column, usable, labelled, scene)
         for constraint, column in zip(constraints, columns, strict=True)
     ]
     raw = [spread_score(of_node) for of_node in zip(*terms, strict=True)]
-    rated = dict(zip(usable.tolist(), normalized_spread(raw), strict=True))
+    rated = dict(zip(usable.tolist(), scale_spread(raw), strict=True))
     return [rated.get(position, 0) for position in chosen.tolist()]
 
 
-def _terms(
+def _score_terms(
     candidate: EquivalenceClass,
     constraint: SpreadConstraint,
     column: Column,
@@ -120,8 +124,8 @@ def _terms(
     labelled: Mask,
     scene: Scene,
 ) -> list[tuple[int, int, int]]:
-    """For each usable node what `spread_score` takes: matching pods, maxSkew, domains."""
-    counts = scene.residents.counts((_selection(constraint),))
+    """Return matching pods, maxSkew and number of domains for each usable node."""
+    counts = scene.residents.counts((_selection_of(constraint),))
     if constraint.topology_key == _HOSTNAME:
         matching, size = counts[usable], len(usable)
     else:
@@ -141,7 +145,7 @@ def _spread_changed(change: Change, candidate: EquivalenceClass, cluster: Cluste
             node_before.labels.get(label) != node_after.labels.get(label) for label in seen
         )
 
-    selections = [_selection(constraint) for constraint in candidate.rules.spread]
+    selections = [_selection_of(constraint) for constraint in candidate.rules.spread]
 
     def counted(pod: Pod | None) -> list[bool]:
         if pod is None or pod.terminating:
@@ -159,6 +163,124 @@ POD_TOPOLOGY_SPREAD = Plugin(
     hint=_spread_changed,
     hears=("pod", "node"),
     advice="put more matching pods elsewhere, or allow a greater maxSkew",
-    score=_most_even,
+    score=_score_evenness,
     weight=2,
 )
+
+
+_ENDLESS = 2**62
+
+
+class Skews:
+    """Skews of all constraints of a batch while its pods come and go; owned by `Settling`."""
+
+    def __init__(self, candidates: Iterable[EquivalenceClass], scene: Scene) -> None:
+        self._surroundings = scene.surroundings
+        self._rows: dict[EquivalenceClass, list[int]] = {}
+        self._covering: dict[tuple[str, tuple[tuple[str, str], ...]], NDArray[np.intp]] = {}
+        found: dict[tuple[SpreadConstraint, bytes], int] = {}
+        domains: list[Domains] = []
+        self._selections: list[Selection] = []
+        for candidate in candidates:
+            rows = self._rows.setdefault(candidate, [])
+            for constraint, of in domains_of(candidate, scene):
+                row = found.setdefault((constraint, of.counted.tobytes()), len(found))
+                if row == len(domains):
+                    domains.append(of)
+                    self._selections.append(of.selection)
+                rows.append(row)
+        nodes = (len(domains), len(scene.nodes))
+        self._skew = np.array([c.max_skew for c, _ in found], dtype=np.int64)[:, None]
+        self._codes = np.array([of.column.codes for of in domains], dtype=np.intp).reshape(nodes)
+        self._counted = np.array([of.counted for of in domains], dtype=np.bool_).reshape(nodes)
+        self._enough = np.array([of.enough for of in domains], dtype=np.bool_)
+        shape = (len(domains), max((len(of.present) for of in domains), default=0))
+        self._present = np.zeros(shape, dtype=np.bool_)
+        self._matching = np.zeros(shape, dtype=np.int64)
+        for row, of in enumerate(domains):
+            self._present[row, : len(of.present)] = of.present
+            self._matching[row, : len(of.present)] = of.matching(scene)
+        self._least = np.zeros((len(domains), 1), dtype=np.int64)
+        self._find_least(np.arange(len(domains)))
+        #: arrived pods with the constraint
+        self._held = np.zeros(shape, dtype=np.int64)
+        #: as long as nothing changes
+        self._open: dict[EquivalenceClass, Mask] = {}
+        self._upset: dict[EquivalenceClass, Mask] = {}
+
+    def __bool__(self) -> bool:
+        """True if there are any constraints."""
+        return bool(self._selections)
+
+    def change(self, candidate: EquivalenceClass, node: int, by: int) -> None:
+        """Record that a pod came to the node (by = 1) or left (by = -1)."""
+        rows = self._covering_rows(candidate)
+        rows = rows[self._counted[rows, node]]
+        own = self._rows[candidate]
+        if len(rows) or own:
+            self._matching[rows, self._codes[rows, node]] += by
+            self._find_least(rows)
+            self._held[own, self._codes[own, node]] += by
+            self._open.clear()
+            self._upset.clear()
+
+    def open(self, candidate: EquivalenceClass) -> Mask:
+        """Return the nodes that the candidate's own constraints allow; not to be changed."""
+        known = self._open.get(candidate)
+        if known is None:
+            known = np.ones(self._codes.shape[1], dtype=np.bool_)
+            labels = candidate.label_map()
+            for row in self._rows[candidate]:
+                newcomer = selects(self._selections[row].selector, labels)
+                kept = self._matching[row] + newcomer - self._least[row] <= self._skew[row]
+                known &= kept[self._codes[row]]
+            self._open[candidate] = known
+        return known
+
+    def upset(self, candidate: EquivalenceClass) -> Mask:
+        """Return the nodes where one more pod would break constraints of others.
+
+        Not to be changed.
+        """
+        known = self._upset.get(candidate)
+        if known is None:
+            known = np.zeros(self._codes.shape[1], dtype=np.bool_)
+            rows = self._covering_rows(candidate)
+            full = self._matching[rows] + 1 - self._least[rows] > self._skew[rows]
+            full &= self._held[rows] > 0
+            for at in np.flatnonzero(full.any(axis=1)):
+                row = rows[at]
+                known |= full[at][self._codes[row]] & self._counted[row]
+            self._upset[candidate] = known
+        return known
+
+    def broken(self, candidate: EquivalenceClass, node: int) -> bool:
+        """Return whether such a pod on the node breaks its constraints now."""
+        own = self._rows[candidate]
+        skew = self._matching[own, self._codes[own, node]] - self._least[own, 0]
+        return bool((skew > self._skew[own, 0]).any())
+
+    @property
+    def all_kept(self) -> bool:
+        """True if all pods keep their constraints."""
+        return not ((self._held > 0) & (self._matching - self._least > self._skew)).any()
+
+    def _find_least(self, rows: NDArray[np.intp]) -> None:
+        among = np.where(self._present[rows], self._matching[rows], _ENDLESS)
+        least = among.min(axis=1, initial=_ENDLESS)
+        self._least[rows, 0] = np.where(self._enough[rows], least, 0)
+
+    def _covering_rows(self, candidate: EquivalenceClass) -> NDArray[np.intp]:
+        """Return the constraints that count such pods."""
+        key = candidate.namespace, candidate.labels
+        if key not in self._covering:
+            labels = candidate.label_map()
+            self._covering[key] = np.array(
+                [
+                    row
+                    for row, selection in enumerate(self._selections)
+                    if selection.covers(candidate.namespace, labels, self._surroundings)
+                ],
+                dtype=np.intp,
+            )
+        return self._covering[key]

@@ -1,17 +1,14 @@
-"""NodeUnschedulable and TaintToleration: nodes keep away pods that do not tolerate them.
-
-Each condition is there for one node, and for all nodes at once.
-"""
+"""NodeUnschedulable and TaintToleration: nodes repel pods without matching tolerations."""
 
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from kubedsm.model.model import Node, PodClass, Taint, Toleration
+from kubedsm.model.model import Taint, Toleration
 from kubedsm.model.node_index import Mask, Positions
-from kubedsm.plugins.node_scores import normalized
-from kubedsm.plugins.rejection import RejectedNodes
-from kubedsm.plugins.scene import EquivalenceClass, Scene
+from kubedsm.plugins.node_scores import scale_scores
+from kubedsm.plugins.plugin import Plugin
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -19,64 +16,72 @@ PREFERS_NO_PODS = "PreferNoSchedule"
 _KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
 
 
-def tolerated(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+def is_tolerated(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     return any(toleration.tolerates(taint) for toleration in tolerations)
 
 
-def node_unschedulable(pod_class: PodClass, node: Node) -> str:
-    if not node.unschedulable or tolerated(pod_class.rules.tolerations, CORDONED):
-        return ""
-    return UNSCHEDULABLE
-
-
-def cordoned(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+def node_unschedulable(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     cordoned_off = scene.nodes.unschedulable
-    if cordoned_off.any() and not tolerated(candidate.rules.tolerations, CORDONED):
+    if cordoned_off.any() and not is_tolerated(candidate.rules.tolerations, CORDONED):
         yield RejectedNodes(cordoned_off, (UNSCHEDULABLE,))
 
 
-def untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> str:
-    """Why the pod may not go where these taints are: the first it does not tolerate, named."""
+def first_untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> str:
+    """Return the reason for the first taint that is not tolerated; empty if all are."""
     for taint in taints:
-        if taint.effect in _KEEPS_PODS_AWAY and not tolerated(tolerations, taint):
+        if taint.effect in _KEEPS_PODS_AWAY and not is_tolerated(tolerations, taint):
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
     return ""
 
 
-def taint_toleration(pod_class: PodClass, node: Node) -> str:
-    return untolerated(pod_class.rules.tolerations, node.taints)
-
-
-def tainted(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    """The nodes with taints that the pod does not tolerate, by the first of them."""
+def taint_toleration(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    """Yield the nodes with untolerated taints, by the first of them."""
     by_reason: dict[str, list[int]] = {}
     taints = scene.nodes.taints
     for code, of_node in enumerate(taints.values):
-        reason = untolerated(candidate.rules.tolerations, of_node or ())
+        reason = first_untolerated(candidate.rules.tolerations, of_node or ())
         if reason:
             by_reason.setdefault(reason, []).append(code)
     for reason, codes in by_reason.items():
         yield RejectedNodes(np.isin(taints.codes, codes), (reason,))
 
 
-def tolerable(candidate: EquivalenceClass, scene: Scene) -> Mask:
-    """The nodes without any taint that the pod does not tolerate."""
+def tolerable_nodes(candidate: EquivalenceClass, scene: Scene) -> Mask:
+    """Return the nodes without untolerated taints."""
     mask = scene.nodes.every()
-    for rejected in tainted(candidate, scene):
+    for rejected in taint_toleration(candidate, scene):
         mask &= ~rejected.nodes
     return mask
 
 
-def disliked_taints(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> int:
-    """How many taints would rather have the pod elsewhere, and are not tolerated."""
+def count_disliked(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> int:
+    """Return the number of untolerated PreferNoSchedule taints."""
     listed = tuple(tolerations)
-    return sum(t.effect == PREFERS_NO_PODS and not tolerated(listed, t) for t in taints)
+    return sum(t.effect == PREFERS_NO_PODS and not is_tolerated(listed, t) for t in taints)
 
 
-def fewest_disliked(
-    candidate: EquivalenceClass, scene: Scene, chosen: Positions
-) -> list[int] | None:
+def _score_taints(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> list[int] | None:
     tolerations, taints = candidate.rules.tolerations, scene.nodes.taints
-    table = [disliked_taints(tolerations, of_node or ()) for of_node in taints.values]
+    table = [count_disliked(tolerations, of_node or ()) for of_node in taints.values]
     disliked = np.array(table, dtype=np.int64)[taints.codes[chosen]]
-    return normalized(disliked.tolist(), reverse=True) if disliked.any() else None
+    return scale_scores(disliked.tolist(), reverse=True) if disliked.any() else None
+
+
+NODE_UNSCHEDULABLE = Plugin(
+    name="NodeUnschedulable",
+    filter=node_unschedulable,
+    static=True,
+    hint=None,
+    hears=("room", "node"),
+    advice="uncordon the node",
+)
+TAINT_TOLERATION = Plugin(
+    name="TaintToleration",
+    filter=taint_toleration,
+    static=True,
+    hint=None,
+    hears=("room", "node"),
+    advice="remove the taint, or let the pod tolerate it",
+    score=_score_taints,
+    weight=3,
+)

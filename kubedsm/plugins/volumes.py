@@ -1,18 +1,29 @@
-"""VolumeRestrictions, VolumeBinding and VolumeZone, for volumes that exist.
+"""VolumeRestrictions, VolumeBinding, VolumeZone and NodeVolumeLimits, for existing volumes.
 
-A claim whose volume would have to be made for the pod first is not for us: it is refused.
+Claims whose volume would be provisioned first are rejected. NodeVolumeLimits counts each CSI volume
+once a node, and neither unbound claims nor migrated in-tree volumes.
 """
 
 from collections.abc import Iterator
 
-from kubedsm.model.change import Change
-from kubedsm.model.model import ClaimReference, Disk, SchedulingRules
+import numpy as np
+
+from kubedsm.model.events import Change
+from kubedsm.model.model import ClaimReference, Disk, NodeName, Pod, SchedulingRules
 from kubedsm.model.node_index import Column, Mask, NodeIndex
 from kubedsm.model.selectors import Requirement
-from kubedsm.model.surroundings import Claim, StorageClass, Surroundings, Volume
+from kubedsm.model.surroundings import (
+    UNLIMITED,
+    Claim,
+    CSINode,
+    CSIVolume,
+    StorageClass,
+    Surrounding,
+    Surroundings,
+    Volume,
+)
 from kubedsm.plugins.plugin import Cluster, Plugin
-from kubedsm.plugins.rejection import RejectedNodes
-from kubedsm.plugins.scene import EquivalenceClass, Scene
+from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
 
 NO_DISK = "node(s) had no available disk"
 ONCE_PER_POD = (
@@ -25,9 +36,9 @@ NOT_PROVISIONED = (
     "pod has unbound WaitForFirstConsumer PersistentVolumeClaims,"
     " whose volumes KubeDSM does not have provisioned"
 )
-#: two pods of one node never share these, not even to read
+#: never shared on a node, not even read-only
 _NEVER_SHARED = frozenset({"awsElasticBlockStore"})
-#: each with what it may be called on a node besides
+#: alternative node label of each volume label
 _ZONE_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
@@ -39,25 +50,25 @@ _BETWEEN_ZONES = "__"
 
 
 def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
-    """Why a pod with these claims can go nowhere, as long as they are what they are."""
+    """Return why these claims exclude all nodes."""
     if surroundings.claims is None:
         return ""
     unbound = []
     for reference in rules.claims:
         claim = surroundings.claims.get(reference.key)
         if claim is None:
-            return _missing(reference)
-        if reason := _useless(claim):
+            return _missing_claim(reference)
+        if reason := _unusable_claim(claim):
             return reason
         if not claim.bound:
             unbound.append(claim)
     if not unbound:
         return ""
-    waiting = all(not c.volume and _waits(c, surroundings) for c in unbound)
+    waiting = all(not c.volume and _is_provisioned_late(c, surroundings) for c in unbound)
     return NOT_PROVISIONED if waiting else UNBOUND
 
 
-def _useless(claim: Claim) -> str:
+def _unusable_claim(claim: Claim) -> str:
     if claim.lost:
         return (
             f'persistentvolumeclaim "{claim.name}" bound to non-existent'
@@ -66,7 +77,7 @@ def _useless(claim: Claim) -> str:
     return f'persistentvolumeclaim "{claim.name}" is being deleted' if claim.terminating else ""
 
 
-def _missing(reference: ClaimReference) -> str:
+def _missing_claim(reference: ClaimReference) -> str:
     if reference.ephemeral:
         return (
             "waiting for ephemeral volume controller to create the"
@@ -75,8 +86,8 @@ def _missing(reference: ClaimReference) -> str:
     return f'persistentvolumeclaim "{reference.name}" not found'
 
 
-def _waits(claim: Claim, surroundings: Surroundings) -> bool:
-    """Whether its volume is to be made once the pod's node was chosen."""
+def _is_provisioned_late(claim: Claim, surroundings: Surroundings) -> bool:
+    """Return whether the volume is provisioned after scheduling."""
     if surroundings.storage_classes is None:
         return bool(claim.storage_class)
     known = surroundings.storage_classes.get((claim.storage_class,))
@@ -92,8 +103,8 @@ def _volumes_missing(rules: SchedulingRules, surroundings: Surroundings) -> str:
     return ""
 
 
-def shared_disk(disk: Disk) -> bool:
-    """Whether pods of one node may use it together, if all of them say the same of it."""
+def is_shared_disk(disk: Disk) -> bool:
+    """Return whether pods of one node may share the disk read-only."""
     return disk.read_only and disk.kind not in _NEVER_SHARED
 
 
@@ -102,7 +113,7 @@ def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
     taken: set[int] = set()
     for disk in rules.disks:
         for other, users in residents.disks.items():
-            shared = shared_disk(disk) and other.read_only
+            shared = is_shared_disk(disk) and other.read_only
             if (disk.kind, disk.identity) == (other.kind, other.identity) and not shared:
                 taken.update(residents.where(users).tolist())
     if taken:
@@ -196,4 +207,67 @@ VOLUME_ZONE = Plugin(
     hint=_volumes_changed,
     hears=("node", "surrounding"),
     advice="bind the pod's claims to volumes of this node's zone",
+)
+
+
+TOO_MANY = "node(s) exceed max volume count"
+
+
+def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    residents = scene.residents
+    if not scene.surroundings.csi_nodes:
+        return
+    wanted = scene.surroundings.csi_volumes_at(candidate.rules.claim_keys)
+    for driver in {volume.driver for volume in wanted}:
+        new = np.zeros(len(scene.nodes), dtype=np.int64)
+        for volume in wanted:
+            if volume.driver == driver:
+                new += 1
+                new[residents.where(residents.volumes.get(volume, {}))] -= 1
+        count = residents.column(residents.attached.get(driver, {})) + new
+        yield RejectedNodes((new > 0) & (count > scene.volume_limits(driver)), (TOO_MANY,))
+
+
+def _may_attach(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+    """Return whether volumes were detached, a limit rose, or a wanted volume was attached."""
+    if own_volumes_changed(change, candidate, cluster):
+        return True
+    before, after = change.surrounding_before, change.surrounding_after
+    surroundings = cluster.surroundings
+    wanted = surroundings.csi_volumes_at(candidate.rules.claim_keys)
+    drivers = {volume.driver for volume in wanted}
+    if isinstance(before or after, CSINode):
+        return any(_limit_of(after, driver) > _limit_of(before, driver) for driver in drivers)
+    had = set(_list_attached(change.there_before, before, surroundings))
+    has = set(_list_attached(change.there_after, after, surroundings))
+    left, came = had - has, has - had
+    return any(volume.driver in drivers for _, volume in left) or any(
+        volume in wanted for _, volume in came
+    )
+
+
+def _limit_of(csi_node: Surrounding | None, driver: str) -> int:
+    return csi_node.limit(driver) if isinstance(csi_node, CSINode) else UNLIMITED
+
+
+def _list_attached(
+    pod: Pod | None, thing: Surrounding | None, surroundings: Surroundings
+) -> Iterator[tuple[NodeName | None, CSIVolume]]:
+    """Yield the CSI volumes of a pod, a claim or a volume."""
+    if pod is not None:
+        volumes = surroundings.csi_volumes_at(pod.pod_class.rules.claim_keys)
+        yield from ((pod.node_name, volume) for volume in volumes)
+    if isinstance(thing, Claim):
+        thing = (surroundings.volumes or {}).get((thing.volume,))
+    if isinstance(thing, Volume) and thing.csi is not None:
+        yield None, thing.csi
+
+
+NODE_VOLUME_LIMITS = Plugin(
+    name="NodeVolumeLimits",
+    demands=("claims",),
+    filter=node_volume_limits,
+    hint=_may_attach,
+    hears=("pod", "surrounding"),
+    advice="take a pod with volumes of the same CSI driver from the node",
 )

@@ -14,11 +14,11 @@ from kubedsm.explain.effects import Effect, Response, expected
 from kubedsm.explain.entries import MoveOutcome, Outcome
 from kubedsm.explain.explainer import Decisions
 from kubedsm.explain.listener import Listener
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import NodeName, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.response_times import ResponseTimes
+from kubedsm.objective.qos_targets import ResponseTimes
 from kubedsm.optimizer.moving.suggestion import MoveKind
 from kubedsm.process.clock import Clock
 

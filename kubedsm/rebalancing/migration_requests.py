@@ -13,7 +13,8 @@ Rules.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import NoReturn
 
 import attrs
@@ -42,10 +43,9 @@ from kubedsm.model.model import NodeName, Uid
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.moving.movable import Movable, default_movable
-from kubedsm.optimizer.moving.move_groups import halves, in_order
 from kubedsm.optimizer.moving.suggestion import Cause as MoveCause
-from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion
-from kubedsm.optimizer.placing.alone import rejection_elsewhere
+from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion, split_into_legs
+from kubedsm.optimizer.placing.batch import rejection_elsewhere
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
 from kubedsm.planner.rebalancing_requests import reason_by_site, reason_to_stay, score_of
@@ -334,12 +334,38 @@ def validate(
     for group in {each.group: None for each in asked if each.uid not in refused}:
         mine = [each for each in asked if each.group == group]
         try:
-            legs += in_order(
-                leg for each in mine for leg in halves(moves[each.uid], frozenset(each.needs))
+            legs += _order_legs(
+                leg
+                for each in mine
+                for leg in split_into_legs(moves[each.uid], frozenset(each.needs))
             )
         except ValueError as error:
             refused |= {each.uid: str(error) for each in mine}
     return Validated(tuple(legs), refused)
+
+
+def _order_legs(legs: Iterable[Leg]) -> Iterator[Leg]:
+    """Yield requested legs in lexicographical topological order.
+
+    Raise ValueError for a cycle, or for a need that is no leg of the request. By graphlib: the
+    event loop's process does not import networkx.
+    """
+    by_name = {leg.name: leg for leg in legs}
+    sorter = TopologicalSorter({name: leg.needs for name, leg in by_name.items()})
+    try:
+        sorter.prepare()
+        known = all(leg.needs <= by_name.keys() for leg in by_name.values())
+    except CycleError:
+        known = False
+    if not known:
+        raise ValueError(f"legs wait for each other, or for no leg: {', '.join(by_name)}")
+    ready = set[str]()
+    while sorter:
+        ready.update(sorter.get_ready())
+        name = min(ready)
+        ready.remove(name)
+        yield by_name[name]
+        sorter.done(name)
 
 
 def _move(each: RequestedMove, snapshot: Snapshot, away: Away, movable: Movable) -> Move | str:

@@ -29,11 +29,9 @@ from kubedsm.model.model import Uid, Workload, shares_after
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.gains import Gains, leading
-from kubedsm.optimizer.moving.balancing import still_pays
-from kubedsm.optimizer.moving.move_groups import edge_changes
-from kubedsm.optimizer.moving.rebalance import on_one_node
-from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion
-from kubedsm.optimizer.programming.in_order import unproven
+from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion, count_edge_changes
+from kubedsm.optimizer.moving.within_tier import find_concentrated, is_still_worthwhile
+from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.rebalancing_requests import SuggestRequest, SuggestResponse, migration_mode
 from kubedsm.planner.requests import NoResponseError, Planner
 from kubedsm.planner.what_if import WhatIfRequest
@@ -172,16 +170,16 @@ class Migrator:
         """Return True if these migrations, or the pods that wait for them, still gain by them."""
         snapshot, policy = self.mirror.snapshot(), self.configuration.current.policy
         if all(move.load_scores for move in moves):
-            return all(still_pays(snapshot, policy.load, move) for move in moves)
+            return all(is_still_worthwhile(snapshot, policy.load, move) for move in moves)
         if all(move.rebalances for move in moves):
-            at_risk = on_one_node(snapshot)
+            at_risk = find_concentrated(snapshot)
             return any(move.pod.workload in at_risk for move in moves)
         if all(move.kind is MoveKind.EDGE_TO_EDGE for move in moves):
             return True
         if any(uid in snapshot.pods and uid not in snapshot.placed for uid in waiting):
             return True
-        gains = Gains.of(snapshot, policy.promises_in(snapshot), policy.objective)
-        after = shares_after(gains.shares, edge_changes(moves))
+        gains = Gains.of(snapshot, policy.qos_targets_in(snapshot), policy.objective)
+        after = shares_after(gains.shares, count_edge_changes(moves))
         changes = {w: share.edge - gains.shares[w].edge for w, share in after.items()}
         return leading(gains.of_changes(changes)) > 0
 
@@ -292,7 +290,11 @@ class Suggester:
                 "suggestion",
                 moves=[f"{m.pod} {m.source} -> {m.target}" for m in suggestion.moves],
                 proven=suggestion.proven,
-                **({"unproven": told} if (told := unproven(suggestion.certificates)) else {}),
+                **(
+                    {"unproven": told}
+                    if (told := describe_unproven(suggestion.certificates))
+                    else {}
+                ),
                 mode=mode,
                 **({"proposal": suggestion.id} if proposes else {}),
             )

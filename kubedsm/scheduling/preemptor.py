@@ -26,10 +26,9 @@ from kubedsm.kube.client.port import (
     NotFound,
 )
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload, serving_order
 from kubedsm.optimizer.placing.preemption import Budget, makes_room
 from kubedsm.planner.requests import NoResponseError, Planner
 from kubedsm.planner.scheduling_requests import PreemptRequest, PreemptResponse, with_free

@@ -36,12 +36,12 @@ from kubedsm.model.model import NodeName, Pod, Uid, Workload
 from kubedsm.model.residents import Selection
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.optimizer.placing.cloud_window import LookedAt
-from kubedsm.optimizer.placing.contention import uncontended
+from kubedsm.optimizer.placing.cloud import LookedAt
 from kubedsm.optimizer.placing.decision import Binding, Decision
+from kubedsm.optimizer.placing.immediate import is_uncontended
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
-from kubedsm.optimizer.programming.in_order import unproven
+from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.scheduling_requests import PlaceRequest, View
 from kubedsm.plugins.feasibility import Rejection
 from kubedsm.plugins.fit import why_unschedulable
@@ -211,7 +211,7 @@ class Scheduler:
             ready = self.queue.ready(size)
             only_stand_ins = len(self.sites.stand_ins(ready)) == len(ready) > 0
             if isinstance(self.policy(), KubeDSM) and (
-                only_stand_ins or uncontended(self.snapshot(), ready, size)
+                only_stand_ins or is_uncontended(self.snapshot(), ready, size)
             ):
                 return self.binds.none_under_way
         self._reconfigured.clear()
@@ -226,7 +226,7 @@ class Scheduler:
         if len(self.queue) < size or not isinstance(self.policy(), KubeDSM):
             return size
         ready = self.queue.ready(CONTENDED_LIMIT)
-        contended = not uncontended(self.snapshot(), ready, len(ready))
+        contended = not is_uncontended(self.snapshot(), ready, len(ready))
         return max(size, CONTENDED_LIMIT) if contended else size
 
     def _schedule_batch(self) -> None:
@@ -448,7 +448,7 @@ class Scheduler:
             self.listener.unproven("batch", decision.certificates)
         if decision.looked_at is not None:
             self.listener.cloud_sampled(decision.looked_at.number)
-        gaps = unproven(decision.certificates)
+        gaps = describe_unproven(decision.certificates)
         batch.fields = {
             "pods": len(pods),
             "unplaced": len(decision.unplaced),

@@ -18,16 +18,15 @@ from itertools import islice
 
 import attrs
 
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Node, Pod, Uid
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import Node, Pod, Uid, serving_order
 from kubedsm.plugins.plugin import Hint
 from kubedsm.plugins.queueing_hints import (
     EVERY,
     Unschedulable,
-    concerns,
-    helped,
+    count_helped,
+    is_concerned,
     room_for,
     still_unschedulable,
 )
@@ -435,8 +434,8 @@ class UnschedulablePods:
             return self.wake_all()
         matters, woken = change.matters, False
         for hint, classes in self._by_hint.items() if matters else ():
-            for rejected in classes if concerns(hint, matters) else ():
-                count = helped(hint, rejected.why, change, mirror, more=rejected.awake > 0)
+            for rejected in classes if is_concerned(hint, matters) else ():
+                count = count_helped(hint, rejected.why, change, mirror, more=rejected.awake > 0)
                 woken |= self._wake(rejected, count)
         if change.node_before is None and change.node_after is not None:
             woken |= self._offer_node(change.node_after, mirror)

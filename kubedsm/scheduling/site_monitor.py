@@ -11,7 +11,7 @@ import attrs
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, NodeName, Pod, Uid, Workload
 from kubedsm.model.sites import NOTHING_AWAY, Away, is_cut_off, sites_of

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import attrs
 
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, Uid, Workload
 from kubedsm.objective.lasting import ASSUMED, Quiet, QuietPeriods
 from kubedsm.process.clock import Clock

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from kubedsm.optimizer.placing.ranks import ranks_of
+from kubedsm.optimizer.placing.immediate import rank_pods
 from kubedsm_lab.bench.report import DisagreementError
 from kubedsm_lab.bench.scale.pairs import compare, run
 from kubedsm_lab.bench.scale.running import LAG, lag_between
@@ -32,7 +32,7 @@ def test_the_cluster_is_of_the_size_and_the_batch_of_the_classes_asked_for():
     assert (len(seen.nodes), len(seen.pods)) == (8, 40)
     waiting = Batch(200, 3).pending_pods()
     assert len({pod.pod_class for pod in waiting}) == 3
-    assert ranks_of(waiting, 0.0, 60.0) is None
+    assert rank_pods(waiting, 0.0, 60.0) is None
 
 
 def test_nothing_that_was_kept_along_is_left_in_what_is_rebuilt():

@@ -11,15 +11,15 @@ import attrs
 import pytest
 
 from kubedsm.model.model import Tier
-from kubedsm.objective.objective import NANO, Objective, Promise
+from kubedsm.objective.objective import NANO, Objective, QosTarget
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, SuggestLimits
 from kubedsm.optimizer.placing.decision import Binding, Decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.policies.in_turn import InTurn
-from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.available import Highs
+from kubedsm_lab.baselines.in_turn import InTurn
+from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.bench.report import DisagreementError
 from kubedsm_lab.bench.solve.instances import Instance, batches, crowded, ruled
 from kubedsm_lab.bench.solve.oracle import Best, Reach, best_moves, best_placement
@@ -84,7 +84,7 @@ def test_moves_without_room_are_noticed():
         Move(each, each.node_name, nodes[1 - at].name, MoveKind.EDGE_TO_EDGE)
         for at, each in enumerate(pods)
     ]
-    nothing = suggest(shot, lambda _: Promise(), Objective(), limits)
+    nothing = suggest(shot, lambda _: QosTarget(), Objective(), limits)
     for legs, why in (
         ([Leg(moves[0], moves[0].source, moves[0].target)], "finds no room"),
         ([Leg(moves[0], moves[0].source, moves[0].target)] * 7, "7 legs"),

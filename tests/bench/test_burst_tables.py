@@ -2,7 +2,7 @@
 
 import orjson
 
-from kubedsm.optimizer.policies.score_cache import Why
+from kubedsm_lab.baselines.score_cache import Why
 from kubedsm_lab.bench.burst.result import BurstResult, Round, Side, sections, standings
 from support.printed import printed
 

@@ -4,7 +4,7 @@ import random
 import pytest
 
 from kubedsm.config.documents import DocumentError
-from kubedsm.model.quantities import millis, units
+from kubedsm.model.quantities import parse_millis, parse_units
 from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
@@ -68,7 +68,7 @@ def test_the_short_form(write):
     assert cloud["spec"]["taints"] == [
         {"key": "dedicated", "effect": "NoSchedule", "value": "batch"}
     ]
-    assert units(cloud["status"]["allocatable"]["memory"]) == 8 * 10**9
+    assert parse_units(cloud["status"]["allocatable"]["memory"]) == 8 * 10**9
 
 
 def test_a_node_without_a_tier(write):
@@ -174,8 +174,8 @@ def test_the_papers_nodes():
         (
             node["metadata"]["name"],
             node["metadata"]["labels"]["kubedsm.io/tier"],
-            millis(node["status"]["allocatable"]["cpu"]),
-            units(node["status"]["allocatable"]["memory"]),
+            parse_millis(node["status"]["allocatable"]["cpu"]),
+            parse_units(node["status"]["allocatable"]["memory"]),
             node["status"]["allocatable"]["pods"],
         )
         for node in paper_cluster().nodes

@@ -10,8 +10,7 @@ import pytest
 from kubedsm.execution.limits import Limits
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
-from kubedsm.model.change import Change
-from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.events import Change, NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror, ReservationError
 from kubedsm.model.model import (
     Node,

@@ -8,7 +8,7 @@ from kubedsm.explain.answers import Explainer
 from kubedsm.explain.table import explanation_table
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.objective.load import LoadGoal
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.process.clock import VirtualClock
 from support.fake_prometheus import FakePrometheus
@@ -17,7 +17,7 @@ from support.placement_instances import pod, resources, snapshot
 from support.printed import printed
 from support.worlds import EDGE, emulated
 
-POLICY = KubeDSM(lambda _: Promise(), Objective(), load=LoadGoal())
+POLICY = KubeDSM(lambda _: QosTarget(), Objective(), load=LoadGoal())
 GIB = 2**30
 
 

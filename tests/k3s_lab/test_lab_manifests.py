@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kubedsm.config.settings import load_file
-from kubedsm.model.quantities import millis
+from kubedsm.model.quantities import parse_millis
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import SERVED
@@ -44,17 +44,17 @@ def test_services_and_nodes_are_the_papers_at_a_quarter():
     for name, template in pods(MADE).items():
         (container,) = template["spec"]["containers"]
         asked = container["resources"]["requests"]
-        assert millis(asked["cpu"]) * SCALE == SERVICES[name].cores * 1000
-        assert millis(asked["memory"]) * SCALE == pytest.approx(
-            millis(SERVICES[name].memory), rel=0.01
+        assert parse_millis(asked["cpu"]) * SCALE == SERVICES[name].cores * 1000
+        assert parse_millis(asked["memory"]) * SCALE == pytest.approx(
+            parse_millis(SERVICES[name].memory), rel=0.01
         )
     assert list(pods(MADE)) == list(SERVICES)
     papers = [
         (
             node["metadata"]["name"],
             node["metadata"]["labels"]["kubedsm.io/tier"],
-            millis(node["status"]["allocatable"]["cpu"]) // SCALE,
-            millis(node["status"]["allocatable"]["memory"]) // (SCALE * 10**9),
+            parse_millis(node["status"]["allocatable"]["cpu"]) // SCALE,
+            parse_millis(node["status"]["allocatable"]["memory"]) // (SCALE * 10**9),
         )
         for node in paper_cluster().nodes
     ]

@@ -3,7 +3,7 @@
 import pytest
 
 from kubedsm.kube.wire import decoding
-from kubedsm.model.wishes import Wishes
+from kubedsm.model.model import Wishes
 
 
 def wishes(**annotations):

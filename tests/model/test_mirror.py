@@ -2,8 +2,9 @@ import random
 
 import pytest
 
-from kubedsm.model.change import Change, Freed
 from kubedsm.model.events import (
+    Change,
+    Freed,
     HistoryRewound,
     NodeApplied,
     NodeDeleted,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import Tier
-from kubedsm.model.node_order import nodes_to_find, window, zone_interleaved, zone_of
+from kubedsm.model.node_index import nodes_to_find, window, zone_interleaved, zone_of
 from support.placement_instances import node, pod, resources, snapshot
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

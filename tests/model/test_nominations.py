@@ -2,8 +2,7 @@
 
 import pytest
 
-from kubedsm.model.change import Freed
-from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.events import Freed, NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror, ReservationError
 from kubedsm.model.model import Tier
 from support.placement_instances import node, pod, resources

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.model.quantities import LARGEST, QuantityError, millis, units
+from kubedsm.model.quantities import LARGEST, QuantityError, parse_millis, parse_units
 
 DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -65,49 +65,49 @@ def scale(suffix: str) -> Fraction:
     ],
 )
 def test_every_suffix_and_form(text, in_units, in_millis):
-    assert units(text) == in_units
-    assert millis(text) == in_millis
+    assert parse_units(text) == in_units
+    assert parse_millis(text) == in_millis
 
 
 @given(decimals, st.sampled_from([*DECIMAL, *BINARY]))
 def test_equals_exact_arithmetic_rounded_up(number, suffix):
     exact = Fraction(number.rstrip(".")) * scale(suffix)
-    assert units(number + suffix) == min(LARGEST, math.ceil(exact))
-    assert millis(number + suffix) == min(LARGEST, math.ceil(exact * 1000))
+    assert parse_units(number + suffix) == min(LARGEST, math.ceil(exact))
+    assert parse_millis(number + suffix) == min(LARGEST, math.ceil(exact * 1000))
 
 
 @given(st.integers(0, LARGEST))
 def test_whole_numbers_come_back(amount):
-    assert units(str(amount)) == units(amount) == amount
-    assert millis(f"{amount}m") == amount
+    assert parse_units(str(amount)) == parse_units(amount) == amount
+    assert parse_millis(f"{amount}m") == amount
 
 
 @given(st.integers(0, 2**53), st.sampled_from(sorted(BINARY)))
 def test_binary_suffixes_come_back(amount, suffix):
-    assert units(f"{amount}{suffix}") == min(LARGEST, amount << BINARY[suffix])
+    assert parse_units(f"{amount}{suffix}") == min(LARGEST, amount << BINARY[suffix])
 
 
 @given(st.integers(1, 10**6), st.integers(-999, 999))
 def test_any_exponent_is_capped_not_computed_for_ever(number, exponent):
     exact = Fraction(number) * Fraction(10) ** exponent
-    assert units(f"{number}e{exponent}") == min(LARGEST, math.ceil(exact))
+    assert parse_units(f"{number}e{exponent}") == min(LARGEST, math.ceil(exact))
 
 
 @pytest.mark.parametrize("text", ["9Ei", "1e400", "1e999", "9" * 100, "9" * 100 + "Ei"])
 def test_what_is_too_large_is_the_largest(text):
-    assert units(text) == LARGEST
+    assert parse_units(text) == LARGEST
 
 
 def test_integers_beyond_what_python_writes_out():
-    assert units(10**6000) == LARGEST
+    assert parse_units(10**6000) == LARGEST
     with pytest.raises(QuantityError, match="is negative"):
-        units(-(10**6000))
+        parse_units(-(10**6000))
 
 
 @pytest.mark.parametrize("given", ["-1", "-500m", "-1e3", "-.5", -1, -0.5])
 def test_negative_is_refused(given):
     with pytest.raises(QuantityError, match="is negative"):
-        units(given)
+        parse_units(given)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_negative_is_refused(given):
 )
 def test_malformed_is_refused_in_one_line(given):
     with pytest.raises(QuantityError, match="is not a quantity") as refusal:
-        millis(given)
+        parse_millis(given)
     assert "\n" not in str(refusal.value)
     assert len(str(refusal.value)) < 250
 
@@ -159,7 +159,7 @@ def test_malformed_is_refused_in_one_line(given):
 @given(st.text(max_size=30))
 def test_any_text_is_a_quantity_or_refused(text):
     try:
-        amount = units(text)
+        amount = parse_units(text)
     except QuantityError:
         return
     assert 0 <= amount <= LARGEST

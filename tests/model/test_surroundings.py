@@ -1,7 +1,6 @@
 """What is neither node nor pod, as the mirror is told of it."""
 
-from kubedsm.model.change import Change
-from kubedsm.model.events import KindKnown, SurroundingApplied, SurroundingDeleted
+from kubedsm.model.events import Change, KindKnown, SurroundingApplied, SurroundingDeleted
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.surroundings import Claim, Namespace, StorageClass, Surroundings, Volume
 

@@ -5,8 +5,8 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.model.model import Share, Tier, Workload
-from kubedsm.objective.fairness import per_namespace
-from kubedsm.objective.objective import NANO, Objective, Promise
+from kubedsm.objective.objective import NANO, Objective, QosTarget
+from kubedsm.objective.qos_targets import share_namespace_weights
 from kubedsm.optimizer.moving.movable import default_movable
 from support.placement_instances import node, pod, resources, snapshot
 
@@ -88,20 +88,24 @@ def test_splitting_further_changes_nothing_for_others():
 def test_the_weights_of_a_namespace_add_up_to_its_own(own, namespaces, expected):
     present = [Workload("n", "Deployment", "a"), Workload("n", "Deployment", "b")]
     present.append(Workload("m", "Deployment", "c"))
-    fair = per_namespace(lambda w: Promise(0.5, own.get(w.name, 1.0)), present, namespaces)
+    fair = share_namespace_weights(
+        lambda w: QosTarget(0.5, own.get(w.name, 1.0)), present, namespaces
+    )
     assert {w.name: fair(w).weight for w in present} == expected
     assert {fair(w).qos for w in present} == {0.5}
 
 
 def test_a_workload_that_has_no_pods_has_its_own_promise():
     absent = Workload("n", "Deployment", "late")
-    assert per_namespace(lambda _: Promise(0.5, 3.0), [], {})(absent) == Promise(0.5, 3.0)
+    assert share_namespace_weights(lambda _: QosTarget(0.5, 3.0), [], {})(absent) == QosTarget(
+        0.5, 3.0
+    )
 
 
 def test_scores_stay_whole_numbers_whatever_a_weight_is_divided_by():
     present = [Workload("n", "Deployment", str(number)) for number in range(3)]
     other = Workload("m", "Deployment", "other")
-    fair = per_namespace(lambda _: Promise(), [*present, other], {})
+    fair = share_namespace_weights(lambda _: QosTarget(), [*present, other], {})
     gains = [Objective().gain(Share(0, 1), fair(workload)) for workload in present]
     assert gains == [333333333] * 3
     assert NANO - sum(gains) == 1
@@ -109,5 +113,5 @@ def test_scores_stay_whole_numbers_whatever_a_weight_is_divided_by():
 
 def test_within_a_single_namespace_weights_stay_as_configured():
     present = [Workload("n", "Deployment", str(number)) for number in range(3)]
-    fair = per_namespace(lambda _: Promise(0.5, 3.0), present, {"n": 2})
-    assert {fair(workload) for workload in present} == {Promise(0.5, 3.0)}
+    fair = share_namespace_weights(lambda _: QosTarget(0.5, 3.0), present, {"n": 2})
+    assert {fair(workload) for workload in present} == {QosTarget(0.5, 3.0)}

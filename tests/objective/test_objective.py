@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import Share, Workload
-from kubedsm.objective.objective import Objective, Promise, promised_pods, quality
+from kubedsm.objective.objective import Objective, QosTarget, count_target_pods, quality
 
 #: as the paper has it: promises kept come first
 DEFAULT = Objective(gamma=10)
@@ -42,7 +42,7 @@ def test_scores_by_hand(edge, total, qos, weight, score):
 def test_scalar_vector_and_exact_forms_agree_and_never_fall(objective):
     for total in (1, 2, 3, 7, 10, 49, 100):
         for hundredths in range(0, 101, 7):
-            promise = Promise(hundredths / 100, 1.5)
+            promise = QosTarget(hundredths / 100, 1.5)
             edge = np.arange(total + 1)
             scores = objective.scores(edge, total, promise)
             scalars = [objective.score(k, total, promise.qos, promise.weight) for k in edge]
@@ -54,15 +54,15 @@ def test_scalar_vector_and_exact_forms_agree_and_never_fall(objective):
 
 def test_a_promise_is_kept_by_whole_pods_whatever_floats_say():
     assert 0.07 * 100 > 7
-    assert promised_pods(0.07, 100) == 7
-    assert promised_pods(0.5, 3) == 2
-    assert promised_pods(0.0, 3) == 0
-    assert promised_pods(1.0, 3) == 3
+    assert count_target_pods(0.07, 100) == 7
+    assert count_target_pods(0.5, 3) == 2
+    assert count_target_pods(0.0, 3) == 0
+    assert count_target_pods(1.0, 3) == 3
 
 
 def test_quality_sums_over_workloads():
     a, b = Workload("x", "Deployment", "a"), Workload("x", "Deployment", "b")
-    promises = {a: Promise(0.5), b: Promise(1.0, weight=3.0)}
+    promises = {a: QosTarget(0.5), b: QosTarget(1.0, weight=3.0)}
     shares = {a: Share(1, 2), b: Share(1, 2)}
     assert quality(shares, promises.__getitem__, DEFAULT) == 10 * NANO - 3 * NANO // 2
     assert quality({}, promises.__getitem__, DEFAULT) == 0
@@ -77,4 +77,4 @@ def test_an_objective_out_of_order_is_refused(alpha, beta, gamma):
 @pytest.mark.parametrize(("qos", "weight"), [(-0.1, 1), (1.1, 1), (float("nan"), 1), (1, -1)])
 def test_a_promise_out_of_range_is_refused(qos, weight):
     with pytest.raises(ValueError, match="must be"):
-        Promise(qos, weight)
+        QosTarget(qos, weight)

@@ -5,7 +5,7 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.model.model import Share, Workload
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 
 LATENCY = Objective("latency", tier_gap=0.06)
 ECMUS = Objective("ecmus")
@@ -74,7 +74,7 @@ def test_proportional_gives_the_more_for_a_pod_the_fewer_there_are(alpha, beta):
     objective = Objective("proportional", alpha, beta)
     for total in (2, 3, 7, 10, 49, 100):
         for hundredths in range(0, 101, 7):
-            scores = objective.scores(np.arange(total + 1), total, Promise(hundredths / 100))
+            scores = objective.scores(np.arange(total + 1), total, QosTarget(hundredths / 100))
             gains = np.diff(scores)
             # Each score is rounded by half a unit.
             assert (np.diff(gains) <= 2).all()
@@ -83,15 +83,15 @@ def test_proportional_gives_the_more_for_a_pod_the_fewer_there_are(alpha, beta):
 
 
 def test_proportional_takes_a_promise_of_nearly_nothing_as_it_takes_none():
-    few = PROPORTIONAL.gain(Share(1, 4), Promise(0.01))
-    assert abs(few - PROPORTIONAL.gain(Share(1, 4), Promise(0.0))) <= 1
+    few = PROPORTIONAL.gain(Share(1, 4), QosTarget(0.01))
+    assert abs(few - PROPORTIONAL.gain(Share(1, 4), QosTarget(0.0))) <= 1
 
 
 @pytest.mark.parametrize("objective", [PROPORTIONAL, LATENCY, ECMUS])
 def test_vector_and_scalar_forms_agree_and_never_fall(objective):
     for total in (1, 2, 3, 7, 10, 49, 100):
         for hundredths in range(0, 101, 7):
-            promise = Promise(hundredths / 100, 1.5)
+            promise = QosTarget(hundredths / 100, 1.5)
             edge = np.arange(total + 1)
             scores = objective.scores(edge, total, promise)
             assert scores.tolist() == [
@@ -108,4 +108,4 @@ def test_vector_and_scalar_forms_agree_and_never_fall(objective):
 def test_a_workload_without_pods_is_worth_nothing():
     for objective in (PROPORTIONAL, LATENCY, ECMUS):
         assert objective.score(0, 0, 1.0, 1.0) == 0
-        assert objective.scores(np.zeros(1, dtype=np.int64), 0, Promise()).tolist() == [0]
+        assert objective.scores(np.zeros(1, dtype=np.int64), 0, QosTarget()).tolist() == [0]

@@ -15,7 +15,7 @@ from kubedsm.model.model import (
     Tier,
     Workload,
 )
-from kubedsm.model.node_order import zone_of
+from kubedsm.model.node_index import zone_of
 from kubedsm.objective.replica_spread import ReplicaSpread, spreads
 from support.placement_instances import node, pod, resources, snapshot
 

@@ -8,8 +8,8 @@ from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import NOTHING_MEASURED, Answers, Measured
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier, Workload
-from kubedsm.objective.objective import Promise
-from kubedsm.objective.response_times import or_measured
+from kubedsm.objective.objective import QosTarget
+from kubedsm.objective.qos_targets import add_measured_rates
 from support.placement_instances import asking, node, snapshot
 
 A, B = (Workload("shop", "Deployment", name) for name in "ab")
@@ -31,8 +31,8 @@ def promised(*samples, text=TARGETS):
     mirror = ClusterMirror()
     for at, found in enumerate(samples, 1):
         mirror.apply(MeasuredApplied(Measured(at, answers={A: found, B: found})))
-    promises = load(text, "test").policy.promises_in(mirror.snapshot())
-    assert promises(B) == Promise(0.5)
+    promises = load(text, "test").policy.qos_targets_in(mirror.snapshot())
+    assert promises(B) == QosTarget(0.5)
     assert promises(A).weight == 3
     return promises(A).qos
 
@@ -85,7 +85,7 @@ def test_what_is_measured_is_kept_beside_what_promises_go_by():
 
 def test_a_rate_that_the_operator_says_goes_before_a_measured_one():
     measured = Measured(1, answers={w: answers(1, 2, rate=4.0) for w in (A, B)})
-    rates = or_measured({A: 3.0}.get, measured.after(NOTHING_MEASURED, {}))
+    rates = add_measured_rates({A: 3.0}.get, measured.after(NOTHING_MEASURED, {}))
     assert (rates(A), rates(B), rates(Workload("x", "Pod", "y"))) == (3.0, 8.0, None)
 
 
@@ -94,5 +94,5 @@ def test_requests_are_weighed_as_measured_before_a_tenant_is_heard():
     there = snapshot([node("edge", Tier.EDGE, 4, 64)], pods)
     measured = Measured(1, answers={pods[0].workload: answers(1, 2, rate=45.0)})
     there = attrs.evolve(there, measured=measured.after(NOTHING_MEASURED, {}))
-    promises = load("objective: {weight: traffic}", "test").policy.promises_in(there)
+    promises = load("objective: {weight: traffic}", "test").policy.qos_targets_in(there)
     assert [promises(pod.workload).weight for pod in pods] == [1.5, 0.5]

@@ -8,12 +8,10 @@ import pytest
 
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import Share, Tier
-from kubedsm.objective.evenness import Prospect, even_scores
-from kubedsm.objective.gains import Gains
-from kubedsm.objective.lasting import assumed
-from kubedsm.objective.objective import NANO, Objective, Promise, quality
-from kubedsm.objective.slower_edge import as_promised, not_filled_further
-from kubedsm.objective.worths import Worths
+from kubedsm.objective.gains import Gains, Worths
+from kubedsm.objective.lasting import assume_prior
+from kubedsm.objective.objective import NANO, Objective, Prospect, QosTarget, even_scores, quality
+from kubedsm.objective.qos_targets import cap_slower_edge, without_caps
 from support.drawn_batches import OBJECTIVES
 from support.placement_instances import node, pod, resources, snapshot
 
@@ -24,7 +22,7 @@ def test_beyond_what_is_wanted_each_pod_is_a_loss_and_up_to_it_nothing_changes(o
     for _ in range(100):
         total, promise = (
             rng.randint(1, 9),
-            Promise(rng.choice((0.0, 0.3, 0.5, 1.0)), rng.uniform(0.1, 9)),
+            QosTarget(rng.choice((0.0, 0.3, 0.5, 1.0)), rng.uniform(0.1, 9)),
         )
         limited = attrs.evolve(promise, most=rng.randint(0, total))
         edge = np.arange(total + 1)
@@ -40,7 +38,10 @@ def test_beyond_what_is_wanted_each_pod_is_a_loss_and_up_to_it_nothing_changes(o
 
 
 def test_evenness_does_not_count_where_nothing_is_gained():
-    prospects = [Prospect(np.arange(5), 4, Promise(most=2)), Prospect(np.arange(3), 4, Promise())]
+    prospects = [
+        Prospect(np.arange(5), 4, QosTarget(most=2)),
+        Prospect(np.arange(3), 4, QosTarget()),
+    ]
     limited, free = even_scores(Objective(), prospects)
     assert limited.argmax() == 2
     assert free.argmax() == 2
@@ -63,10 +64,10 @@ def serving(edge, pending, cloud=0):
 
 def test_no_more_is_wanted_of_a_slower_workload_than_the_edge_has():
     shot, web, api = serving(2, 3)
-    promises = not_filled_further(lambda _: Promise(0.8, 2.0), shot)
-    assert promises(web) == Promise(0.8, 2.0, most=2)
-    assert promises(api) == Promise(0.8, 2.0)
-    assert as_promised(promises)(web) == Promise(0.8, 2.0)
+    promises = cap_slower_edge(lambda _: QosTarget(0.8, 2.0), shot)
+    assert promises(web) == QosTarget(0.8, 2.0, most=2)
+    assert promises(api) == QosTarget(0.8, 2.0)
+    assert without_caps(promises)(web) == QosTarget(0.8, 2.0)
     assert promises(web).wanted(5) == 2
     assert promises(api).wanted(5) == 4
 
@@ -75,27 +76,27 @@ def test_where_nothing_is_slower_the_promises_are_the_same_ones():
     shot, *_ = serving(2, 3)
 
     def promises(_):
-        return Promise()
+        return QosTarget()
 
-    assert not_filled_further(promises, attrs.evolve(shot, measured=Measured(1.0))) is promises
+    assert cap_slower_edge(promises, attrs.evolve(shot, measured=Measured(1.0))) is promises
 
 
 def test_what_is_there_is_worth_what_it_was():
     shot, web, _ = serving(2, 0, cloud=2)
-    promises = not_filled_further(lambda _: Promise(), shot)
+    promises = cap_slower_edge(lambda _: QosTarget(), shot)
     gains = Gains.of(shot, promises, Objective())
-    free = Gains.of(shot, as_promised(promises), Objective())
+    free = Gains.of(shot, without_caps(promises), Objective())
     assert gains.of_workload(web, -1) == free.of_workload(web, -1) < 0
     assert gains.of_workload(web, 1) < 0 < free.of_workload(web, 1)
     shares = shot.shares()
     assert quality(shares, promises, Objective()) == quality(
-        shares, as_promised(promises), Objective()
+        shares, without_caps(promises), Objective()
     )
 
 
 def test_points_are_counted_by_pods_that_are_wanted():
     """Two of four pods make half a point, and one of one makes one: 3 pods for 1.5 points."""
     shot, _, api = serving(2, 0, cloud=2)
-    promises = not_filled_further(lambda _: Promise(), shot)
-    worths = Worths(Gains.of(shot, promises, Objective()), assumed)
-    assert worths.of_workload(api, 1) == pytest.approx(2 * NANO * assumed(api), rel=1e-3)
+    promises = cap_slower_edge(lambda _: QosTarget(), shot)
+    worths = Worths(Gains.of(shot, promises, Objective()), assume_prior)
+    assert worths.of_workload(api, 1) == pytest.approx(2 * NANO * assume_prior(api), rel=1e-3)

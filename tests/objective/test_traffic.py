@@ -4,16 +4,16 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.model.model import Share, Tier, Workload
-from kubedsm.objective.objective import GREATEST, Promise
-from kubedsm.objective.traffic import by_traffic
+from kubedsm.objective.objective import GREATEST, QosTarget
+from kubedsm.objective.qos_targets import weigh_by_traffic
 from support.placement_instances import asking, node, snapshot
 
 A, B, C = (Workload("shop", "Deployment", name) for name in "abc")
 
 
-def weights(rates, totals=(4, 4, 4), promises=lambda _: Promise()):
+def weights(rates, totals=(4, 4, 4), promises=lambda _: QosTarget()):
     shares = {w: Share(0, n) for w, n in zip((A, B, C), totals, strict=True)}
-    made = by_traffic(promises, shares, rates.get)
+    made = weigh_by_traffic(promises, shares, rates.get)
     return [made(workload).weight for workload in (A, B, C)]
 
 
@@ -31,13 +31,13 @@ def test_without_rates_weights_stay(rates):
 
 
 def test_a_workloads_own_weight_still_counts():
-    own = {A: Promise(0.5, 3.0), B: Promise(1.0, 1.0), C: Promise(1.0, 0.0)}
+    own = {A: QosTarget(0.5, 3.0), B: QosTarget(1.0, 1.0), C: QosTarget(1.0, 0.0)}
     assert weights({A: 1.0, B: 1.0, C: 1.0}, promises=own.__getitem__) == [3, 1, 0]
     assert (
-        weights({A: 1.0, B: 1.0, C: 1.0}, promises=lambda _: Promise(0.5, GREATEST))
+        weights({A: 1.0, B: 1.0, C: 1.0}, promises=lambda _: QosTarget(0.5, GREATEST))
         == [GREATEST] * 3
     )
-    assert weights({A: 9.0, B: 0.0, C: 0.0}, promises=lambda _: Promise(0.5, GREATEST)) == [
+    assert weights({A: 9.0, B: 0.0, C: 0.0}, promises=lambda _: QosTarget(0.5, GREATEST)) == [
         GREATEST,
         0,
         0,
@@ -45,13 +45,13 @@ def test_a_workloads_own_weight_still_counts():
 
 
 def test_a_workload_that_is_not_there_weighs_what_it_weighs():
-    made = by_traffic(lambda _: Promise(weight=7), {A: Share(0, 1)}, {A: 5.0, B: 100.0}.get)
+    made = weigh_by_traffic(lambda _: QosTarget(weight=7), {A: Share(0, 1)}, {A: 5.0, B: 100.0}.get)
     assert (made(A).weight, made(B).weight) == (7, 7)
 
 
 def weight_of(text, *pods):
     there = snapshot([node("edge", Tier.EDGE, 4, 64)], list(pods))
-    promises = load(text, "test").policy.promises_in(there)
+    promises = load(text, "test").policy.qos_targets_in(there)
     return [round(promises(workload).weight, 3) for workload in sorted({p.workload for p in pods})]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.model.model import Tier
-from kubedsm.objective.wishes import as_wished
+from kubedsm.objective.qos_targets import apply_tenant_targets
 from support.placement_instances import asking, node, snapshot
 
 HALF = load("services: {'*': {qos: 0.5, weight: 3}}", "test")
@@ -12,7 +12,7 @@ HALF = load("services: {'*': {qos: 0.5, weight: 3}}", "test")
 
 def promise(*pods, most=0.0, of=0, configuration=HALF):
     there = snapshot([node("edge", Tier.EDGE, 4, 64)], list(pods))
-    return as_wished(configuration.promise, there, most)(pods[of].workload)
+    return apply_tenant_targets(configuration.promise, there, most)(pods[of].workload)
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_the_policy_promises_as_wished_and_as_allowed():
         text = f"services: {{'*': {{qos: 0.5}}}}\ntenants: {{maxQos: {most}}}"
         for fairness in ("", "\nfairness: {perNamespace: true}"):
             policy = load(text + fairness, "test").policy
-            assert policy.promises_in(there)(workload).qos == given
+            assert policy.qos_targets_in(there)(workload).qos == given

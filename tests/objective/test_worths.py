@@ -6,9 +6,8 @@ from itertools import product
 import pytest
 
 from kubedsm.model.model import Share, Tier, Workload
-from kubedsm.objective.gains import Gains
-from kubedsm.objective.objective import Objective, Promise
-from kubedsm.objective.worths import Worths
+from kubedsm.objective.gains import Gains, Worths
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support.placement_instances import node, resources, snapshot
@@ -20,7 +19,7 @@ X, Y = (Workload("shop", "Deployment", name) for name in "xy")
 @pytest.mark.parametrize("total", [3, 7, 24, 97])
 def test_of_as_many_pods_those_that_make_shares_even_are_worth_more(total):
     shares = {X: Share(total // 3, total), Y: Share(0, total)}
-    gains = Gains(shares, lambda _: Promise(), Objective())
+    gains = Gains(shares, lambda _: QosTarget(), Objective())
     worths = Worths(gains, lambda _: 60.0)
     for pods in range(1, total // 3 + 1):
         by_worth = {
@@ -33,7 +32,7 @@ def test_of_as_many_pods_those_that_make_shares_even_are_worth_more(total):
 def test_a_pod_more_is_worth_more_than_any_evenness():
     for totals in product((9, 10, 30, 31, 100), repeat=2):
         shares = dict(zip((X, Y), (Share(n // 2, n) for n in totals), strict=True))
-        gains = Gains(shares, lambda _: Promise(), Objective())
+        gains = Gains(shares, lambda _: QosTarget(), Objective())
         worths = Worths(gains, lambda _: 60.0)
         changes = [{X: a, Y: b} for a, b in product(range(-3, 4), repeat=2)]
         for one, other in product(changes, repeat=2):
@@ -47,5 +46,5 @@ def test_room_that_comes_free_goes_to_the_one_with_the_lower_share(slots, moved)
     pods += [running(f"y-{i}", "y", resources(1), "e1" if i < 1 else "c1") for i in range(6)]
     nodes = [node("e1", Tier.EDGE, 5 + slots, 64), node("c1", Tier.CLOUD, 64, 64)]
     limits = SuggestLimits(price=1.0)
-    found = suggest(snapshot(nodes, pods), lambda _: Promise(), Objective(), limits)
+    found = suggest(snapshot(nodes, pods), lambda _: QosTarget(), Objective(), limits)
     assert Counter(move.pod.workload.name for move in found.moves) == moved

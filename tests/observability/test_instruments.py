@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Unreachable
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.observability.instruments import Instruments
 from kubedsm.observability.registry import written
 from kubedsm.optimizer.programming.in_order import Certificate

@@ -1,7 +1,7 @@
 """However many workloads there are, so many of them have series, of every namespace some."""
 
 from kubedsm.model.model import Share, Workload
-from kubedsm.objective.objective import Promise
+from kubedsm.objective.objective import QosTarget
 from kubedsm.observability.registry import Families, written
 from kubedsm.observability.workloads import MOST, chosen, gap, workload_families
 from support.metered import samples, total
@@ -12,7 +12,7 @@ def workloads(namespace, count):
 
 
 def text_of(shares):
-    return written(Families(tuple(workload_families(shares, lambda _: Promise())))).decode()
+    return written(Families(tuple(workload_families(shares, lambda _: QosTarget())))).decode()
 
 
 def test_one_namespace_with_many_leaves_room_for_the_others():

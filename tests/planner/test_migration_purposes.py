@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from kubedsm.model.model import Pod, PodClass, Resources, SchedulingRules, Share, Uid, Workload
-from kubedsm.objective.objective import Promise
+from kubedsm.objective.objective import QosTarget
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.planner.what_if import describe_purpose
 
@@ -13,7 +13,7 @@ SHARES = {A: Share(3, 4), B: Share(2, 3)}
 
 
 def promises(workload):
-    return Promise(qos={A: 1.0, B: 0.5}[workload])
+    return QosTarget(qos={A: 1.0, B: 0.5}[workload])
 
 
 def move(service, kind, **changes):

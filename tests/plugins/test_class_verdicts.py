@@ -1,7 +1,7 @@
 """What is said of all nodes at once is what is said of each of them."""
 
-from kubedsm.plugins.class_verdicts import fitting_nodes, open_nodes, rejections
-from kubedsm.plugins.fit import rejection, static_rejection
+from kubedsm.plugins.plugins import fitting_nodes, open_nodes, rejections
+from support.literal_fit import rejection, static_rejection
 from support.placement_instances import drawn
 from support.rule_instances import drawn as drawn_with_rules
 

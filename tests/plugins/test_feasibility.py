@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from kubedsm.model.model import NodeName
 from kubedsm.model.selectors import Requirement
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.plugins.fit import TIER, static_rejection, unschedulable_message
+from kubedsm.plugins.fit import TIER, unschedulable_message
+from support.literal_fit import static_rejection
 from support.literal_rules import literal_rule
 from support.rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
 

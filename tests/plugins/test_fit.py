@@ -9,14 +9,9 @@ from kubedsm.model.model import (
     Tier,
     Toleration,
 )
-from kubedsm.plugins.fit import (
-    reasons,
-    rejection,
-    shortages,
-    static_reasons,
-    unschedulable_message,
-)
-from kubedsm.plugins.rejection import Rejection
+from kubedsm.plugins.fit import shortages, unschedulable_message
+from kubedsm.plugins.scene import Rejection
+from support.literal_fit import reasons, rejection, static_reasons
 from support.placement_instances import GPU, node, resources
 
 EDGE = Tier.EDGE

@@ -8,8 +8,8 @@ import attrs
 import pytest
 
 from kubedsm.app.cluster_reflectors import EventHandler
-from kubedsm.model.change import Change
 from kubedsm.model.events import (
+    Change,
     KindKnown,
     NodeApplied,
     NodeDeleted,

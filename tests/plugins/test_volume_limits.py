@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.model.model import ClaimReference, NodeName
 from kubedsm.model.surroundings import Claim, CSINode, CSIVolume, Surroundings, Volume
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.feasibility import Feasibility
 from support.literal_rules import literal_rule
@@ -110,7 +110,7 @@ def test_pods_of_a_batch_see_each_others_volumes():
     known = knowing(limits, a=(FAST, "a"), b=(FAST, "b"), c=(FAST, "c"))
     batch = [mounting(f"p-{v}-{i}", v) for v in "abc" for i in (0, 1)]
     snapshot = cluster(nodes, batch, known)
-    decision = immediate_schedule(snapshot, batch, lambda _: Promise(), Objective())
+    decision = immediate_schedule(snapshot, batch, lambda _: QosTarget(), Objective())
     by_node = {name: set() for name in names}
     for binding in decision.bindings:
         by_node[binding.node].add(binding.pod.name[:3])

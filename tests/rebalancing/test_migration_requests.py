@@ -75,7 +75,7 @@ STALE = {
     "another name": ({"pod": "default/other"}, "the pod is gone"),
     "not there": ({"source": "e1"}, "it is on c1 now, not on e1"),
     "no node": ({"target": "e9"}, "node e9 is gone"),
-    "circle": ({"needs": ("default/x",)}, "these wait for each other"),
+    "circle": ({"needs": ("default/x",)}, "legs wait for each other"),
 }
 
 

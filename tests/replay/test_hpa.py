@@ -9,9 +9,9 @@ import attrs
 import msgspec
 import pytest
 
-from kubedsm.optimizer.policies.in_turn import pick
-from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.baselines.in_turn import pick
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.replay.command import EXPERIMENTS

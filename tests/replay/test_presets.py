@@ -7,7 +7,7 @@ import pytest
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, with_settings
 from kubedsm.model.model import Workload
-from kubedsm.optimizer.policies.registry import ON_REQUEST
+from kubedsm_lab.baselines.registry import ON_REQUEST
 from kubedsm_lab.replay.presets import (
     EQUAL_COEFFICIENTS,
     EQUAL_RATE_SCENARIOS,

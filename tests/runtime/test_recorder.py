@@ -13,8 +13,7 @@ from kubedsm.events.event_recorder import BINDS_FIRST, BURST, CHANGED, EACH, SAM
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.listener import Listener
 from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
-from kubedsm.model.change import Change
-from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.events import Change, NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import (
     Node,

@@ -5,8 +5,8 @@ from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
 from kubedsm.explain.table import explanation_table
-from kubedsm.model import node_order
-from kubedsm.optimizer.placing.cloud_window import LookedAt
+from kubedsm.model import node_index
+from kubedsm.optimizer.placing.cloud import LookedAt
 from kubedsm.planner.protocol import dump_message, dump_response, load_message, load_response
 from kubedsm_lab.emulator.paper import node
 from support.metered import Metered
@@ -23,7 +23,7 @@ THOUGHT = 3.0
 
 @pytest.fixture(autouse=True)
 def small_clouds_are_large(monkeypatch):
-    monkeypatch.setattr(node_order, "_FEWEST_NODES", 2)
+    monkeypatch.setattr(node_index, "_FEWEST_NODES", 2)
     hard(monkeypatch)
 
 

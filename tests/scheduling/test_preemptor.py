@@ -6,8 +6,8 @@ import pytest
 
 from kubedsm.kube.client.port import OutcomeUnknown, Unreachable
 from kubedsm.model.model import Resources
-from kubedsm.objective.objective import Objective, Promise
-from kubedsm.optimizer.policies.registry import POLICIES
+from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm_lab.baselines.registry import POLICIES
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
 from kubedsm_lab.emulator.front import RequestFault
@@ -357,7 +357,7 @@ async def test_pods_of_other_schedulers_are_victims_too():
 async def test_kube_scheduler_preempts_in_any_case_and_knows_no_promises(policy, where):
     """The victim on the edge is the more important one: only KubeDSM would have it go."""
     configuration = DISABLED if policy else ENABLED
-    other = policy and POLICIES[policy](lambda _: Promise(), Objective())
+    other = policy and POLICIES[policy](lambda _: QosTarget(), Objective())
     nodes = EDGE_TOO, node("c9", "cloud", "1", "8Gi")
     async with preempting(*nodes, configuration=configuration) as world:
         world.api.create(PRIORITY_CLASSES, {"metadata": {"name": "middle"}, "value": 10})

@@ -5,7 +5,7 @@ from itertools import pairwise
 import attrs
 import pytest
 
-from kubedsm.model.change import Change, Freed
+from kubedsm.model.events import Change, Freed
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import (
     NodeName,

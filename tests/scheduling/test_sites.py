@@ -12,8 +12,7 @@ from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import BatchSettings, MigrationSettings, SiteSettings
 from kubedsm.config.services import Service
 from kubedsm.config.settings import Configuration
-from kubedsm.model.change import Change
-from kubedsm.model.events import NodeApplied
+from kubedsm.model.events import Change, NodeApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, NodeName, Resources, Taint, Workload
 from kubedsm.model.sites import Away

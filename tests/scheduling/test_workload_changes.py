@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.model import Workload
 from kubedsm.objective.lasting import ASSUMED
 from kubedsm.scheduling.workload_changes import SETTLING, WorkloadChanges

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
-from kubedsm.optimizer.programming.in_order import Goal, maximised_in_order
+from kubedsm.optimizer.programming.in_order import Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import Rows, Status
 from kubedsm.solvers import process
 from kubedsm.solvers.available import CpSat, Highs, installed
@@ -110,7 +110,7 @@ def test_nothing_that_the_library_prints_arrives(stub, capfd):
 def test_a_solver_that_never_returns_is_killed_and_the_start_solution_stands(stub, code):
     stub(code)
     goals, hint = [Goal("all", GOAL), Goal("again", -GOAL)], np.array([2])
-    found = maximised_in_order(of_one(3), goals, Highs(seconds=0.2), NO_DEADLINE, hint)
+    found = maximise_in_order(of_one(3), goals, Highs(seconds=0.2), NO_DEADLINE, hint)
     assert found.values.tolist() == [2]
     assert [c.proven for c in found.certificates] == [False, False]
     assert {c.note for c in found.certificates} == {
@@ -173,7 +173,7 @@ def test_a_library_that_claims_the_worst_is_the_best_is_not_believed(stub):
     rows.add(variables, rng.integers(3, 9, 8), most=40)
     goals = [Goal("all", rng.integers(1, 9, 8))]
     hint = np.eye(8, dtype=np.int64)[0]
-    found = maximised_in_order(rows.programme(), goals, Highs(), NO_DEADLINE, hint)
+    found = maximise_in_order(rows.programme(), goals, Highs(), NO_DEADLINE, hint)
     assert not found.proven
     assert int(goals[0].weights @ found.values) >= int(goals[0].weights @ hint)
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from kubedsm.kube.wire import decoding
 from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 
 _ORDINARY = ("0", "1m", "250m", "1", "2", "64Mi", "1Gi", "3e3", "0.0001")
 _ABSURD = ("1n", "100T", "1E", "1e20", "9223372036854775807", "1Ei", "7Ei", "1Pi", "12E")
@@ -303,7 +303,7 @@ objectives = st.builds(
     tier_gap=st.sampled_from((1e-9, 0.06, 1000.0)),
 )
 promises = st.builds(
-    Promise,
+    QosTarget,
     qos=st.sampled_from((0.0, 1e-12, 0.5, 1.0)),
     weight=st.sampled_from((0.0, 1e-9, 1.0, 1000.0)),
 )

@@ -2,13 +2,13 @@
 
 from collections import Counter, defaultdict
 
-from kubedsm.objective.objective import Promise
+from kubedsm.objective.objective import QosTarget
 from kubedsm.plugins.feasibility import Feasibility
 from support.placement_literal import standing
 
 
 def promises(workload):
-    return Promise(0.5 if workload.name.endswith("-0") else 1.0)
+    return QosTarget(0.5 if workload.name.endswith("-0") else 1.0)
 
 
 def best_of_all(snapshot, batch):

@@ -8,7 +8,7 @@ import numpy as np
 
 from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective
-from kubedsm.optimizer.matching.problem import Packing, Rank, kinds
+from kubedsm.optimizer.matching.problem import Packing, Rank, group_kinds
 from support.placement_instances import drawn
 
 OBJECTIVES = (
@@ -28,7 +28,7 @@ def drawn_batch(seed, most=9):
     """
     case = drawn(seed, most)
     tiers = [case.snapshot.in_turn(tier) for tier in (Tier.EDGE, Tier.CLOUD)]
-    rng, of_batch = random.Random(seed), kinds(case.batch, tiers[0] + tiers[1])
+    rng, of_batch = random.Random(seed), group_kinds(case.batch, tiers[0] + tiers[1])
     if seed % 3 == 0:
         of_batch = [attrs.evolve(k, rank=Rank(0, 0, at % 2)) for at, k in enumerate(of_batch)]
     names = [node.name for rows in tiers for node in rows.nodes]

@@ -5,11 +5,10 @@ import random
 import numpy as np
 
 from kubedsm.model.model import Tier
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.replica_spread import ReplicaSpread
-from kubedsm.optimizer.matching.ladders import Ladders
-from kubedsm.optimizer.matching.problem import Kind, Packing
+from kubedsm.optimizer.matching.problem import Kind, Ladders, Packing
 from support.placement_instances import node, pod, resources, snapshot
 
 

@@ -29,6 +29,7 @@ from kubedsm.model.model import (
     Resources,
     SchedulingRules,
     Uid,
+    Wishes,
     Workload,
 )
 from kubedsm.model.selectors import Requirement
@@ -40,7 +41,6 @@ from kubedsm.model.surroundings import (
     StorageClass,
     Volume,
 )
-from kubedsm.model.wishes import Wishes
 from support.rule_instances import HOST, app, evenly, near
 
 GI = 2**30

@@ -23,11 +23,11 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.objective.objective import NANO, Objective, Promises, quality
+from kubedsm.objective.objective import NANO, Objective, QosTargets, quality
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
-from kubedsm.plugins.fit import reasons, static_reasons
 from kubedsm_lab.bench.match import literal_fragmentation, literal_match
+from support.literal_fit import reasons, static_reasons
 
 #: The cloud as a whole.
 CLOUD = NodeName("the cloud")
@@ -197,7 +197,7 @@ def _in_order(order: Sequence[_Step], free: _Free) -> bool:
 
 def best_by_enumeration(
     snapshot: Snapshot,
-    promises: Promises,
+    promises: QosTargets,
     objective: Objective,
     limits: SuggestLimits,
     measure: Measure,

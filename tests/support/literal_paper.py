@@ -20,8 +20,8 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, canonical
-from kubedsm.objective.objective import Objective, Promises, quality
-from kubedsm.optimizer.matching.best_fit import size
+from kubedsm.objective.objective import Objective, QosTargets, quality
+from kubedsm.optimizer.matching.best_fit import pod_size
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm_lab.bench.match import literal_fragmentation, literal_match
 
@@ -52,7 +52,7 @@ class LiteralDecision:
 @attrs.frozen(eq=False)
 class LiteralPaper:
     snapshot: Snapshot
-    promises: Promises
+    promises: QosTargets
     objective: Objective
     fragmentation: Fragmentation
     movable: Movable
@@ -74,7 +74,7 @@ class LiteralPaper:
         )
 
     def size(self, pod: Pod) -> float:
-        return size(
+        return pod_size(
             pod.requests,
             Resources(
                 cpu=max(node.allocatable.cpu for node in self.edge),

@@ -3,8 +3,7 @@
 import math
 
 from kubedsm.model.selectors import selects
-from kubedsm.plugins.node_affinity import node_affinity
-from kubedsm.plugins.taints import taint_toleration
+from support.literal_fit import node_affinity, taint_toleration, term_selects
 from support.literal_rules import meant, together
 
 HOST = "kubernetes.io/hostname"
@@ -49,7 +48,7 @@ def _node_affinity(pod, nodes):
         sum(
             weight
             for weight, term in pod.pod_class.rules.preferences.node_affinity
-            if term.selects(node.name, node.labels)
+            if term_selects(term, node.name, node.labels)
         )
         for node in nodes
     ]
@@ -115,6 +114,6 @@ def _counts(pod, constraint, other):
 def _in(pod, constraint, at, constraints):
     return (
         all(c.topology_key in at.labels for c in constraints)
-        and not (constraint.honor_affinity and node_affinity(pod.pod_class, at))
-        and not (constraint.honor_taints and taint_toleration(pod.pod_class, at))
+        and not (constraint.honor_affinity and node_affinity(pod.pod_class.rules, at))
+        and not (constraint.honor_taints and taint_toleration(pod.pod_class.rules, at))
     )

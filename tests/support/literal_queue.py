@@ -1,11 +1,12 @@
 """Queueing hint of one unschedulable pod, without indexes: the queue must agree with it."""
 
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod
-from kubedsm.plugins.fit import rejection
 from kubedsm.plugins.plugins import BY_NAME
+from kubedsm.plugins.queueing_hints import node_now_accepts
 from kubedsm.plugins.scene import EquivalenceClass
+from support.literal_fit import rejection
 
 
 def may_be_helped(pod: Pod, rules: frozenset[str], change: Change, mirror: ClusterMirror) -> bool:
@@ -13,7 +14,8 @@ def may_be_helped(pod: Pod, rules: frozenset[str], change: Change, mirror: Clust
     if change.known is not None:
         return True
     candidate = EquivalenceClass(pod.pod_class, pod.namespace, tuple(sorted(pod.labels.items())))
-    if change.matters and any(BY_NAME[rule].hint(change, candidate, mirror) for rule in rules):
+    hints = [BY_NAME[rule].hint or node_now_accepts for rule in rules]
+    if change.matters and any(hint(change, candidate, mirror) for hint in hints):
         return True
     node = change.node_after
     if node is None or change.node_before is not None:

@@ -9,12 +9,11 @@ from kubedsm.model.model import (
     PodAffinityTerm,
     SpreadConstraint,
 )
-from kubedsm.model.selectors import any_selects, selects
+from kubedsm.model.selectors import selects
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Volume
-from kubedsm.plugins.fit import TIER, shortages, static_rejection
-from kubedsm.plugins.node_affinity import node_affinity
-from kubedsm.plugins.taints import taint_toleration
+from kubedsm.plugins.fit import TIER, shortages
+from support.literal_fit import any_selects, node_affinity, static_rejection, taint_toleration
 
 _ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
@@ -120,8 +119,8 @@ def _even(
         candidate.name
         for candidate in snapshot.nodes.values()
         if all(each in candidate.labels for each in keys)
-        and not (constraint.honor_affinity and node_affinity(pod.pod_class, candidate))
-        and not (constraint.honor_taints and taint_toleration(pod.pod_class, candidate))
+        and not (constraint.honor_affinity and node_affinity(pod.pod_class.rules, candidate))
+        and not (constraint.honor_taints and taint_toleration(pod.pod_class.rules, candidate))
     }
     matching = {snapshot.nodes[name].labels[key]: 0 for name in eligible}
     for other, at in others:

@@ -8,7 +8,7 @@ from kubedsm.config.settings import load
 from kubedsm.execution.migrations import Group
 from kubedsm.explain.entries import MoveOutcome, Outcome, planned
 from kubedsm.model.model import Uid
-from kubedsm.optimizer.moving.move_groups import Order
+from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.suggestion import Move
 from kubedsm.rebalancing.suggester import order_of
 from kubedsm_lab.emulator.api.resources import NODES, PODS

@@ -7,7 +7,7 @@ import attrs
 
 from kubedsm.model.model import Tier
 from kubedsm.objective.gains import Gains
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.plugins.fit import shortages
 from support.placement_instances import node, pod, resources, snapshot
 
@@ -15,11 +15,11 @@ OBJECTIVE = Objective()
 
 
 def nothing_promised(_):
-    return Promise(weight=0)
+    return QosTarget(weight=0)
 
 
 def all_promised(_):
-    return Promise()
+    return QosTarget()
 
 
 def drawn(seed, most=6, priorities=(0, 1)):

@@ -15,12 +15,12 @@ from kubedsm.model.model import (
     Tier,
     Toleration,
     Uid,
+    Wishes,
     Workload,
 )
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.model.wishes import Wishes
-from kubedsm.objective.objective import Promise
-from kubedsm.objective.slower_edge import not_filled_further
+from kubedsm.objective.objective import QosTarget
+from kubedsm.objective.qos_targets import cap_slower_edge
 
 GPU = "example.com/gpu"
 NO_RULES = SchedulingRules()
@@ -77,14 +77,14 @@ def snapshot(nodes, pods, held=()):
     return Snapshot({n.name: n for n in nodes}, {p.uid: p for p in pods}, free, placed)
 
 
-_NOTHING_SAID = Promise()
+_NOTHING_SAID = QosTarget()
 
 
 @attrs.frozen
 class Instance:
     snapshot: Snapshot
     batch: tuple[Pod, ...]
-    promised: dict[str, Promise]
+    promised: dict[str, QosTarget]
 
     def promises(self, workload):
         return self.promised.get(workload.name, _NOTHING_SAID)
@@ -98,7 +98,7 @@ class Instance:
         slower = frozenset(w for w in self.snapshot.shares() if w.name in names)
         measured = attrs.evolve(self.snapshot.measured, slower=slower)
         shot = attrs.evolve(self.snapshot, measured=measured)
-        limited = not_filled_further(self.promises, shot)
+        limited = cap_slower_edge(self.promises, shot)
         promised = {**self.promised, **{w.name: limited(w) for w in slower}}
         return attrs.evolve(self, snapshot=shot, promised=promised)
 
@@ -163,7 +163,7 @@ def drawn(seed, most=6):
         pods.append(pod(f"{service}-old-{i}", service, resources(0.5, 0.5), on=on))
     rng.shuffle(pods)
     promised = {
-        s: Promise(rng.choice((0.0, 0.5, 0.5, 1.0, 1.0, 0.3)), rng.choice((1.0, 1.0, 2.0, 0.5)))
+        s: QosTarget(rng.choice((0.0, 0.5, 0.5, 1.0, 1.0, 0.3)), rng.choice((1.0, 1.0, 2.0, 0.5)))
         for s in services
     }
     held = {}

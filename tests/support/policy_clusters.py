@@ -13,10 +13,10 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 
 MI = 2**20
-PROMISED = (lambda _: Promise(), Objective())
+PROMISED = (lambda _: QosTarget(), Objective())
 
 
 def node(name, tier, cores, memory, *, labels=None, taints=()):

@@ -14,7 +14,7 @@ from kubedsm.model.model import (
     Uid,
     Workload,
 )
-from kubedsm.objective.objective import Promise
+from kubedsm.objective.objective import QosTarget
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support.literal_rules import literal_rule
 from support.placement_instances import Instance, resources, snapshot
@@ -110,7 +110,9 @@ def ruled_case(seed, rules=_rules):
             on = rng.choice(fitting).name
             pod = attrs.evolve(pod, node_name=on, phase="Running", ready=rng.random() < 0.95)
         pods.append(pod)
-    promised = {s: Promise(rng.choice((0.0, 0.5, 1.0, 1.0)), rng.choice((1, 2))) for s in services}
+    promised = {
+        s: QosTarget(rng.choice((0.0, 0.5, 1.0, 1.0)), rng.choice((1, 2))) for s in services
+    }
     limits = SuggestLimits(
         max_moves=rng.choice((1, 2, 3, 3)),
         max_cloud_to_edge=rng.choice((1, 5, 5)),

@@ -5,7 +5,7 @@ import random
 import attrs
 
 from kubedsm.model.model import Tier
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.plugins.fit import shortages
 from support.placement_instances import (
@@ -103,7 +103,7 @@ def drawn_case(seed, most=9):
         pods.append(made)
     rng.shuffle(pods)
     promised = {
-        s: Promise(rng.choice((0.0, 0.5, 0.5, 1.0, 1.0, 0.3)), rng.choice((1.0, 1.0, 2.0, 0.5)))
+        s: QosTarget(rng.choice((0.0, 0.5, 0.5, 1.0, 1.0, 0.3)), rng.choice((1.0, 1.0, 2.0, 0.5)))
         for s in services
     }
     held = {}
@@ -141,7 +141,7 @@ def crowded_case(seed, *, roomy=False):
         else:
             pods.append(pod(name, service, requests))
     promised = {
-        s: Promise(rng.choice((0.0, 0.3, 0.5, 0.7, 1.0)), rng.choice((1, 2))) for s in sizes
+        s: QosTarget(rng.choice((0.0, 0.3, 0.5, 0.7, 1.0)), rng.choice((1, 2))) for s in sizes
     }
     limits = SuggestLimits(
         max_moves=rng.choice((2, 3, 3, 3, 4)),
@@ -173,7 +173,9 @@ def wide_case(seed):
         free[name] -= requests
         made = running(f"{service}-{i}", service, requests, name, created=float(i % 7))
         pods.append(attrs.evolve(made, ready=rng.random() < 0.95))
-    promised = {s: Promise(rng.choice((0.2, 0.4, 0.6, 1.0)), rng.choice((1, 1, 2))) for s in sizes}
+    promised = {
+        s: QosTarget(rng.choice((0.2, 0.4, 0.6, 1.0)), rng.choice((1, 1, 2))) for s in sizes
+    }
     limits = SuggestLimits(
         max_moves=rng.choice((2, 3, 4)),
         max_edge_reorder=rng.choice((0, 1, 3)),

@@ -8,14 +8,14 @@ import numpy as np
 from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.gains import Gains
-from kubedsm.optimizer.matching.best_fit import greatest_allocatable, size
+from kubedsm.optimizer.matching.best_fit import greatest_allocatable, pod_size
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.moving.move_groups import edge_changes
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
-from kubedsm.optimizer.moving.suggestion import Cause
-from kubedsm.plugins.fit import reasons, shortages
+from kubedsm.optimizer.moving.suggestion import Cause, count_edge_changes
+from kubedsm.plugins.fit import shortages
+from support.literal_fit import reasons
 from support.literal_moves import best_by_enumeration
 from support.literal_paper import LiteralPaper
 
@@ -71,7 +71,7 @@ def literally_left(case, suggestion):
     moved = [*suggestion.moves, *suggestion.awaited]
     dropped = [left.pod for left in suggestion.rejected if left.why.cause in _DROPPED]
     named = {pod.uid for pod in (*dropped, *(move.pod for move in moved))}
-    changes, first, scores = edge_changes(moved), {}, {}
+    changes, first, scores = count_edge_changes(moved), {}, {}
     for pod in sorted(shot.pods.values(), key=leaving_turn):
         on_edge = shot.placed.get(pod.uid) in {node.name for node in edge}
         if pod.scheduler_name != shot.scheduler_name or not pod.counts_for_qos or on_edge:
@@ -83,7 +83,7 @@ def literally_left(case, suggestion):
         said = movable(pod) if pod.node_name is not None else None
         key = pod.workload, pod.pod_class, said
         first.setdefault(key, pod)
-        scores[key] = gains.level[pod.workload], -more / size(pod.requests, greatest)
+        scores[key] = gains.level[pod.workload], -more / pod_size(pod.requests, greatest)
     ranked = sorted(first, key=lambda key: (scores[key], str(first[key])))
     return [*dropped, *(first[key] for key in ranked)][:10]
 

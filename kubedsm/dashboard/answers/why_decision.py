@@ -21,7 +21,7 @@ from kubedsm.dashboard.state.moves import key_of, state_of
 from kubedsm.explain.decision_record import Basis, DecisionRecord
 from kubedsm.explain.entries import Entry, Kind
 from kubedsm.model.model import Share, Tier
-from kubedsm.optimizer.programming.in_order import unproven
+from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.plurals import counted
 
 
@@ -54,7 +54,7 @@ def _told(entry: Entry, basis: Basis | None, states: Sequence[str]) -> Answer:
             + (", and nothing better was possible." if entry.proven else "."),
         ),
     ]
-    if told := unproven(entry.certificates):
+    if told := describe_unproven(entry.certificates):
         lines.append((f"Not proven to be the best: {told}.",))
     if entry.looked_at is not None:
         lines.append((f"{entry.looked_at}: cloud.percentageOfNodes.",))

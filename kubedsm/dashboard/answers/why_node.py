@@ -31,7 +31,7 @@ from kubedsm.model.measured import Usage
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Workload
 from kubedsm.model.sites import Away, site_of
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import promised_pods
+from kubedsm.objective.objective import count_target_pods
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
 
@@ -170,8 +170,8 @@ class _About:
         share = self.snapshot.shares().get(workload)
         if share is None:
             return f"none: its scheduler is {pods[0].scheduler_name}"
-        qos = self.policy.promises_in(self.snapshot)(workload).qos
-        wanted = promised_pods(qos, share.total)
+        qos = self.policy.qos_targets_in(self.snapshot)(workload).qos
+        wanted = count_target_pods(qos, share.total)
         kept = "kept" if share.edge >= wanted else f"{wanted - share.edge} missing"
         return f"{wanted} of {share.total} at the edge ({percent(qos)}): {kept}"
 

@@ -25,12 +25,12 @@ from kubedsm.explain.explainer import Decisions, Recalled
 from kubedsm.explain.explanation import NodeAnswer
 from kubedsm.model.model import NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import promised_pods
+from kubedsm.objective.objective import count_target_pods
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
 from kubedsm.planner.what_if import describe_purpose
-from kubedsm.plugins.fit import counted_reasons
-from kubedsm.plugins.rejection import Rejection
+from kubedsm.plugins.fit import count_reasons
+from kubedsm.plugins.scene import Rejection
 
 FORGOTTEN = (
     "What was decided about it is not remembered: that was before this process began to decide,"
@@ -170,7 +170,7 @@ class _About:
             move, purpose = chosen.move, chosen.move.purpose
             if basis is not None:
                 beside = [outcome.move for outcome in chosen.entry.moves]
-                promises = self.policy.promises_in(basis.snapshot)
+                promises = self.policy.qos_targets_in(basis.snapshot)
                 purpose = describe_purpose(move, beside, basis.shares_before, promises)
             source = (" on ", node_link(move.source)) if move.source else ()
             return (f"it took the place of {move.pod}", *source, f", {purpose}")
@@ -178,8 +178,8 @@ class _About:
             return ()
         share = basis.shares_before.get(pod.workload, Share())
         total = basis.shares_after[pod.workload].total
-        promise = self.policy.promises_in(basis.snapshot)(pod.workload)
-        wanted = promised_pods(promise.qos, total)
+        promise = self.policy.qos_targets_in(basis.snapshot)(pod.workload)
+        wanted = count_target_pods(promise.qos, total)
         of = f"{wanted} of its {counted(total, 'pod')} at the edge ({percent(promise.qos)})"
         workload = workload_link(pod.workload)
         if _tier(basis.snapshot, chosen.node) == _EDGE:
@@ -190,7 +190,7 @@ class _About:
         able = [node for node in edge if fits(node)]
         if edge and not able:
             told = {n.node: Rejection(n.rule, n.reasons) for n in edge if n.rule}
-            return (f"no edge node took it ({counted_reasons(told)})",)
+            return (f"no edge node took it ({count_reasons(told)})",)
         if share.edge >= wanted and edge:
             return (workload, f" is promised {of} and had {share.edge}")
         if able:

@@ -20,7 +20,7 @@ from kubedsm.dashboard.answers.verdicts import rules_told
 from kubedsm.explain.answers import Explainer
 from kubedsm.model.model import Node, NodeName, Pod, PodClass, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import promised_pods
+from kubedsm.objective.objective import count_target_pods
 from kubedsm.planner.plurals import counted
 from kubedsm.planner.what_if import WhatIfResponse
 
@@ -52,8 +52,8 @@ class _About:
     def told(self) -> Answer:
         snapshot, workload = self.snapshot, self.workload
         share = snapshot.shares().get(workload, Share())
-        promise = self.configuration.policy.promises_in(snapshot)(workload)
-        wanted = promised_pods(promise.qos, share.total)
+        promise = self.configuration.policy.qos_targets_in(snapshot)(workload)
+        wanted = count_target_pods(promise.qos, share.total)
         missing = max(0, wanted - share.edge)
         kept = f"{counted(missing, 'pod')} missing" if missing else "the promise is kept"
         has = f"{workload} has {share.edge} of its {counted(share.total, 'pod')} at the edge"

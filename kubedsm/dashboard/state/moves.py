@@ -228,7 +228,7 @@ def _purposes(entry: Entry, runtime: Runtime, reading: Reading) -> dict[Uid, str
     if basis is None:
         return {}
     moves = [outcome.move for outcome in entry.moves]
-    promises = reading.policy.promises_in(basis.snapshot)
+    promises = reading.policy.qos_targets_in(basis.snapshot)
     return {
         move.pod.uid: describe_purpose(move, moves, basis.shares_before, promises) for move in moves
     }

@@ -9,7 +9,7 @@ from kubedsm.config.mismatches import missing_tiers
 from kubedsm.dashboard.rows import NodeRow
 from kubedsm.dashboard.state.kept_rows import Difference, KeptRows
 from kubedsm.dashboard.state.values import node_row
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.model.model import NodeName, Tier
 from kubedsm.model.sites import Away

@@ -24,7 +24,7 @@ from kubedsm.explain.effects import Effect
 from kubedsm.explain.entries import MoveOutcome
 from kubedsm.explain.listener import Listener, Result
 from kubedsm.kube.calls.writes import Regarding
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, Uid
 from kubedsm.observability.reading import Leadership, Reading, read
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind

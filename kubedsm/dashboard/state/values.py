@@ -7,7 +7,7 @@ from kubedsm.dashboard.rows import NodeRow, NodeState, PodRow, PodState, Workloa
 from kubedsm.model.measured import Answers, Usage
 from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Workload
 from kubedsm.model.sites import Away, site_of
-from kubedsm.objective.objective import Promise
+from kubedsm.objective.objective import QosTarget
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -96,7 +96,7 @@ def _message(pod: Pod, state: PodState, theirs: str, why: Why) -> str:
 def workload_row(
     workload: Workload,
     share: Share,
-    promise: Promise | None,
+    promise: QosTarget | None,
     answers: Mapping[Tier, Answers],
     *,
     ready: int,

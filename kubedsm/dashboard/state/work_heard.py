@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import attrs
 
 from kubedsm.explain.entries import MoveOutcome, Outcome
-from kubedsm.model.change import Change
+from kubedsm.model.events import Change
 from kubedsm.model.model import Node, NodeName, Pod, Tier, Uid
 from kubedsm.process.clock import Clock
 

@@ -8,7 +8,7 @@ from kubedsm.dashboard.state.pods import PodsSeen
 from kubedsm.dashboard.state.values import workload_row
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import Workload
-from kubedsm.objective.objective import Promises
+from kubedsm.objective.objective import QosTargets
 from kubedsm.observability.reading import Reading
 
 #: seconds after which all are looked at again: a node's tier may be another one, and a promise may
@@ -42,7 +42,7 @@ class WorkloadsSeen:
             self._at = reading.now
         if not everything and not touched:
             return {}
-        promises = reading.policy.promises_in(snapshot) if knows_targets else None
+        promises = reading.policy.qos_targets_in(snapshot) if knows_targets else None
         if not everything:
             return self.kept.take(dict(self._rows(sorted(touched), reading, pods, promises)))
         shares = snapshot.shares()
@@ -55,7 +55,7 @@ class WorkloadsSeen:
         workloads: Iterable[Workload],
         reading: Reading,
         pods: PodsSeen,
-        promises: Promises | None,
+        promises: QosTargets | None,
     ) -> Iterator[tuple[str, WorkloadRow | None]]:
         snapshot = reading.snapshot
         shares, measured = snapshot.shares(), snapshot.measured

@@ -14,8 +14,14 @@ import msgspec
 from kubedsm.config.documents import shown
 from kubedsm.config.services import MODES, MOST_REQUESTS, Mode
 from kubedsm.kube.client.port import is_name
-from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL
-from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION, Wishes
+from kubedsm.model.model import (
+    MIGRATING_LABEL,
+    MIGRATION_ANNOTATION,
+    QOS_ANNOTATION,
+    RATE_ANNOTATION,
+    TEMPLATE_HASH_LABEL,
+    Wishes,
+)
 
 MOVE_ANNOTATION = "kubedsm.io/move"
 REQUEST_ANNOTATION = "kubedsm.io/requested-moves"

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kubedsm.model.model import Resources
-from kubedsm.model.quantities import QuantityError, millis, units
+from kubedsm.model.quantities import QuantityError, parse_millis, parse_units
 
 #: (resource, quantity) as JSON has them; a tuple, because it is a key of a cache
 Amounts = tuple[tuple[str, str | int | float], ...]
@@ -53,7 +53,7 @@ def integers(amounts: Amounts, path: str) -> dict[str, int]:
     result = {}
     for name, quantity in amounts:
         try:
-            result[name] = millis(quantity) if name == "cpu" else units(quantity)
+            result[name] = parse_millis(quantity) if name == "cpu" else parse_units(quantity)
         except QuantityError as error:
             raise FieldError(f"{path}.{name}", str(error)) from None
     return result

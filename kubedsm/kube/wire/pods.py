@@ -26,9 +26,9 @@ from kubedsm.model.model import (
     Pod,
     PodClass,
     Uid,
+    Wishes,
     Workload,
 )
-from kubedsm.model.wishes import Wishes
 
 #: in the JSON of a rule that depends on labels of the pod whose rule it is
 _LABEL_KEYS = b"abelKeys"

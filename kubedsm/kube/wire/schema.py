@@ -11,8 +11,13 @@ import msgspec
 
 from kubedsm.kube.client.api_errors import Status
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, REQUEST_ANNOTATION
-from kubedsm.model.model import DELETION_COST_ANNOTATION, DO_NOT_DISRUPT_ANNOTATION
-from kubedsm.model.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
+from kubedsm.model.model import (
+    DELETION_COST_ANNOTATION,
+    DO_NOT_DISRUPT_ANNOTATION,
+    MIGRATION_ANNOTATION,
+    QOS_ANNOTATION,
+    RATE_ANNOTATION,
+)
 
 T = TypeVar("T")
 

@@ -1,4 +1,1 @@
-"""Pods into nodes: the problem as arrays, and the algorithms that fill it.
-
-Nothing here knows workloads' shares, or what runs already.
-"""
+"""Placement problem as arrays, and exact and heuristic algorithms that assign pods to nodes."""

@@ -1,17 +1,12 @@
-"""Which pods of a batch fit on the nodes, and where: most pods first, then least fragmentation.
+"""Exact placement by dynamic programming over count vectors: Algorithm 8 (`match`) of the paper.
 
-Algorithm 8 of the KubeDSM paper is a DP over nodes and *sets* of pods, O(N 3^n). Pods of a kind
-are interchangeable, so a set is a vector of counts, and the same optimum comes from a table with
-one cell a count vector: a node's transition is, for every load that is worth trying on it
-(`node_loads`), one shift of the whole table and one minimum. Targets are found by walking back
-through the layers.
+Most pods first, then least penalty, then least charge, then least fragmentation. The paper's DP
+runs over nodes and *sets* of pods, O(N 3^n). Interchangeable pods are a kind, so a set is a vector
+of counts, and a table has one cell a vector: every load that is worth trying on a node is one shift
+of the table and one minimum. Targets are found by walking back through the layers.
 
-What pods prefer comes before what nodes charge for them, and that before fragmentation: a cost is a
-number of three digits, the penalties of the pods on their nodes, below them the charges, and below
-these the fragmentation, of all nodes together.
-
-Vectors are flattened in mixed radix. A digit that could overflow has room for it, in cells that
-are cleared after each node; walking back must look at the digits, since those may borrow.
+Vectors are flattened in mixed radix. A digit that could overflow has spare cells, which are cleared
+after each node.
 """
 
 import math
@@ -24,32 +19,32 @@ import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Node, NodeName, Pod, Resources
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Ints
 from kubedsm.optimizer.matching.best_fit import best_fit_increasing
-from kubedsm.optimizer.matching.cost_digits import Digits
 from kubedsm.optimizer.matching.node_loads import (
+    Digits,
     NodeLoads,
-    loads_worth_trying,
-    most_on_nodes,
-    places,
+    limit_loads,
+    list_useful_loads,
+    place_values,
 )
-from kubedsm.optimizer.matching.problem import Packing, Targets, kinds
+from kubedsm.optimizer.matching.problem import Packing, Targets, group_kinds
 from kubedsm.optimizer.programming.programme import Solver
 
 #: More than any sum of costs, and far enough from the end of 64 bits to add costs to.
 UNREACHABLE = 2**61
 #: an axis each; numpy 1.26 has no more
 _MOST_KINDS = 32
-#: Cells computed by one numpy call: enough to hide its overhead, few enough to stay in the cache.
+#: Cells of one numpy call: hides call overhead, fits the CPU cache.
 _BLOCK = 2**14
-#: Cells computed in the time that it takes to sort one load in.
+#: Cells computed in the time to sort one load.
 _SORTED = 64
 
 
 @attrs.frozen(slots=True)
 class Bounds:
-    """How much may be computed before a heuristic takes over, and who is asked beside it."""
+    """Exact-search limit: how much may be computed before a heuristic takes over."""
 
     #: cells of the table, all layers together; 8 bytes each
     states: int = 4_000_000
@@ -58,15 +53,15 @@ class Bounds:
     #: distinct loads of all distinct nodes together
     loads: int = 50_000
     deadline: Deadline = NO_DEADLINE
-    #: what is beyond these bounds is asked of it; None: nobody is asked
+    #: solves what is above these limits; None: no solver
     solver: Solver | None = None
 
 
 @attrs.frozen(eq=False)
 class MatchTable:
-    """The least cost of placing exactly these many pods of each kind, for every vector.
+    """Least cost of placing exactly these numbers of pods of each kind, for every vector.
 
-    Made by `tabulate`. `layers[i]` holds what the first i nodes with loads to be tried can take.
+    `layers[i]` has the cost for the first i nodes with loads to be tried.
     """
 
     packing: Packing
@@ -80,20 +75,23 @@ class MatchTable:
     digits: Digits
 
     def costs(self) -> Ints:
-        """One cell a vector, of shape limits + 1; UNREACHABLE or more where it does not fit."""
+        """Return one cell a vector, of shape limits + 1.
+
+        UNREACHABLE or more for vectors that do not fit.
+        """
         cells = np.full(int(np.prod(self.sizes)), UNREACHABLE, dtype=np.int64)
         last = self.layers[-1]
         cells[: len(last)] = last
         return cells.reshape(self.sizes)[tuple(slice(n + 1) for n in self.limits.tolist())]
 
     def charges(self, vector: Ints) -> int:
-        """What is charged for a vector that can be reached."""
+        """Return the charge of a reachable vector."""
         return self.digits.charges(int(self.layers[-1][int(vector @ self.strides)]))
 
     def loads(self, vector: Ints) -> Ints:
-        """The placement, N x S, of a vector that can be reached.
+        """Return the placement, N x S, of a reachable vector.
 
-        Of equally good ones the one that leaves the most to the first nodes.
+        Ties leave most pods to the first nodes.
         """
         placed = self.packing.nothing()
         left, tried = vector, self.tried
@@ -113,21 +111,21 @@ class MatchTable:
         return placed
 
 
-def tabulate(
+def build_table(
     packing: Packing, fragmentation: Fragmentation | None, bounds: Bounds
 ) -> MatchTable | None:
-    """The table of all reachable vectors, or None if it would exceed the bounds.
+    """Return the table of all reachable vectors; None above the exact-search limit.
 
-    Without a measure of fragmentation every placement costs nothing.
+    Without a fragmentation measure every placement costs nothing.
     """
     if len(packing.kinds) > _MOST_KINDS or bounds.deadline.passed:
         return None
     digits = Digits.of(packing)
-    most = most_on_nodes(packing, digits)
+    most = limit_loads(packing, digits)
     limits = np.minimum(most.sum(axis=0), packing.counts)
     if math.prod((limits + 1).tolist()) > bounds.states:
         return None
-    tried = loads_worth_trying(
+    tried = list_useful_loads(
         packing, most, fragmentation, digits, bounds.loads, bounds.steps // _SORTED
     )
     if tried is None:
@@ -135,22 +133,22 @@ def tabulate(
     sums = tried.caps.cumsum(axis=0)
     room = np.where(limits < tried.caps.sum(axis=0), tried.caps.max(axis=0, initial=0), 0)
     sizes = tuple((limits + 1 + room).tolist())
-    strides, total = places(sizes), math.prod(sizes)
+    strides, total = place_values(sizes), math.prod(sizes)
     if total > bounds.states:
         return None
     lengths = (np.minimum(sums, packing.counts) @ strides + 1).tolist()
     steps = sum(map(mul, lengths, np.diff(tried.begins).tolist()))
     if 1 + sum(lengths) > bounds.states or steps > bounds.steps:
         return None
-    outside = _outside(sizes, limits, total)
-    layers = _layers(tried, lengths, strides, outside, bounds.deadline)
+    outside = _overflow_cells(sizes, limits, total)
+    layers = _compute_layers(tried, lengths, strides, outside, bounds.deadline)
     if layers is None:
         return None
     return MatchTable(packing, limits, sizes, strides, tried, layers, digits)
 
 
-def _outside(sizes: tuple[int, ...], limits: Ints, total: int) -> Ints | None:
-    """The flat cells where some digit has overflowed, if any can."""
+def _overflow_cells(sizes: tuple[int, ...], limits: Ints, total: int) -> Ints | None:
+    """Return the flat cells in which some digit has overflowed; None if no digit can overflow."""
     if all(size == limit + 1 for size, limit in zip(sizes, limits.tolist(), strict=True)):
         return None
     outside = np.ones(sizes, dtype=np.bool_)
@@ -158,14 +156,14 @@ def _outside(sizes: tuple[int, ...], limits: Ints, total: int) -> Ints | None:
     return np.flatnonzero(outside.reshape(total))
 
 
-def _layers(
+def _compute_layers(
     tried: NodeLoads,
     lengths: Sequence[int],
     strides: Ints,
     outside: Ints | None,
     deadline: Deadline,
 ) -> tuple[Ints, ...] | None:
-    """None once the deadline has passed."""
+    """Return the layers of the table; None after the deadline."""
     layer = np.full(1, tried.elsewhere, dtype=np.int64)
     layers = [layer]
     offsets: list[int] = (tried.loads @ strides).tolist()
@@ -189,10 +187,10 @@ def _layers(
 
 @attrs.frozen(eq=False)
 class Match:
-    """Where the pods go that could be placed."""
+    """Targets of the pods that could be placed."""
 
     targets: Targets
-    #: of all the nodes together, 2^-32 of a node's fragmentation each
+    #: fragmentation of all nodes, in units of 2^-32 node
     cost: int
     #: no placement has more pods, or as many at less cost
     proven: bool
@@ -205,15 +203,14 @@ def match(
     fragmentation: Fragmentation,
     bounds: Bounds | None = None,
 ) -> Match:
-    """Place as many of the pods as possible, then with the least fragmentation.
+    """Place as many of the pods as possible, then with the least fragmentation (Algorithm 8).
 
-    Pods that could not be placed are missing from the targets. Beyond the bounds the placement is
-    best-fit increasing (0.98 of the optimal number where decreasing order reaches 0.76), and not
-    proven.
+    Above the exact-search limit the placement is best-fit increasing, and not proven: it places
+    0.98 of the optimal number, where decreasing order places 0.76.
     """
     rows = NodeRows.of(sorted(nodes, key=lambda node: node.name), free)
-    packing = Packing.of(kinds(pods, rows), rows, (vector for vector, _ in fragmentation.mix))
-    table = tabulate(packing, fragmentation, bounds or Bounds())
+    packing = Packing.of(group_kinds(pods, rows), rows, (vector for vector, _ in fragmentation.mix))
+    table = build_table(packing, fragmentation, bounds or Bounds())
     if table is None:
         loads = best_fit_increasing(packing)
         room = packing.room_after(loads)
@@ -225,14 +222,14 @@ def match(
 
 
 def _most_then_cheapest(costs: Ints) -> Ints:
-    """The first vector, in lexicographic order, of those with most pods and then least cost."""
+    """Return the lexicographically first vector with most pods and then least cost."""
     number = np.where(costs < UNREACHABLE, vector_sums(costs.shape), -1)
     best = np.where(number == number.max(), costs, UNREACHABLE)
     return np.array(np.unravel_index(int(best.argmin()), costs.shape), dtype=np.int64)
 
 
 def vector_sums(shape: tuple[int, ...], weights: Sequence[int] | None = None) -> Ints:
-    """The number of pods in each vector of a box, each counting what its kind weighs."""
+    """Return the weighted number of pods of each vector of a box."""
     sums = np.zeros((), dtype=np.int64)
     for size, weight in zip(shape, weights or [1] * len(shape), strict=True):
         sums = sums[..., None] + weight * np.arange(size)

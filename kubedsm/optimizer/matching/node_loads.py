@@ -1,9 +1,10 @@
-"""The loads that are worth trying on each node, and what they cost.
+"""Loads worth trying on each node, and their costs: the dominance rule of `match`.
 
-Of n pods, those that are not of a load are on n - |load| nodes at most. So if the load is not on
-one of the n - |load| + 1 nodes where it costs least (beyond what they cost empty; of equal ones the
-first), one of these is empty: there it costs no more, and leaves more to the first nodes. What
-`match` chooses has no load anywhere else, and other nodes are as good as not there.
+Of n pods, those outside a load are on at most n - |load| nodes. So a load that is on none of the n
+- |load| + 1 nodes where it adds the least cost leaves one of them empty: there it costs no more,
+and leaves more to the first nodes. Other nodes can be ignored for that load.
+
+A cost is one number of three digits: penalties, then charges, then fragmentation, of all nodes.
 """
 
 import math
@@ -13,25 +14,60 @@ from typing import NamedTuple
 import attrs
 import numpy as np
 
-from kubedsm.objective.fragmentation import Fragmentation, Ints
-from kubedsm.optimizer.matching.cost_digits import Digits
-from kubedsm.optimizer.matching.ladders import alike
-from kubedsm.optimizer.matching.problem import Packing
+from kubedsm.objective.fragmentation import SCALE, Fragmentation, Ints
+from kubedsm.optimizer.matching.problem import Packing, group_equal_rows
+
+#: No sum of costs is greater; an addition to something UNREACHABLE stays within 64 bits.
+_LARGEST_SUM = 2**60
+
+
+@attrs.frozen(slots=True)
+class Digits:
+    """Place values of a cost; all fragmentation together, SCALE a node, is less than one charge."""
+
+    #: cost of one charge
+    charge: int
+    #: cost of one penalty point: more than all charges together
+    penalty: int
+    #: dropped bits of each node's fragmentation
+    lost: int
+
+    @classmethod
+    def of(cls, packing: Packing) -> "Digits":
+        """Drop no more bits than necessary for no cost to exceed _LARGEST_SUM.
+
+        No bit is dropped up to 2^28 pods times nodes times penalty without charges.
+        """
+        counts = packing.counts.tolist()
+        worst = max((p for kind in packing.kinds for p in kind.penalties.values()), default=0)
+        points = sum(counts) * worst + 1
+        charges = packing.ladders.greatest(counts) + 1 if packing.ladders else 1
+        lost = 0
+        while points * charges > 1 and points * charges * _cost_unit(packing, lost) > _LARGEST_SUM:
+            lost += 1
+        return cls(_cost_unit(packing, lost), charges * _cost_unit(packing, lost), lost)
+
+    def charges(self, cost: int) -> int:
+        return cost % self.penalty // self.charge
+
+
+def _cost_unit(packing: Packing, lost: int) -> int:
+    return len(packing.free) * (SCALE >> lost) + 1
 
 
 @attrs.frozen(eq=False)
 class NodeLoads:
-    """Of U nodes the loads worth trying, in lexicographic order, the empty one first."""
+    """Loads worth trying on U nodes, in lexicographic order, the empty one first."""
 
-    #: U, in order; on all others no load but the empty one is worth trying
+    #: U, ascending; other nodes stay empty
     nodes: Ints
-    #: U + 1, where the loads of each begin, and where those of the last end
+    #: U + 1, offsets of each node's loads
     begins: Ints
     #: K x S
     loads: Ints
-    #: what the node costs with that load on it; K
+    #: K, cost of the node with the load
     costs: Ints
-    #: what all other nodes cost together
+    #: cost of all other nodes together
     elsewhere: int
 
     @property
@@ -43,11 +79,11 @@ class NodeLoads:
         return caps
 
 
-def most_on_nodes(packing: Packing, digits: Digits) -> Ints:
-    """N x S, how many pods of each kind may be worth having on a node, as far as they find room.
+def limit_loads(packing: Packing, digits: Digits) -> Ints:
+    """Return N x S: most pods of each kind that are worth having on each node, as far as they fit.
 
-    The other pods of n, and the node where one is, leave one of any n nodes empty. So no pod costs
-    more, fragmentation aside, than a first one does on the n-th cheapest of the nodes that take it.
+    The other pods leave one of any n nodes empty. So no pod costs more, fragmentation aside, than
+    the first one on the n-th cheapest of the nodes that accept it.
     """
     most = packing.fitting
     number, ladders = int(packing.counts.sum()), packing.ladders
@@ -64,7 +100,7 @@ def most_on_nodes(packing: Packing, digits: Digits) -> Ints:
     return most
 
 
-def loads_worth_trying(
+def list_useful_loads(
     packing: Packing,
     most: Ints,
     fragmentation: Fragmentation | None,
@@ -72,11 +108,11 @@ def loads_worth_trying(
     most_loads: int,
     most_sorted: int,
 ) -> NodeLoads | None:
-    """`most`: as `most_on_nodes` has it, or more.
+    """Return the loads that are not dominated; `most` is at least that of `limit_loads`.
 
-    None if there are more than `most_loads` of distinct nodes, or `most_sorted` to choose from.
+    None if there are more than `most_loads` on distinct nodes, or `most_sorted` to choose from.
     """
-    groups = _groups(packing, most, fragmentation, digits, most_loads)
+    groups = _group_nodes(packing, most, fragmentation, digits, most_loads)
     if groups is None:
         return None
     sums = groups.loads.sum(axis=1)
@@ -87,9 +123,9 @@ def loads_worth_trying(
         return None
     load = np.repeat(np.arange(len(sums)), copies)
     members = np.argsort(groups.of_nodes, kind="stable")
-    node = members[_ranges((sizes.cumsum() - sizes)[groups.of_loads], copies)]
+    node = members[_concat_ranges((sizes.cumsum() - sizes)[groups.of_loads], copies)]
     beyond = groups.costs - groups.empty[groups.of_loads]
-    code = groups.loads @ places((most.max(axis=0, initial=0) + 1).tolist())
+    code = groups.loads @ place_values((most.max(axis=0, initial=0) + 1).tolist())
     order = np.lexsort((node, beyond[load], code[load]))
     first = np.searchsorted(code[load][order], code[load][order])
     kept = order[np.arange(len(order)) - first < number[load][order]]
@@ -105,7 +141,7 @@ def loads_worth_trying(
 
 
 class _Groups(NamedTuple):
-    """Nodes on which the same loads cost the same, and these loads, in lexicographic order."""
+    """Groups of nodes with equal costs of equal loads, and these loads in lexicographic order."""
 
     #: N, the group of each node
     of_nodes: Ints
@@ -115,19 +151,19 @@ class _Groups(NamedTuple):
     loads: Ints
     #: K
     costs: Ints
-    #: of each group, what one of its nodes costs empty
+    #: cost of an empty node of each group
     empty: Ints
 
 
-def _groups(
+def _group_nodes(
     packing: Packing,
     most: Ints,
     fragmentation: Fragmentation | None,
     digits: Digits,
     most_loads: int,
 ) -> _Groups | None:
-    first, look_of = alike(packing.free, packing.allocatable, most)
-    enumerated = _enumerate(packing, first, most[first], most_loads)
+    first, look_of = group_equal_rows(packing.free, packing.allocatable, most)
+    enumerated = _enumerate_loads(packing, first, most[first], most_loads)
     if enumerated is None:
         return None
     look, loads, room = enumerated
@@ -137,11 +173,13 @@ def _groups(
         costs = fragmentation.costs(packing.axes, size, room) >> digits.lost
     ladders, penalties = packing.ladders, packing.penalties
     charging = [ladders.which] if ladders else []
-    heads, group_of = alike(look_of[:, None], *charging, *([penalties] if penalties.any() else []))
+    heads, group_of = group_equal_rows(
+        look_of[:, None], *charging, *([penalties] if penalties.any() else [])
+    )
     begins = np.searchsorted(look, np.arange(len(first) + 1))
     lengths = np.diff(begins)[look_of[heads]]
     group = np.repeat(np.arange(len(heads)), lengths)
-    rows = _ranges(begins[look_of[heads]], lengths)
+    rows = _concat_ranges(begins[look_of[heads]], lengths)
     loads, costs, empty = loads[rows], costs[rows], costs[begins[look_of[heads]]]
     if ladders:
         costs += digits.charge * ladders.of(heads[group], loads)
@@ -150,14 +188,13 @@ def _groups(
     return _Groups(group_of, group, loads, costs, empty)
 
 
-def _enumerate(
+def _enumerate_loads(
     packing: Packing, nodes: Ints, most: Ints, most_loads: int
 ) -> tuple[Ints, Ints, Ints] | None:
-    """Every load that fits on these nodes: which of them it is, its counts, the room it leaves.
+    """Return every load that fits: the index of its node, its counts, and the capacity it leaves.
 
-    most: of each of these nodes. None if there are more than `most_loads`. Grows the loads kind by
-    kind out of the room that is left, so that no sum of requests is ever formed that could
-    overflow.
+    most: of each node. None if there are more than `most_loads`. Loads grow kind by kind out of the
+    free capacity, so no sum of requests can overflow.
     """
     owner, room = np.arange(len(nodes)), packing.free[nodes]
     loads = np.zeros((len(nodes), 0), dtype=np.int64)
@@ -170,19 +207,19 @@ def _enumerate(
         if int(repeats.sum()) > most_loads:
             return None
         parent = np.repeat(np.arange(len(owner)), repeats)
-        number = _ranges(np.zeros_like(repeats), repeats)
+        number = _concat_ranges(np.zeros_like(repeats), repeats)
         room = room[parent] - number[:, None] * requests
         loads = np.column_stack((loads[parent], number))
         owner = owner[parent]
     return owner, loads, room
 
 
-def places(sizes: Sequence[int]) -> Ints:
-    """What each digit of a flat index counts; the last one 1."""
+def place_values(sizes: Sequence[int]) -> Ints:
+    """Return the place value of each digit of a flat index; that of the last is 1."""
     return np.array([math.prod(sizes[at + 1 :]) for at in range(len(sizes))], dtype=np.int64)
 
 
-def _ranges(begins: Ints, lengths: Ints) -> Ints:
-    """The numbers from each beginning on, so many of each."""
+def _concat_ranges(begins: Ints, lengths: Ints) -> Ints:
+    """Return the concatenated ranges that start at `begins` and have these lengths."""
     before = lengths.cumsum() - lengths
     return np.arange(int(lengths.sum())) + np.repeat(begins - before, lengths)

@@ -1,9 +1,8 @@
-"""The cheapest way to every state, node by node: the DP that `suggest` and `reorder_edge` share.
+"""Shortest paths over states, node by node: the DP that `suggest` and `reorder_edge` share.
 
-A state is a vector of integers, and on each node one of several options adds a vector to it at a
-cost. States are given as a list, and any that is not listed is never passed through; that is how
-the callers prune. Vectors are looked up by a mixed-radix code whose digits have room for every
-option, so that none borrows from its neighbour.
+A state is a vector of integers. On each node one of several options adds a vector to the state at a
+cost. Only listed states are passed through; that is how callers prune. Vectors are looked up by a
+mixed-radix code whose digits have room for every option.
 """
 
 from collections.abc import Sequence
@@ -14,16 +13,16 @@ import numpy as np
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
 
-#: Cells of the table by which states are found; beyond that they are searched for.
+#: Largest lookup table of states; above, binary search.
 _TABLE = 2**22
-#: Pairs of option and state looked at by one numpy call.
+#: Pairs of option and state in one numpy call.
 _BLOCK = 2**17
 _LARGEST_CODE = 2**62
 
 
 @attrs.frozen(eq=False)
 class Options:
-    """What may be done on one node, beside nothing."""
+    """Changes that one node may make, next to no change."""
 
     #: K x D
     vectors: Ints
@@ -32,7 +31,7 @@ class Options:
 
 
 class _Codes:
-    """Finds states by vector."""
+    """Lookup of states by vector."""
 
     def __init__(self, states: Ints, options: Sequence[Options]) -> None:
         none = np.zeros(states.shape[1], dtype=np.int64)
@@ -43,7 +42,7 @@ class _Codes:
         for width in reversed((states.max(axis=0) + high - self._origin + 1).tolist()):
             places.append(total)
             total *= width
-        # Distinct codes are all that is asked for; past 64 bits they would not be.
+        # Codes must be distinct, hence within 64 bits.
         self.fit = total < _LARGEST_CODE
         self.places = np.array(places[::-1] if self.fit else none, dtype=np.int64)
         self.codes = (states - self._origin) @ self.places
@@ -56,7 +55,7 @@ class _Codes:
             self._sorted = self.codes[self._order]
 
     def find(self, codes: Ints) -> Ints:
-        """The indices of the states with these codes; -1 where there is none."""
+        """Return the indices of the states with these codes; -1 for unknown codes."""
         if self._table is not None:
             return self._table[codes]
         at = np.minimum(np.searchsorted(self._sorted, codes), len(self._sorted) - 1)
@@ -65,7 +64,7 @@ class _Codes:
 
 @attrs.frozen(eq=False)
 class Walk:
-    """Made by `walk`. `layers[n]` is the least cost of each state after the first n nodes."""
+    """Least costs: `layers[n]` has the least cost of each state after the first n nodes."""
 
     states: Ints
     options: tuple[Options, ...]
@@ -76,7 +75,7 @@ class Walk:
         return self.layers[-1]
 
     def choices(self, state: int) -> list[Ints | None]:
-        """Which vector each node adds on the way to that state; None where nothing is done."""
+        """Return the vector that each node adds on the path to the state; None for no change."""
         found: list[Ints | None] = []
         index = {vector.tobytes(): at for at, vector in enumerate(self.states)}
         for node in range(len(self.options) - 1, -1, -1):
@@ -93,11 +92,13 @@ class Walk:
         return found[::-1]
 
 
-def walk(states: Ints, ceilings: Ints, options: Sequence[Options], bounds: Bounds) -> Walk | None:
-    """The least cost of every state, or None beyond the bounds.
+def walk_nodes(
+    states: Ints, ceilings: Ints, options: Sequence[Options], bounds: Bounds
+) -> Walk | None:
+    """Return the least cost of every state; None above the limits.
 
-    states: X x D, the zero vector among them. ceilings: X, greatest cost worth pursuing. Of equal
-    ways the one that does least on the last nodes.
+    states: X x D, the zero vector included. ceilings: X, greatest cost worth pursuing. Ties go to
+    the path that does least on the last nodes.
     """
     codes = _Codes(states, options)
     if not codes.fit:
@@ -114,12 +115,12 @@ def walk(states: Ints, ceilings: Ints, options: Sequence[Options], bounds: Bound
         steps -= len(alive) * len(option.costs)
         if steps < 0 or bounds.deadline.passed:
             return None
-        layer = _step(layer, alive, option, codes, ceilings)
+        layer = _relax_node(layer, alive, option, codes, ceilings)
         layers.append(layer)
     return Walk(states, tuple(options), tuple(layers))
 
 
-def _step(layer: Ints, alive: Ints, option: Options, codes: _Codes, ceilings: Ints) -> Ints:
+def _relax_node(layer: Ints, alive: Ints, option: Options, codes: _Codes, ceilings: Ints) -> Ints:
     following = layer.copy()
     offsets = option.vectors @ codes.places
     at, reached = codes.codes[alive], layer[alive]

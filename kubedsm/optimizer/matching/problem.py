@@ -1,11 +1,9 @@
-"""Pods and nodes as arrays: the problem that `match` and its relatives solve.
+"""Placement problem as arrays: kinds of pods, nodes, capacities, and charges for replicas.
 
-Pods of one *kind* are interchangeable to every node at hand: they request the same and may run on
-the same nodes. Several pod classes may be one kind. A set of pods is then a vector of counts, one
-a kind, and a placement is a matrix of counts, its *loads*: one row a node, one column a kind.
-
-Where pods of several priorities are placed together, those of a kind have the same, and so have
-their workloads.
+Pods of one *kind* are interchangeable for every node: equal requests and equal feasible nodes.
+Several pod classes may be one kind. A set of pods is a vector of counts, one a kind, and a
+placement is a matrix of counts, its *loads*: one row a node, one column a kind. With several
+priorities, the pods of a kind have equal priorities and levels.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,18 +14,78 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, Uid
-from kubedsm.model.node_index import Mask
-from kubedsm.model.node_rows import NodeRows
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, Uid, serving_order
+from kubedsm.model.node_index import Mask, NodeRows
 from kubedsm.objective.fragmentation import Ints, axes_of, canonical
 from kubedsm.objective.fragmentation import rows as amounts_of
-from kubedsm.optimizer.matching.ladders import Ladders
-from kubedsm.plugins.class_verdicts import fitting_nodes
+from kubedsm.plugins.plugins import fitting_nodes
 
-#: Where no more are told apart, any number of pods may be on a node.
+
+@attrs.frozen(eq=False)
+class Ladders:
+    """Convex charges of N nodes for S kinds: no pod costs less than the one before.
+
+    Nodes that charge alike share one of the D ladders of P steps.
+    """
+
+    #: N x S, index of the ladder
+    which: Ints
+    #: D x P, non-decreasing cost of the next pod by number of pods
+    steps: Ints
+
+    @cached_property
+    def totals(self) -> Ints:
+        """D x (P + 1), cumulative charge for a number of pods."""
+        totals = np.zeros((len(self.steps), self.steps.shape[1] + 1), dtype=np.int64)
+        totals[:, 1:] = self.steps.cumsum(axis=1)
+        return totals
+
+    def of(self, nodes: Ints, loads: Ints) -> Ints:
+        """Return the charge of each of these loads, K x S, on its node."""
+        costs: Ints = self.totals[self.which[nodes], loads].sum(axis=1)
+        return costs
+
+    def least(self, kind: int, nodes: Ints, count: int) -> Ints:
+        """Return the least charges of 0, 1, ... count pods of a kind on these nodes."""
+        distinct, times = np.unique(self.which[nodes, kind], return_counts=True)
+        return least_totals(self.steps[distinct], times, count)
+
+    def greatest(self, counts: Iterable[int]) -> int:
+        """Return an upper bound on the charge for these numbers of pods."""
+        return sum(
+            int(self.steps[:, count - 1].max(initial=0)) * count for count in counts if count
+        )
+
+
+def least_totals(steps: Ints, times: Ints, count: int) -> Ints:
+    """Return the least charges of 0, 1, ... count pods on nodes with these ladders."""
+    steps = steps[:, :count]
+    order = np.argsort(steps, axis=None, kind="stable")
+    repeats = np.repeat(np.minimum(times, count), steps.shape[1])[order]
+    enough = int(np.searchsorted(repeats.cumsum(), count)) + 1
+    cheapest = np.repeat(steps.ravel()[order[:enough]], repeats[:enough])[:count]
+    return np.concatenate(([0], cheapest.cumsum()))
+
+
+def group_equal_rows(*looks: Ints) -> tuple[Ints, Ints]:
+    """Return the first node of each distinct row, and for all nodes the index of their row.
+
+    N x any.
+    """
+    listed = np.ascontiguousarray(np.hstack(looks))
+    if not listed.size:
+        return np.arange(min(len(listed), 1)), np.zeros(len(listed), dtype=np.int64)
+    whole = listed.view(np.dtype((np.void, listed.itemsize * listed.shape[1])))
+    seen: dict[object, int] = {}
+    which = [seen.setdefault(look, len(seen)) for look in whole.ravel().tolist()]
+    first = np.full(len(seen), len(which), dtype=np.int64)
+    np.minimum.at(first, which, np.arange(len(which)))
+    return first, np.array(which, dtype=np.int64)
+
+
+#: Any number of pods.
 UNLIMITED = 2**31
-#: far enough from the end of 64 bits to add it up
+#: sums stay within 64 bits
 _MOST_WORTH = 2**61
 #: more than any penalty
 _NOWHERE = 2**20
@@ -37,18 +95,18 @@ Turn = tuple[int, int]
 
 
 class Rank(NamedTuple):
-    """What a kind goes before, if priorities are told apart: the greater rank is served first."""
+    """Rank of a kind; kinds with a greater rank are served first."""
 
     #: of the pods
     priority: int = 0
-    #: of their workload: the greatest priority of its pods in the batch
+    #: level of the workload: greatest priority of its pods in the batch
     level: int = 0
-    #: of the pods, among those of their priority: how far they are beyond all patience
+    #: how often the patience has passed
     overdue: int = 0
 
     @property
     def turn(self) -> Turn:
-        """Pods with a greater one are placed before any number with a lesser."""
+        """Pods with a greater turn are placed before any number with a lesser."""
         return self.priority, self.overdue
 
 
@@ -57,26 +115,23 @@ NO_RANK = Rank()
 
 @attrs.frozen(eq=False)
 class Kind:
-    """Pods that are interchangeable, in the order in which they are served."""
+    """Interchangeable pods, in serving order."""
 
     requests: Resources
     pods: tuple[Pod, ...]
-    #: of an index, the nodes that take such a pod, as they are now
+    #: nodes of an index that accept such a pod now
     nodes: Mask
     rank: Rank = NO_RANK
-    #: of the same index, the nodes that would never take a second one; None: there is none
+    #: nodes of the same index that never accept a second one; None: no such node
     once: Mask | None = None
-    #: how much less than the best of its nodes such a pod likes a node; without zeros
+    #: penalty of each node: score below that of the best node; without zeros
     penalties: Mapping[NodeName, int] = attrs.field(factory=dict)
 
 
-def kinds(
+def group_kinds(
     pods: Iterable[Pod], rows: NodeRows, ranks: Mapping[Uid, Rank] | None = None
 ) -> tuple[Kind, ...]:
-    """The kinds of these pods on these nodes, in canonical order, as if no pod spoke of others.
-
-    ranks: of the pods, if some go before others.
-    """
+    """Return the kinds of these pods on these nodes, rules between pods aside."""
     by_class: dict[tuple[PodClass, Rank], list[Pod]] = {}
     for pod in pods:
         by_class.setdefault((pod.pod_class, ranks[pod.uid] if ranks else NO_RANK), []).append(pod)
@@ -85,14 +140,14 @@ def kinds(
         fitting = rows.mask & fitting_nodes(pod_class, rows.index, rows.room)
         key = (pod_class.requests, fitting.tobytes(), of_class)
         merged.setdefault(key, (fitting, []))[1].extend(members)
-    return in_order(
+    return sort_kinds(
         Kind(requests, tuple(sorted(members, key=serving_order)), fitting, of_kind)
         for (requests, _, of_kind), (fitting, members) in merged.items()
     )
 
 
-def in_order(listed: Iterable[Kind]) -> tuple[Kind, ...]:
-    """By what they request, then the names of their nodes, then their oldest pods."""
+def sort_kinds(listed: Iterable[Kind]) -> tuple[Kind, ...]:
+    """Sort kinds by requests, then by the names of their nodes, then by their oldest pods."""
     return tuple(
         sorted(
             listed,
@@ -107,9 +162,9 @@ def in_order(listed: Iterable[Kind]) -> tuple[Kind, ...]:
 
 @attrs.frozen(eq=False)
 class Packing:
-    """S kinds of pods to be put on N nodes with room for R resources.
+    """S kinds of pods to be placed on N nodes with R resources.
 
-    Room below zero counts as none: a pod that asks for nothing of a resource still fits.
+    Negative free capacity counts as zero: a pod without a request for the resource still fits.
     """
 
     kinds: tuple[Kind, ...]
@@ -120,15 +175,15 @@ class Packing:
     counts: Ints
     #: S x R
     requests: Ints
-    #: N x S, how many pods of the kind the node takes at most, whatever its room
+    #: N x S, most pods of the kind that the node accepts, capacity aside
     most: Ints
-    #: N x S, how much each pod of the kind would rather not be there
+    #: N x S, penalty of each pod of the kind
     penalties: Ints
     #: N x R
     allocatable: Ints
     #: N x R
     free: Ints
-    #: what the nodes charge for pods; None for nothing
+    #: charges of the nodes; None without charges
     ladders: Ladders | None = None
 
     @classmethod
@@ -139,9 +194,9 @@ class Packing:
         measured: Iterable[Resources] = (),
         ladders: Ladders | None = None,
     ) -> Self:
-        """The kinds are of the index of these rows.
+        """Build the arrays; the kinds must be of the index of these rows.
 
-        measured: request vectors whose resources must have a column too.
+        measured: request vectors whose resources need a column too.
         """
         axes = axes_of([*(kind.requests for kind in kinds), *measured])
         return cls(
@@ -150,8 +205,8 @@ class Packing:
             axes=axes,
             counts=np.array([len(kind.pods) for kind in kinds], dtype=np.int64),
             requests=amounts_of([kind.requests for kind in kinds], axes),
-            most=_most(kinds, rows),
-            penalties=_penalties(kinds, rows.nodes),
+            most=_count_limits(kinds, rows),
+            penalties=_penalty_matrix(kinds, rows.nodes),
             allocatable=rows.allocatable(axes),
             free=rows.free(axes),
             ladders=ladders,
@@ -159,7 +214,7 @@ class Packing:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The first ones are filled first, where nothing else tells them apart."""
+        """Nodes in filling order: the first are filled first among equals."""
         return self.rows.nodes
 
     @property
@@ -170,13 +225,13 @@ class Packing:
 
     @property
     def least_penalties(self) -> Ints:
-        """S, of the nodes of each kind the one that it likes best; 0 if it has none."""
+        """S, the least penalty of each kind on any of its nodes; 0 for a kind without nodes."""
         least = np.where(self.feasible, self.penalties, _NOWHERE).min(0, initial=_NOWHERE)
         return np.where(self.feasible.any(axis=0), least, 0)
 
     @property
     def fitting(self) -> Ints:
-        """N x S, how many of the pods of each kind the node takes, if none of another come."""
+        """N x S, how many pods of each kind fit on the node without other kinds."""
         fitting: Ints = np.minimum(self.most, self.counts)
         for kind, requests in enumerate(self.requests):
             asked = np.flatnonzero(requests)
@@ -187,9 +242,9 @@ class Packing:
 
     @cached_property
     def weights(self) -> tuple[int, ...] | None:
-        """What a pod of each kind counts: more than all that it goes before together.
+        """Weight of a pod of each kind: more than that of all lesser pods together.
 
-        None if the sum of all would be too much for 64 bits.
+        None if the sum would overflow 64 bits.
         """
         turns = [kind.rank.turn for kind in self.kinds]
         worth: dict[Turn, int] = {}
@@ -201,7 +256,7 @@ class Packing:
         return tuple(worth[turn] for turn in turns) if total < _MOST_WORTH else None
 
     def only(self, kinds: Ints) -> Self:
-        """With these of its kinds alone."""
+        """Return the problem restricted to these kinds."""
         return attrs.evolve(
             self,
             kinds=tuple(self.kinds[kind] for kind in kinds.tolist()),
@@ -213,7 +268,7 @@ class Packing:
         )
 
     def charges(self, kind: int, nodes: Ints | int, there: int = 0) -> Ints:
-        """What each of the nodes charges for the next pod of that kind when so many have come."""
+        """Return the charge of each node for the next pod of the kind, `there` having come."""
         if self.ladders is None:
             return np.zeros_like(nodes)
         steps, which = self.ladders.steps, self.ladders.which[nodes, kind]
@@ -221,19 +276,19 @@ class Packing:
         return charges
 
     def worth(self, loads: Ints) -> int:
-        """How many pods such a placement has; those of higher priority count first."""
+        """Return the weighted number of pods of a placement."""
         return int((loads.sum(axis=0) * np.array(self.weights or 1, dtype=np.int64)).sum())
 
     def nothing(self) -> Ints:
-        """The loads of a placement that places no pod."""
+        """Return the loads of the empty placement."""
         return np.zeros((len(self.nodes), len(self.kinds)), dtype=np.int64)
 
     def room_after(self, loads: Ints) -> Ints:
-        """The free room, N x R, once the pods of that placement are there too."""
+        """Return the free capacity, N x R, after the placement."""
         return self.free - loads @ self.requests
 
     def targets(self, loads: Ints, chosen: Sequence[Sequence[Pod]] | None = None) -> Targets:
-        """Which pod goes where: of each kind its first pods (or the chosen), node by node."""
+        """Return pod and node pairs: of each kind the first pods (or the chosen), node by node."""
         pods = [iter(kind.pods) for kind in self.kinds] if chosen is None else map(iter, chosen)
         queues = list(pods)
         return tuple(
@@ -243,7 +298,7 @@ class Packing:
         )
 
 
-def _most(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
+def _count_limits(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
     most = np.zeros((len(rows.positions), len(kinds)), dtype=np.int64)
     for column, kind in enumerate(kinds):
         most[:, column] = UNLIMITED * kind.nodes[rows.positions]
@@ -252,7 +307,7 @@ def _most(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
     return most
 
 
-def _penalties(kinds: Sequence[Kind], nodes: Sequence[Node]) -> Ints:
+def _penalty_matrix(kinds: Sequence[Kind], nodes: Sequence[Node]) -> Ints:
     penalties = np.zeros((len(nodes), len(kinds)), dtype=np.int64)
     for column, kind in enumerate(kinds):
         if kind.penalties:

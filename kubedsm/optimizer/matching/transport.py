@@ -1,9 +1,8 @@
-"""Places dealt out to groups, so that those of a group are as far apart as can be.
+"""Assignment of replicas to nodes by min-cost flow with convex spread costs (cycle cancelling).
 
-A transportation problem, at costs that only grow with the number of a group in one place: first one
-group after the other, each where it has least company, then exchanges along circles of places that
-make the cost less, until there are none (cycle canceling). With one zone that is the least there
-is; with several, each circle is only judged as if it passed through a zone once.
+A transportation problem: first each workload in turn fills the places with the fewest of its
+replicas, then exchanges along negative cycles reduce the cost until none is left. With one zone the
+result is optimal; with several, a cycle is judged as if it passed a zone once.
 """
 
 from functools import cached_property
@@ -19,48 +18,48 @@ _FAR = 2**40
 
 @attrs.frozen(eq=False)
 class Transport:
-    """G groups and N places. What one more of a group costs in a place, and how places are zoned.
+    """G groups and N places.
 
-    It costs as many as the group has there, and in its zone.
+    One more pod of a group costs its number in the place and in the zone.
     """
 
-    #: G x N, what of each group is there already, in the place and in its zone
+    #: G x N, pods of each group in the place and in the zone before
     crowds: Ints
     #: N, numbers of zones
     zones: NDArray[np.intp]
-    #: G: groups that it costs nothing
+    #: G: groups without spread cost
     indifferent: NDArray[np.bool_]
 
     @cached_property
     def _zoned(self) -> Ints:
-        """N x Z: 1 for a place and its zone. Nothing if there is but one: it tells none apart."""
+        """N x Z: 1 for a place and its zone; zero if there is only one zone."""
         zones = np.unique(self.zones)
         zoned: Ints = ((self.zones[:, None] == zones) & (len(zones) > 1)).astype(np.int64)
         return zoned
 
-    def _in_zones(self, shares: Ints) -> Ints:
-        """Of each place how many there are in its zone, as the shares are, a row a group or one."""
+    def _count_in_zones(self, shares: Ints) -> Ints:
+        """Return for each place the number of pods in its zone, for each group."""
         in_zones: Ints = shares @ self._zoned @ self._zoned.T
         return in_zones
 
-    def dealt(self, sizes: Ints, slots: Ints) -> Ints:
-        """G x N: how many of each group come to each place; as many as there are slots."""
-        shares = self._in_turn(sizes, slots)
-        cost = self._cost(shares)
-        while cost and (circled := self._circled(shares)) is not None:
-            less = self._cost(circled)
+    def assign_places(self, sizes: Ints, slots: Ints) -> Ints:
+        """Return G x N: the number of each group at each place, filling the slots."""
+        shares = self._fill_greedily(sizes, slots)
+        cost = self._total_cost(shares)
+        while cost and (circled := self._cancel_cycle(shares)) is not None:
+            less = self._total_cost(circled)
             if less >= cost:
                 break
             shares, cost = circled, less
         return shares
 
-    def _in_turn(self, sizes: Ints, slots: Ints) -> Ints:
+    def _fill_greedily(self, sizes: Ints, slots: Ints) -> Ints:
         shares = np.zeros_like(self.crowds)
         left = slots.copy()
-        # Of places that cost the same one that has the most slots left; the first, for one alone.
+        # Ties go to the place with the most slots left; the first, for single pods.
         unit = int(slots.max()) + 1
         for group in np.lexsort((np.arange(len(sizes)), -sizes, self.indifferent)).tolist():
-            rated = self._company(shares, group) * unit - left * (sizes[group] > 1)
+            rated = self._marginal_costs(shares, group) * unit - left * (sizes[group] > 1)
             rated = np.where(left > 0, rated, _FAR)
             for _ in range(int(sizes[group])):
                 place = int(rated.argmin())
@@ -72,35 +71,38 @@ class Transport:
                 rated[place] = rated[place] + 1 if left[place] > 0 else _FAR
         return shares
 
-    def _company(self, shares: Ints, group: int) -> Ints:
-        """What one more of the group would cost in each place."""
+    def _marginal_costs(self, shares: Ints, group: int) -> Ints:
+        """Return the cost of one more pod of the group in each place."""
         if self.indifferent[group]:
             return np.zeros_like(shares[group])
-        company: Ints = self.crowds[group] + shares[group] + self._in_zones(shares[group])
+        company: Ints = self.crowds[group] + shares[group] + self._count_in_zones(shares[group])
         return company
 
-    def _cost(self, shares: Ints) -> int:
+    def _total_cost(self, shares: Ints) -> int:
         own = shares[~self.indifferent]
         joined = (own * self.crowds[~self.indifferent]).sum()
-        beside = self._in_zones(own) - self._zoned.sum(axis=1)
+        beside = self._count_in_zones(own) - self._zoned.sum(axis=1)
         pairs = (own * (own - 1) + own * beside).sum() // 2
         return int(joined + pairs)
 
-    def _circled(self, shares: Ints) -> Ints | None:
-        """The shares after the first exchange along a circle that looks as if it costs less."""
+    def _cancel_cycle(self, shares: Ints) -> Ints | None:
+        """Return the shares after an exchange along one negative cycle.
+
+        None without a negative cycle.
+        """
         shape = len(self.zones), len(self.zones)
         cheapest = np.full(shape, _FAR, dtype=np.int64)
         who = np.zeros(shape, dtype=np.int64)
         for group, share in enumerate(shares):
-            there, company = np.flatnonzero(share), self._company(shares, group)
+            there, company = np.flatnonzero(share), self._marginal_costs(shares, group)
             cost = company - company[there, None]
             if not self.indifferent[group]:
-                # It leaves itself behind in the place, and in the zone if it leaves that.
+                # The pod itself no longer counts in the place it leaves, nor in a zone it leaves.
                 zoned = self._zoned[there]
                 cost = cost + 1 + zoned.sum(axis=1, keepdims=True) - zoned @ self._zoned.T
             who[there] = np.where(cost < cheapest[there], group, who[there])
             cheapest[there] = np.minimum(cost, cheapest[there])
-        circle = _circle(cheapest)
+        circle = _find_negative_cycle(cheapest)
         if circle is None:
             return None
         circled = shares.copy()
@@ -110,8 +112,8 @@ class Transport:
         return circled
 
 
-def _circle(costs: Ints) -> list[int] | None:
-    """A circle of places along which the costs, N x N, add up to less than nothing (Bellman-Ford).
+def _find_negative_cycle(costs: Ints) -> list[int] | None:
+    """Return places along a negative cycle of the costs, N x N (Bellman-Ford).
 
     None if there is none.
     """

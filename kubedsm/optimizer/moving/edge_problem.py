@@ -1,18 +1,19 @@
-"""What may change on the edge, as arrays: the problem that both forms of `suggest` solve.
+"""Migration problem of the edge as arrays, for both forms of `suggest`.
 
-Pods of one workload that all nodes, and all other pods, treat alike are an *item*. A change of the
-edge is a matrix of integers, one row a node and one column an item: how many pods of the item come
-(above zero) or leave. Its column sums are what the edge gains or loses, and that is all QoS depends
-on.
+A change of the edge is an integer matrix, one row a node and one column an item: how many pods of
+the item come (positive) or leave. QoS depends on its column sums only. Replica spread counts the
+pairs of replicas on the edge: pairs on a node exactly, pairs in a zone as before any migration.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Self
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import (
@@ -26,45 +27,121 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of
+from kubedsm.objective.replica_spread import spreads
 from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.matching.node_walk import Options
 from kubedsm.optimizer.matching.problem import UNLIMITED, Packing
-from kubedsm.optimizer.moving.edge_items import Item, items_of
-from kubedsm.optimizer.moving.edge_pods import EdgePods
-from kubedsm.optimizer.moving.edge_rules import Clash, EdgeRules
-from kubedsm.optimizer.moving.edge_spread import EdgeSpread
+from kubedsm.optimizer.moving.edge_items import Clash, EdgePods, EdgeRules, Item, group_items
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggestion import Move
-from kubedsm.optimizer.placing.cloud_hold import CloudHold
+from kubedsm.optimizer.placing.cloud import CloudHold
+
+#: Cap on counted replicas.
+_MOST = 255
+
+
+@attrs.frozen(eq=False)
+class EdgeSpread:
+    """Replica spread of I items, of W workloads, on N nodes; arrays are made on first use."""
+
+    #: I
+    items: tuple[Item, ...]
+    #: N: codes of their zones
+    zones: Ints
+    #: row of each node
+    rows: Mapping[NodeName, int]
+    #: how many replicas of a workload are where
+    standing: Mapping[Workload, Mapping[NodeName, int]]
+    #: if false, the spread cost is zero
+    matters: bool
+
+    def only(self, items: Sequence[int]) -> "EdgeSpread":
+        """Return the spread restricted to these items."""
+        return attrs.evolve(self, items=tuple(self.items[item] for item in items))
+
+    @cached_property
+    def _workloads(self) -> list[Workload | None]:
+        """I: workload of each item; None if its pods have spread constraints of their own."""
+        return [i.workload if self.matters and spreads(i.like) else None for i in self.items]
+
+    @cached_property
+    def named(self) -> tuple[Workload, ...]:
+        """W."""
+        return tuple(dict.fromkeys(filter(None, self._workloads)))
+
+    @cached_property
+    def workloads(self) -> Ints:
+        """I x W: 1 for the workload of the item."""
+        of_item = [[workload == other for other in self.named] for workload in self._workloads]
+        return np.array(of_item, dtype=np.int64).reshape(len(self.items), len(self.named))
+
+    @cached_property
+    def _replicas(self) -> Ints:
+        """N x W: replicas on the node."""
+        replicas = np.zeros((len(self.zones), len(self.named)), dtype=np.int64)
+        for column, workload in enumerate(self.named):
+            for name, number in self.standing.get(workload, {}).items():
+                if name in self.rows:
+                    replicas[self.rows[name], column] = number
+        return replicas
+
+    @cached_property
+    def company(self) -> Ints:
+        """N x W: replicas on the node, capped."""
+        return np.minimum(self._replicas, _MOST)
+
+    @cached_property
+    def neighbours(self) -> Ints:
+        """N x W: replicas on the edge nodes of the zone."""
+        codes, zones = np.unique(self.zones, return_inverse=True)
+        if len(codes) <= 1:
+            return np.zeros_like(self._replicas)
+        in_zone = np.zeros((len(codes), len(self.named)), dtype=np.int64)
+        np.add.at(in_zone, zones, self._replicas)
+        return np.minimum(in_zone[zones], _MOST)
+
+    def most_added(self, touches: int) -> int:
+        """Return an upper bound on the spread that changes add or remove on all nodes together."""
+        if not self.company.size:
+            return 0
+        return touches * (int(self.company.max() + self.neighbours.max()) + touches)
+
+    def added(self, nodes: Ints, changes: Ints) -> Ints:
+        """Return the spread that each of K changes, K x I, adds on its node, K."""
+        more = changes @ self.workloads
+        on_node = more * (2 * self.company[nodes] + more - 1) // 2
+        added: Ints = (on_node + more * self.neighbours[nodes]).sum(axis=1)
+        return added
 
 
 def signed_row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
-    """The amounts as a row of an array. Free room below zero stays so: it takes leaving to mend."""
+    """Return the amounts as an array row; negative free capacity is kept."""
     named = dict(amounts.items())
     return [min(max(named.get(name, 0), -MOST_OF_A_NODE), MOST_OF_A_NODE) for name in axes]
 
 
 @attrs.frozen(eq=False)
 class EdgeProblem:
-    """I items, N edge nodes with room for R resources. Arrays of items are made when asked for."""
+    """I items on N edge nodes with R resources; arrays of items are made on first use."""
 
     items: tuple[Item, ...]
-    #: the first ones are filled first, where nothing else tells them apart
+    #: in filling order
     nodes: tuple[Node, ...]
-    #: which of them each is
+    #: row of each node
     rows: Mapping[NodeName, int]
     axes: tuple[str, ...]
-    #: N x R; below zero on a node that is over-committed
+    #: N x R; negative on an over-committed node
     free: Ints
     #: N x R
     allocatable: Ints
     fragmentation: Fragmentation
     spread: EdgeSpread
     cloud: CloudHold
-    #: what is free now, on nodes of every tier
+    #: free capacity of all nodes
     room: Mapping[NodeName, Resources]
     deadline: Deadline
     pods: EdgePods
-    #: None if no rule about other pods concerns ours
+    #: None without rules between pods
     rules: EdgeRules | None = None
 
     @classmethod
@@ -77,7 +154,7 @@ class EdgeProblem:
         *,
         spread: bool = False,
     ) -> Self:
-        """`spread`: whether it counts how the replicas of a workload stand together."""
+        """Build the problem; spread: whether replica spread counts."""
         edge, cloud_rows = snapshot.in_turn(Tier.EDGE), snapshot.in_turn(Tier.CLOUD)
         rows = {node.name: row for row, node in enumerate(edge.nodes)}
         pods = EdgePods.of(snapshot, movable)
@@ -88,7 +165,7 @@ class EdgeProblem:
             leaving[kind_of[alike]] += len(group.here)
         usable = [bool(column.any()) for column in packing.feasible.T]
         goes_as = {alike: kind if usable[kind] else None for alike, kind in kind_of.items()}
-        items = items_of(pods, edge, goes_as)
+        items = group_items(pods, edge, goes_as)
         measured = (vector for vector, _ in fragmentation.mix)
         axes = axes_of([*(pod.requests for pod in pods.one_of.values()), *measured])
         zones = edge.index.zone.codes[edge.positions]
@@ -110,14 +187,14 @@ class EdgeProblem:
         )
 
     def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":
-        """The same, with all pods of other workloads left where they are."""
+        """Return the problem with the pods of other workloads fixed."""
         kept = sorted(at for workload in set(workloads) for at in self.items_by_workload[workload])
         items = tuple(self.items[i] for i in kept)
         return attrs.evolve(self, items=items, spread=self.spread.only(kept))
 
     @cached_property
     def items_by_workload(self) -> Mapping[Workload, Sequence[int]]:
-        """Which items are of which workload."""
+        """Indices of the items of each workload."""
         found: dict[Workload, list[int]] = {}
         for at, item in enumerate(self.items):
             found.setdefault(item.workload, []).append(at)
@@ -140,7 +217,7 @@ class EdgeProblem:
 
     @cached_property
     def most(self) -> Ints:
-        """N x I: how many may come, room aside."""
+        """N x I: most pods that may come, capacity aside."""
         most = self._nothing
         for column, item in enumerate(self.items):
             most[:, column] = UNLIMITED * item.open_to
@@ -154,17 +231,17 @@ class EdgeProblem:
 
     @cached_property
     def staying(self) -> Ints:
-        """I: how many are on the edge and may leave it."""
+        """I: pods on the edge that may leave."""
         return np.array([item.leavers for item in self.items], dtype=np.int64)
 
     @cached_property
     def supply(self) -> Ints:
-        """I: how many could come to the edge."""
+        """I: pods that may come to the edge."""
         return np.array([item.supply for item in self.items], dtype=np.int64)
 
     @cached_property
     def changeable(self) -> Ints:
-        """The nodes, by index, of which any pod may leave, or on which one might find room."""
+        """Indices of nodes that a pod may leave or come to."""
         changeable = self.present.any(axis=1)
         for requests, most in zip(self.requests, self.most.T, strict=True):
             fits = ((requests <= self.free) | (requests == 0)).all(axis=1)
@@ -173,38 +250,35 @@ class EdgeProblem:
 
     @cached_property
     def clashes(self) -> Sequence[Clash]:
-        """Which items cannot be on one node."""
+        """Pairs of items that cannot share a node."""
         pods = [item.like for item in self.items]
         return () if self.rules is None else self.rules.clashes(pods, self.nodes, self.deadline)
 
     def item_of(self, pod: Pod) -> int:
-        """The index of its item; it must be of one."""
+        """Return the index of the pod's item."""
         return next(at for at, item in enumerate(self.items) if pod in item.pods)
 
     def at_most(self, pod: Pod, node: NodeName, number: int) -> "EdgeProblem":
-        """The same with no more than so many pods of that pod's item sent to that node.
+        """Return the problem with at most `number` pods of the pod's item sent to the node.
 
-        For a node that is none of the edge: to the cloud.
+        A node outside the edge stands for the cloud.
         """
         item = self.items[self.item_of(pod)]
         if node not in self.rows:
-            return self._with(item, attrs.evolve(item, away=number))
-        return self._with(item, attrs.evolve(item, at_most={**item.at_most, node: number}))
+            return self._replace_item(item, attrs.evolve(item, away=number))
+        return self._replace_item(item, attrs.evolve(item, at_most={**item.at_most, node: number}))
 
     def at_most_leaving(self, pod: Pod, node: NodeName, number: int) -> "EdgeProblem":
-        """The same with all but so many pods of that pod's item on that node staying there."""
+        """Return the problem with at most `number` pods of the pod's item leaving the node."""
         item = self.items[self.item_of(pod)]
-        return self._with(item, item.leaving(node, number))
+        return self._replace_item(item, item.leaving(node, number))
 
-    def _with(self, item: Item, instead: Item) -> "EdgeProblem":
+    def _replace_item(self, item: Item, instead: Item) -> "EdgeProblem":
         items = tuple(instead if other is item else other for other in self.items)
         return attrs.evolve(self, items=items)
 
     def to_fill(self, headroom: float) -> Ints:
-        """R: how much of the free room pods of the cloud may take.
-
-        That part of all cpu and memory, which are the first two axes, is kept free.
-        """
+        """Return R: free capacity for cloud pods, beyond the headroom of CPU and memory."""
         room: Ints = np.maximum(self.free, 0).sum(axis=0)
         kept = np.zeros_like(room)
         kept[:2] = np.rint(self.allocatable.sum(axis=0)[:2] * headroom)
@@ -217,15 +291,15 @@ class EdgeProblem:
 
     @cached_property
     def awaited(self) -> Mapping[Workload, int]:
-        """How many pods of each workload wait for room."""
+        """Number of stranded pods of each workload."""
         return Counter(pod.workload for item in self.items for pod in item.waiting)
 
     def costs(self, nodes: Ints, room: Ints) -> Ints:
-        """The fragmentation of T nodes, given by index, with that free room, T x R."""
+        """Return the fragmentation of T nodes, given by index, with this free capacity, T x R."""
         return self.fragmentation.costs(self.axes, self.allocatable[nodes], np.maximum(room, 0))
 
     def fragmentation_added(self, moves: Iterable[Move]) -> int:
-        """What the moves add to the fragmentation of the edge."""
+        """Return the fragmentation that migrations add to the edge."""
         room = self.free.copy()
         for move in moves:
             requests = np.array(signed_row(move.pod.requests, self.axes))
@@ -237,7 +311,7 @@ class EdgeProblem:
         return int((after - before).sum())
 
     def cloud_room(self, pods: Iterable[Pod]) -> Ints:
-        """What these pods of the cloud hold there, as rows of its packing."""
+        """Return the capacity that these pods hold in the cloud, as rows of its packing."""
         packing = self.cloud.packing
         at = {node.name: index for index, node in enumerate(packing.nodes)}
         room = np.zeros_like(packing.free)
@@ -247,10 +321,7 @@ class EdgeProblem:
         return room
 
     def cloud_counts(self, leaving: Ints) -> Ints | None:
-        """How many of each of the cloud's kinds leave, when so many of each item do.
-
-        None if one of them has no place in the cloud at all.
-        """
+        """Return how many pods of each cloud kind leave the edge; None if one has no cloud node."""
         counts = np.zeros(len(self.cloud.packing.kinds), dtype=np.int64)
         for item, number in zip(self.items, leaving.tolist(), strict=True):
             if number:
@@ -258,3 +329,119 @@ class EdgeProblem:
                     return None
                 counts[item.cloud_kind] += number
         return counts
+
+
+#: Changes of one numpy call: hides call overhead, fits the CPU cache.
+_BLOCK = 2**14
+
+
+def list_changes(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | None:
+    """Return all vectors between the bounds with at most `most` pods, in lexicographic order.
+
+    None if there are more than `limit`. The zero vector is included.
+    """
+    vectors = np.zeros((1, 0), dtype=np.int64)
+    number = np.zeros(1, dtype=np.int64)
+    for low, high in zip(lowest.tolist(), highest.tolist(), strict=True):
+        digits = np.arange(low, high + 1)
+        following = (number[:, None] + np.abs(digits)).reshape(-1)
+        kept = np.flatnonzero(following <= most)
+        if len(kept) > limit:
+            return None
+        vectors = np.column_stack((vectors[kept // len(digits)], digits[kept % len(digits)]))
+        number = following[kept]
+    return vectors
+
+
+@attrs.frozen(eq=False)
+class Changes:
+    """Candidate changes of a node, X x I, made by `list_changes`."""
+
+    vectors: Ints
+    #: the same turned round and narrow, I x X, for quick comparing
+    columns: NDArray[np.int16]
+    #: X: number of touches
+    touched: Ints
+    #: X x I: index of the vector with one departure less; -1 without departures
+    relieved: Ints
+
+    @classmethod
+    def of(cls, vectors: Ints) -> "Changes":
+        width = vectors.max(axis=0) - vectors.min(axis=0) + 1
+        places = np.array([int(np.prod(width[i + 1 :])) for i in range(len(width))], dtype=np.int64)
+        codes = (vectors - vectors.min(axis=0)) @ places  # sorted, since the vectors are
+        relieved = np.full(vectors.shape, -1, dtype=np.int64)
+        for item in range(vectors.shape[1]):
+            leaving = np.flatnonzero(vectors[:, item] < 0)
+            relieved[leaving, item] = np.searchsorted(codes, codes[leaving] + places[item])
+        columns = np.ascontiguousarray(vectors.T, dtype=np.int16)
+        return cls(vectors, columns, np.abs(vectors).sum(axis=1), relieved)
+
+    def possible(
+        self, problem: EdgeProblem, nodes: Ints, present: Ints, free: Ints
+    ) -> NDArray[np.bool_]:
+        """Return K x X: feasible changes of these K of the N nodes, by pods present and capacity.
+
+        present: N x I. free: N x R.
+        """
+        present, most = present[nodes], problem.most[nodes]
+        demand = self.vectors @ problem.requests
+        # Without a request, negative free capacity suffices.
+        asking = np.maximum(self.vectors, 0) @ (problem.requests > 0).astype(np.int64)
+        fits = np.ones((len(nodes), len(self.vectors)), dtype=np.bool_)
+        for column, there, highest in zip(self.columns, present.T, most.T, strict=True):
+            # Clipped to the vectors' range, so that narrow types do not overflow.
+            fits &= column >= np.maximum(-there, column.min()).astype(column.dtype)[:, None]
+            fits &= column <= np.minimum(highest, column.max()).astype(column.dtype)[:, None]
+        for needed, room, asked in zip(demand.T, free[nodes].T, asking.T, strict=True):
+            fits &= (needed <= room[:, None]) | (asked == 0)
+        for on, coming, there in problem.clashes:
+            # No pod of one item may come while a pod of the other is there.
+            rows = np.flatnonzero(on[nodes])
+            left = self.columns[there] + present[rows, there, None] - (coming == there)
+            fits[rows] &= (self.columns[coming] <= 0) | (left <= 0)
+        return fits
+
+    def drop_needless(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Drop changes in which a pod leaves that could as well stay."""
+        kept = possible.copy()
+        for item in range(self.vectors.shape[1]):
+            leaving = np.flatnonzero(self.relieved[:, item] >= 0)
+            kept[:, leaving] &= ~possible[:, self.relieved[leaving, item]]
+        return kept
+
+
+def added_fragmentation(problem: EdgeProblem, nodes: Ints, free: Ints, vectors: Ints) -> Ints:
+    """Return the fragmentation that each of K changes, K x I, adds to its node, K; free: N x R."""
+    before = problem.costs(np.arange(len(free)), free)
+    added = np.empty(len(nodes), dtype=np.int64)
+    for start in range(0, len(nodes), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        here = nodes[block]
+        room = free[here] - vectors[block] @ problem.requests
+        added[block] = problem.costs(here, room) - before[here]
+    return added
+
+
+def select_cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
+    """Return N x K: the nodes of least cost on which each of K changes needs to be tried.
+
+    acting: K, nodes on which anything may be done with the change. A change on a dearer node could
+    be made on one of these many at no more cost; ties go to the first, as in `walk_nodes`. costs: N
+    x K.
+    """
+    number = int(acting.max(initial=0))
+    if len(costs) <= number:
+        return np.ones(costs.shape, dtype=np.bool_)
+    order = np.argsort(costs, axis=0, kind="stable")[:number]
+    kept = np.zeros(costs.shape, dtype=np.bool_)
+    np.put_along_axis(kept, order, np.arange(number)[:, None] < acting, axis=0)
+    return kept
+
+
+def split_options(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[Options]:
+    """Return the options of each node; kept: N x K, chosen vectors; costs: of these, row by row."""
+    which = kept.nonzero()[1]
+    ends = kept.sum(axis=1).cumsum().tolist()
+    parts = (slice(start, end) for start, end in pairwise([0, *ends]))
+    return [Options(vectors[which[part]], costs[part]) for part in parts]

@@ -1,4 +1,4 @@
-"""The best few moves there are: `suggest` in its exact form."""
+"""Exact form of `suggest`, with large-neighbourhood search and MIP above the exact-search limit."""
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
@@ -9,74 +9,76 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import Workload
-from kubedsm.objective.gains import LEAST_GAIN, Gain, leading
+from kubedsm.objective.gains import LEAST_GAIN, Gain, leading, net
 from kubedsm.objective.objective import NANO
-from kubedsm.objective.worths import net
-from kubedsm.optimizer.moving.best_changes import Solution, TooManyError, best_changes
+from kubedsm.optimizer.moving.best_changes import (
+    Solution,
+    TooManyError,
+    bound_gain,
+    iterate_best_changes,
+)
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
-from kubedsm.optimizer.moving.move_groups import Moves, legs_of, stopovers
+from kubedsm.optimizer.moving.integer_changes import MOST_PAIRS, SolvedChanges
 from kubedsm.optimizer.moving.move_order import Impasse
-from kubedsm.optimizer.moving.pairing import pair
-from kubedsm.optimizer.moving.proposal import Proposal, Question, allowed_of
-from kubedsm.optimizer.moving.relaxation import most_gained
-from kubedsm.optimizer.moving.solved_changes import MOST_PAIRS, SolvedChanges
+from kubedsm.optimizer.moving.pairing import pair_moves
+from kubedsm.optimizer.moving.proposal import Proposal, Question, drop_rejected
+from kubedsm.optimizer.moving.suggestion import Moves, count_legs, count_stopovers
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
 
-#: Of solutions that cannot be carried out, that many are passed over.
+#: Infeasible solutions to skip.
 _TRIES = 6
-#: Refusals by rules about other pods, and states, after which no other way is looked for.
+#: Rejections by rules between pods, and states, after which the search stops.
 _REPAIRS, _REPAIR_STATES = 16, 60_000
-#: Workloads that are looked at next when all are too many: those that lack most, and spare most.
+#: Workloads added at a time: with the greatest shortfall, and with the most to spare.
 _LACKING, _SPARING = 2, 1
 
-#: Of the time for thinking, how much is spent on what comes without a solver.
+#: Part of the time budget for the search without a solver.
 _QUICKLY = 0.25
 
-#: What says which changes are best, the best first. Raises TooManyError.
+#: Yields changes, best first. Raises TooManyError.
 Finder = Callable[[Question], Iterator[Solution]]
 
 
 def suggest_exact(question: Question) -> Proposal:
-    """The best moves within the limits.
+    """Return the best migrations within the limits.
 
-    Beyond the bounds of the DP only some workloads are looked at together, those farthest below
-    their promises with those that can spare most; then what is moved for them with the next, as
-    long as that is better; and a solver is asked about all of them, or as many as it can cope with.
-    The better is taken, with what is proven of it.
+    Above the exact-search limit, subsets of workloads are optimised: those with the greatest
+    shortfall and those that can spare most, then the next, while that improves. A solver gets all
+    workloads, or as many as fit. The better result is returned with what is proven of it.
     """
     try:
-        found = _best(question, best_changes)
+        found = _repair_best(question, iterate_best_changes)
     except TooManyError:
-        found = _beyond(question)
+        found = _search_neighbourhoods(question)
     return found if question.problem.cloud.certain else attrs.evolve(found, proven=False)
 
 
-def _beyond(question: Question) -> Proposal:
-    """The better of what is best of some workloads and what the solver finds, if there is one."""
+def _search_neighbourhoods(question: Question) -> Proposal:
+    """Return the better result of the neighbourhood search and of the solver."""
     bounds, deadline = question.bounds, question.bounds.deadline
     quick = attrs.evolve(bounds, deadline=deadline.part(_QUICKLY if bounds.solver else 1.0))
-    found = _best_of_some(attrs.evolve(question, bounds=quick))
+    found = _improve_by_subsets(attrs.evolve(question, bounds=quick))
     asked = None
     if bounds.solver is not None:
         asked = SolvedChanges(bounds.solver)
         part = _as_many_as_can_be_solved(question, found.moves)
-        solved = _best(part, asked)
+        solved = _repair_best(part, asked)
         proven = solved.proven and asked.proven and part is question
         solved = attrs.evolve(solved, proven=proven, states=found.states)
-        found = max(solved, found, key=partial(_rank, question))
+        found = max(solved, found, key=partial(_rank_proposal, question))
         asked = asked if part is question else None
-    return attrs.evolve(found, certificate=_certificate(question, found, asked))
+    return attrs.evolve(found, certificate=_certify_value(question, found, asked))
 
 
 def _as_many_as_can_be_solved(question: Question, moves: Moves) -> Question:
-    """All workloads; or those that are moved, and then those that lack most."""
+    """Return the question for all workloads, or for migrated and then most urgent ones."""
     problem = question.problem
     most = MOST_PAIRS // max(1, len(problem.changeable))
     if len(problem.items) <= most:
         return question
     chosen = {move.pod.workload for move in moves}
-    for some in _together(question):
+    for some in _list_subsets(question):
         more = chosen.union(some)
         if sum(len(problem.items_by_workload[workload]) for workload in more) > most:
             break
@@ -84,9 +86,9 @@ def _as_many_as_can_be_solved(question: Question, moves: Moves) -> Question:
     return attrs.evolve(question, problem=problem.only(chosen))
 
 
-def _certificate(question: Question, found: Proposal, asked: SolvedChanges | None) -> Certificate:
-    """Return the value found, and the lowest bound: an unconfirmed one proves nothing."""
-    bounds = [most_gained(question)]
+def _certify_value(question: Question, found: Proposal, asked: SolvedChanges | None) -> Certificate:
+    """Return the value and the least upper bound; an unconfirmed bound proves nothing."""
+    bounds = [bound_gain(question)]
     confirmed = True
     seconds, note = 0.0, ""
     if asked is not None and asked.certificate is not None:
@@ -94,7 +96,7 @@ def _certificate(question: Question, found: Proposal, asked: SolvedChanges | Non
         if asked.certificate.bound is not None:
             bounds.append((asked.level, asked.certificate.bound))
             confirmed = asked.certificate.proven
-    # Where nothing is to be gained at a level, it is proven at the next.
+    # Levels without possible gains are proven: the next one counts.
     level = max(level for level, _ in bounds)
     bound = min(most for at, most in bounds if at == level)
     value = question.net(found.moves)[level]
@@ -105,31 +107,31 @@ def _certificate(question: Question, found: Proposal, asked: SolvedChanges | Non
     return Certificate(goal, status, value, max(value, bound), seconds, unit=round(NANO), note=note)
 
 
-def _best_of_some(question: Question) -> Proposal:
-    """What is best of some workloads, then of those that it moves and some others, and so on."""
+def _improve_by_subsets(question: Question) -> Proposal:
+    """Large-neighbourhood search over subsets of workloads."""
     best = Proposal(proven=False)
     states, improved = 0, True
     while improved:
         improved = False
-        for some in _together(question):
+        for some in _list_subsets(question):
             if question.bounds.deadline.passed:
                 break
             moved = {move.pod.workload for move in best.moves}
             if moved.issuperset(some):
                 continue
-            found = _best_in(question, moved.union(some))
+            found = _solve_subset(question, moved.union(some))
             states += found.states
-            if _rank(question, found) > _rank(question, best):
+            if _rank_proposal(question, found) > _rank_proposal(question, best):
                 best, improved = found, True
     return attrs.evolve(best, proven=False, states=states)
 
 
-def _rank(question: Question, found: Proposal) -> tuple[Gain, int]:
-    return question.net(found.moves), -legs_of(found.moves)
+def _rank_proposal(question: Question, found: Proposal) -> tuple[Gain, int]:
+    return question.net(found.moves), -count_legs(found.moves)
 
 
-def _together(question: Question) -> Iterator[list[Workload]]:
-    """Some that lack most, with some of those that can spare most; then the next."""
+def _list_subsets(question: Question) -> Iterator[list[Workload]]:
+    """Yield subsets: workloads with the greatest shortfall, with some that can spare most."""
     problem, gains = question.problem, question.gains
     supplied = {item.workload for item in problem.items if item.supply}
     ordered = sorted(problem.workloads, key=lambda w: (gains.urgency(w), w))
@@ -139,26 +141,28 @@ def _together(question: Question) -> Iterator[list[Workload]]:
         yield [*lacking[start : start + _LACKING], *islice(sparing, _SPARING)]
 
 
-def _best_in(question: Question, workloads: Collection[Workload]) -> Proposal:
-    """The best of these workloads alone; of fewer moves if there are too many."""
+def _solve_subset(question: Question, workloads: Collection[Workload]) -> Proposal:
+    """Return the best result for these workloads; with fewer migrations above the limit."""
     problem = question.problem.only(workloads)
     most = question.limits.max_moves
     while most and not question.bounds.deadline.passed:
         limits = attrs.evolve(question.limits, max_moves=most)
         try:
-            return _best(attrs.evolve(question, problem=problem, limits=limits), best_changes)
+            return _repair_best(
+                attrs.evolve(question, problem=problem, limits=limits), iterate_best_changes
+            )
         except TooManyError:
             most = most * 3 // 4
     return Proposal(proven=False)
 
 
-def _best(question: Question, changes: Finder) -> Proposal:
-    """The best solution that the rules about other pods allow.
+def _repair_best(question: Question, changes: Finder) -> Proposal:
+    """Return the best solution that rules between pods allow.
 
-    Where they refuse one, no more pods of the kind are sent there than they allowed, and the best
-    is looked for again. What they allow of a refused one may be better still.
+    If a migration is rejected, the pods of its item are capped on that node and the search repeats.
+    Parts of a rejected solution may still be the best.
     """
-    found = _first(question, changes)
+    found = _first_feasible(question, changes)
     problem = question.problem
     refused: list[Impasse] = []
     states = found.states
@@ -167,32 +171,32 @@ def _best(question: Question, changes: Finder) -> Proposal:
             break
         impasse = found.refused[0]
         refused.append(impasse)
-        problem = _narrowed(problem, impasse)
-        found = _first(attrs.evolve(question, problem=problem), changes)
+        problem = _exclude_rejected(problem, impasse)
+        found = _first_feasible(attrs.evolve(question, problem=problem), changes)
         states += found.states
     if not refused or problem.rules is None:
         return found
     best, left_out = found.moves, [*refused, *found.refused]
     for impasse in left_out:
-        order, _ = allowed_of(problem.rules.feasibility, impasse.moves, problem.room)
-        possible = legs_of(order.moves) <= question.limits.max_moves
+        order, _ = drop_rejected(problem.rules.feasibility, impasse.moves, problem.room)
+        possible = count_legs(order.moves) <= question.limits.max_moves
         if possible and question.net(order.moves) > question.net(best):
             best = order.moves
     return Proposal(best, proven=False, states=states, refused=tuple(left_out))
 
 
-def _narrowed(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
-    """The same without what was refused."""
+def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
+    """Return the problem without the rejected migration."""
     move = impasse.move
     if not impasse.stays or move.source is None:
-        return problem.at_most(move.pod, move.target, _allowed(problem, impasse))
+        return problem.at_most(move.pod, move.target, _count_allowed(problem, impasse))
     alike = problem.items[problem.item_of(move.pod)].pods
     left = sum(other.pod in alike and other.source == move.source for other in impasse.done)
     return problem.at_most_leaving(move.pod, move.source, left)
 
 
-def _allowed(problem: EdgeProblem, impasse: Impasse) -> int:
-    """How many pods like that one could go where it was refused."""
+def _count_allowed(problem: EdgeProblem, impasse: Impasse) -> int:
+    """Return how many pods like the rejected one can go to its target."""
     alike = problem.items[problem.item_of(impasse.move.pod)].pods
     edge = {node.name for node in problem.nodes}
     where = impasse.move.target
@@ -202,13 +206,12 @@ def _allowed(problem: EdgeProblem, impasse: Impasse) -> int:
     )
 
 
-def _first(question: Question, changes: Finder) -> Proposal:
-    """The best solution that can be carried out, when all its legs are paid; with the fewest legs.
+def _first_feasible(question: Question, changes: Finder) -> Proposal:
+    """Return the best feasible solution after the price of all legs, ties with the fewest legs.
 
-    Or the first one that rules about other pods refuse, if it comes before. It takes at least two
-    moves within the edge to wait in a circle. After some solutions with circles that the cloud
-    cannot break, or only with too many legs, only those with a single move within the edge are
-    looked at.
+    Or the first solution that rules between pods reject, if it is better. After some solutions with
+    unbreakable cycles or too many legs, only those with a single migration within the edge are
+    tried: a cycle takes two.
     """
     problem, limits = question.problem, question.limits
     chosen: _Chosen | None = None
@@ -218,13 +221,13 @@ def _first(question: Question, changes: Finder) -> Proposal:
         states = solution.states
         if chosen is not None and not chosen.may_yield_to(solution):
             break
-        moves = pair(problem, solution.changes)
+        moves = pair_moves(problem, solution.changes)
         if isinstance(moves, Impasse):
             if chosen is None:
                 return Proposal(proven=False, states=states, refused=(moves,))
-        elif moves is None or legs_of(moves) > limits.max_moves:
+        elif moves is None or count_legs(moves) > limits.max_moves:
             passed_over += 1
-            waited = waited or not _held_now(problem, solution)
+            waited = waited or not _fits_cloud_now(problem, solution)
             if passed_over == _TRIES:
                 break
         else:
@@ -233,18 +236,20 @@ def _first(question: Question, changes: Finder) -> Proposal:
                 chosen = this
             if chosen is not None and chosen.rank >= solution.rank:
                 break
-    simpler = _simpler(question, waited=waited) if chosen is None and passed_over else None
+    simpler = (
+        _simplify_question(question, waited=waited) if chosen is None and passed_over else None
+    )
     if simpler is not None:
-        other = _first(simpler, changes)
+        other = _first_feasible(simpler, changes)
         return attrs.evolve(other, proven=False, states=states + other.states)
     found = () if chosen is None else chosen.moves
     return Proposal(found, proven=not passed_over, states=states)
 
 
-def _simpler(question: Question, *, waited: bool) -> Question | None:
-    """The same without what was in the way of solutions that were passed over.
+def _simplify_question(question: Question, *, waited: bool) -> Question | None:
+    """Return the question without the obstacle of skipped solutions.
 
-    waited: whether some of those waited for room in the cloud.
+    waited: whether some waited for capacity in the cloud.
     """
     if waited:
         return attrs.evolve(question, vacating=False)
@@ -254,8 +259,8 @@ def _simpler(question: Question, *, waited: bool) -> Question | None:
     return attrs.evolve(question, limits=single)
 
 
-def _held_now(problem: EdgeProblem, solution: Solution) -> bool:
-    """Whether the cloud has the room already for what leaves the edge."""
+def _fits_cloud_now(problem: EdgeProblem, solution: Solution) -> bool:
+    """Return whether the cloud has capacity now for the pods that leave the edge."""
     counts = problem.cloud_counts(np.maximum(-solution.changes.sum(axis=0), 0))
     return counts is not None and problem.cloud.holds(counts)
 
@@ -268,15 +273,15 @@ class _Chosen:
 
     @classmethod
     def of(cls, solution: Solution, moves: Moves, price: int) -> Self:
-        """What the moves by which the solution is reached come to, stops on the way paid."""
-        left = net(solution.net, price * stopovers(moves))
+        """Evaluate the migrations of a solution, stopovers paid."""
+        left = net(solution.net, price * count_stopovers(moves))
         cost = (-solution.spread, -solution.fragmentation)
-        return cls(moves, (left, -legs_of(moves), *cost))
+        return cls(moves, (left, -count_legs(moves), *cost))
 
     @property
     def pays(self) -> bool:
         return leading(self.rank[0]) > LEAST_GAIN * NANO
 
     def may_yield_to(self, other: Solution) -> bool:
-        """Whether one that comes later could be better: legs are as many as moves, or more."""
+        """Return whether a later solution may be better: legs are at least the migrations."""
         return other.rank > self.rank

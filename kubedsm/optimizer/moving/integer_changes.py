@@ -1,26 +1,25 @@
-"""The best change of the edge as an integer programme: asked where the DP has too many states.
+"""Best change of the edge as an integer programme, for the solver above the exact-search limit.
 
-It counts what `best_changes` counts: of each item the pods that come to each node and those that
-leave it, room net of those that leave, and moves as there. What a workload gains is told by steps,
-one for each pod more that it has on the edge, each after the one before: so any function of the
-difference can be told. What goes to the cloud has a place there, in room that is free or that pods
-leave which come from there, unless the cloud would hold whatever comes.
-
-It does not know of moves that wait for one another in a circle, nor of rules about other pods but
-those of two on one node. What is found is written out and looked at, as what the DP finds.
+Variables count, for each item, the pods that come to and leave each node. QoS gained by a workload
+is a sum of steps, one for each further pod on the edge, each after the one before, so any function
+of the difference can be stated. Pods to the cloud have a place there, in free capacity or capacity
+that pods leave. Migration cycles and rules between pods, clashes aside, are checked afterwards.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import attrs
 import numpy as np
 
 from kubedsm.model.model import Workload
-from kubedsm.objective.gains import Gains
-from kubedsm.optimizer.moving.edge_problem import signed_row
+from kubedsm.objective.gains import LEAST_GAIN, Gains, less_price, worthwhile
+from kubedsm.objective.objective import NANO
+from kubedsm.optimizer.moving.best_changes import Solution
+from kubedsm.optimizer.moving.edge_problem import added_fragmentation, signed_row
 from kubedsm.optimizer.moving.proposal import Question
-from kubedsm.optimizer.programming.programme import Ints, Programme, Rows
+from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximise_in_order
+from kubedsm.optimizer.programming.programme import UNBOUNDED, Ints, Programme, Rows, Solver
 
 #: No variable.
 _NONE = -1
@@ -28,7 +27,7 @@ _NONE = -1
 
 @attrs.frozen(eq=False)
 class _Steps:
-    """How many more pods a workload has on the edge: `lowest`, and one for each step taken."""
+    """Edge pods of a workload: `lowest`, and one for each step taken."""
 
     workload: Workload
     lowest: int
@@ -36,22 +35,22 @@ class _Steps:
     steps: Ints
 
     def rises(self, gains: Gains) -> list[int]:
-        """What each step adds."""
+        """Return what each step adds."""
         differences = range(self.lowest, self.lowest + len(self.steps) + 1)
         values = [gains.of_workload(self.workload, n) for n in differences]
         return [after - before for before, after in pairwise(values)]
 
 
 class ChangesProgramme:
-    """Owned by whoever looks for the best change with it. Numbers are of variables."""
+    """Builder of the programme. Numbers are those of variables."""
 
     def __init__(self, question: Question) -> None:
         self._rows = Rows()
         self._question = question
         self._problem = problem = question.problem
         self._limits = limits = question.limits
-        #: K: which of the N nodes
-        self._nodes = self._acting()
+        #: K: indices of nodes
+        self._nodes = self._list_acting()
         self._away = np.array(
             [
                 0 if item.cloud_kind is None else min(item.away, item.leavers, limits.max_moves)
@@ -61,43 +60,43 @@ class ChangesProgramme:
         )
         self._waiting = np.array([len(i.waiting) for i in problem.items], dtype=np.int64)
         #: K x I: how many come, and leave; _NONE where none does
-        self._come, self._leave = self._touches()
-        #: 4 x I: moved on the edge; of those that wait; from the cloud; to it
-        self._moved = self._moves()
-        self._room()
-        self._clashes()
+        self._come, self._leave = self._add_touches()
+        #: 4 x I: within the edge; pending; from the cloud; to the cloud
+        self._moved = self._add_flow_balance()
+        self._add_capacity()
+        self._add_clashes()
         if limits.headroom:
-            self._headroom()
-        self._steps = tuple(self._stepping())
+            self._add_headroom()
+        self._steps = tuple(self._add_steps())
         counts = problem.cloud.packing.counts
         if not problem.cloud.holds(np.minimum(counts, limits.max_moves)):
-            self._cloud()
+            self._add_cloud()
 
     @property
     def size(self) -> int:
-        """How many variables there are."""
+        """Number of variables."""
         return self._rows.number
 
     def programme(self) -> Programme:
         return self._rows.programme()
 
     def changes(self, values: Ints) -> Ints:
-        """N x I."""
+        """Return N x I."""
         padded = np.append(values, 0)  # where _NONE points to
         changes = np.zeros_like(self._problem.present)
         changes[self._nodes] = padded[self._come] - padded[self._leave]
         return changes
 
     def moves(self) -> Ints:
-        """What counts the moves, V."""
+        """Return the weights, V, that count migrations."""
         weights = np.zeros(self.size, dtype=np.int64)
         weights[self._moved.ravel()] = 1
         return weights
 
-    def gained(self, gains: Gains, level: int, price: int = 0) -> tuple[Ints, int]:
-        """What counts the gains at a level, V, less the price of moves; and what it is beside that.
+    def gain_weights(self, gains: Gains, level: int, price: int = 0) -> tuple[Ints, int]:
+        """Return the weights, V, of the net gains at a level, and the constant term.
 
-        Room for a pod that waits is made at any price.
+        Capacity for a pending pod is worth any price.
         """
         weights = np.zeros(self.size, dtype=np.int64)
         beside = 0
@@ -110,14 +109,14 @@ class ChangesProgramme:
         return weights, beside
 
     def keep(self, question: Question, level: int) -> None:
-        """Nothing is to be gained or lost at that level."""
+        """Fix the gains of that level at zero."""
         for gains in {id(each): each for each in (question.gains, question.worths)}.values():
-            weights, beside = self.gained(gains, level)
+            weights, beside = self.gain_weights(gains, level)
             columns = np.flatnonzero(weights)
             self._rows.add(columns, weights[columns], -beside, -beside)
 
     def forbid(self, changes: Ints) -> None:
-        """None that has all of these in it."""
+        """Exclude all changes that contain these."""
         rows, here = self._rows, changes[self._nodes]
         made = []
         for numbers, amounts in ((self._come, here), (self._leave, -here)):
@@ -128,8 +127,8 @@ class ChangesProgramme:
                 made.append(as_many)
         rows.add(made, [1] * len(made), most=len(made) - 1)
 
-    def _acting(self) -> Ints:
-        """The nodes to change; of those alike no more than there are moves: pods come to each."""
+    def _list_acting(self) -> Ints:
+        """Return the nodes to change; of equal nodes as many as there may be migrations."""
         problem = self._problem
         at = problem.changeable
         clashing = [mask[at] for mask, _, _ in problem.clashes]
@@ -142,8 +141,8 @@ class ChangesProgramme:
                 kept.append(node)
         return np.array(kept, dtype=np.int64)
 
-    def _touches(self) -> tuple[Ints, Ints]:
-        """How many of each item may come to each node, and leave it: variables, K x I."""
+    def _add_touches(self) -> tuple[Ints, Ints]:
+        """Return variables, K x I, for pods that come to and that leave each node."""
         problem, limits, at = self._problem, self._limits, self._nodes
         present = np.minimum(problem.present[at], limits.max_moves)
         inside = np.minimum(problem.staying - present, limits.max_edge_reorder)
@@ -159,15 +158,18 @@ class ChangesProgramme:
         leave: Ints = np.minimum(present, self._away + limits.max_edge_reorder)
         if not limits.headroom:
             leave[~come.any(axis=1)] = 0
-        return self._variables(come), self._variables(leave)
+        return self._add_variables(come), self._add_variables(leave)
 
-    def _variables(self, upper: Ints) -> Ints:
+    def _add_variables(self, upper: Ints) -> Ints:
         numbers = np.full(upper.shape, _NONE, dtype=np.int64)
         numbers[upper > 0] = self._rows.variables(upper[upper > 0])
         return numbers
 
-    def _moves(self) -> Ints:
-        """Those that come and leave are moved on the edge; the others wait, or come, or go away."""
+    def _add_flow_balance(self) -> Ints:
+        """Flow balance per pod class: arrivals = intra-edge + pending + from cloud.
+
+        Departures = intra-edge + to cloud.
+        """
         rows, problem, limits = self._rows, self._problem, self._limits
         number = len(problem.items)
         most = limits.max_moves
@@ -177,12 +179,12 @@ class ChangesProgramme:
         fetched = np.minimum(fetched, most)
         moved = rows.variables(np.stack((inside, waited, fetched, self._away)))
         for item in range(number):
-            columns, signs = _kept(self._come[:, item], 1)
+            columns, signs = _existing_columns(self._come[:, item], 1)
             rows.add([*columns, *moved[:3, item]], [*signs, -1, -1, -1], 0, 0)
-            columns, signs = _kept(self._leave[:, item], 1)
+            columns, signs = _existing_columns(self._leave[:, item], 1)
             rows.add([*columns, moved[0, item], moved[3, item]], [*signs, -1, -1], 0, 0)
             if self._away[item] and waited[item] + fetched[item]:
-                # Of one item either some come or some go: otherwise they would be moved instead.
+                # An item has arrivals or departures, not both: else they are moves within the edge.
                 [comes] = rows.variables([1]).tolist()
                 brought = int(waited[item] + fetched[item])
                 rows.add([moved[1, item], moved[2, item], comes], [1, 1, -brought], most=0)
@@ -193,7 +195,7 @@ class ChangesProgramme:
         rows.add(moved[2], np.ones(number, dtype=np.int64), most=limits.max_cloud_to_edge)
         return moved
 
-    def _room(self) -> None:
+    def _add_capacity(self) -> None:
         rows, problem = self._rows, self._problem
         for at, node in enumerate(self._nodes.tolist()):
             come, leave = self._come[at], self._leave[at]
@@ -205,7 +207,7 @@ class ChangesProgramme:
                 columns = [*come[asked], *leave[left]]
                 counts = [*requests[asked], *-requests[left]]
                 if free < 0:
-                    # Only who comes is held to it.
+                    # The capacity row applies only with arrivals.
                     [comes] = rows.variables([1]).tolist()
                     number = int(asked.sum())
                     ones = [1] * number
@@ -216,8 +218,8 @@ class ChangesProgramme:
                 else:
                     rows.add(columns, counts, most=free)
 
-    def _clashes(self) -> None:
-        """None of the one may come while there is any of the other, itself aside."""
+    def _add_clashes(self) -> None:
+        """Forbid one item to come while there is a pod of the other."""
         rows, problem, most = self._rows, self._problem, self._limits.max_moves
         coming: dict[int, int] = {}
         for on, comes, there in problem.clashes:
@@ -228,11 +230,11 @@ class ChangesProgramme:
                 if one not in coming:
                     [coming[one]] = rows.variables([1]).tolist()
                     rows.add([one, coming[one]], [1, -most], most=0)
-                columns, signs = _kept([self._come[at, there]], 1)
-                others, minus = _kept([self._leave[at, there]], -1)
+                columns, signs = _existing_columns([self._come[at, there]], 1)
+                others, minus = _existing_columns([self._leave[at, there]], -1)
                 present = int(problem.present[self._nodes[at], there]) - (comes == there)
                 if columns or present > 0:
-                    # Without the one, as many may be there as there are, and come.
+                    # Without the first item, the row is slack.
                     spare = max(present, 0) + most
                     rows.add(
                         [*columns, *others, coming[one]],
@@ -240,13 +242,13 @@ class ChangesProgramme:
                         most=spare - present,
                     )
 
-    def _headroom(self) -> None:
+    def _add_headroom(self) -> None:
         problem = self._problem
         to_fill = problem.to_fill(self._limits.headroom)
         for requests, most in zip(problem.requests.T, to_fill.tolist(), strict=True):
             self._rows.add([*self._moved[2], *self._moved[3]], [*requests, *-requests], most=most)
 
-    def _stepping(self) -> Iterable[_Steps]:
+    def _add_steps(self) -> Iterable[_Steps]:
         rows, problem, most = self._rows, self._problem, self._limits.max_moves
         for workload, items in problem.items_by_workload.items():
             at = list(items)
@@ -260,7 +262,7 @@ class ChangesProgramme:
             rows.add(columns, signs, lowest, lowest)
             yield _Steps(workload, lowest, steps)
 
-    def _cloud(self) -> None:
+    def _add_cloud(self) -> None:
         problem, most = self._problem, self._limits.max_moves
         rows, packing = self._rows, problem.cloud.packing
         counts = np.minimum(packing.counts, most)
@@ -271,7 +273,7 @@ class ChangesProgramme:
             rows.add(columns, [*[1] * len(packing.nodes), *[-1] * len(going)], 0, 0)
         leaving: list[tuple[int, int, Ints]] = []
         if self._question.vacating:
-            leaving = self._vacated()
+            leaving = self._add_vacated()
         for at, free in enumerate(packing.free):
             gone = [(column, row) for node, column, row in leaving if node == at]
             for axis, room in enumerate(free.tolist()):
@@ -281,8 +283,8 @@ class ChangesProgramme:
                     row = [*packing.requests[asked, axis], *(-int(r[axis]) for _, r in gone)]
                     rows.add(columns, row, most=max(room, 0))
 
-    def _vacated(self) -> list[tuple[int, int, Ints]]:
-        """The nodes of the cloud, by index, variables for pods that leave them, and their room."""
+    def _add_vacated(self) -> list[tuple[int, int, Ints]]:
+        """Return cloud nodes, variables for pods that leave them, and the capacity of a pod."""
         problem, rows = self._problem, self._rows
         packing = problem.cloud.packing
         at = {node.name: index for index, node in enumerate(packing.nodes)}
@@ -300,6 +302,100 @@ class ChangesProgramme:
         return found
 
 
-def _kept(columns: Iterable[int], sign: int) -> tuple[list[int], list[int]]:
+def _existing_columns(columns: Iterable[int], sign: int) -> tuple[list[int], list[int]]:
     found = [int(column) for column in columns if column != _NONE]
     return found, [sign] * len(found)
+
+
+#: Largest number of nodes times items: each pair takes up to two variables of `MOST_VARIABLES`.
+MOST_PAIRS = 9_000
+#: Part of the remaining time for a goal before the last.
+_PART = 0.7
+#: Useless solutions to skip.
+_TRIES = 6
+
+
+class SolvedChanges:
+    """Finder of the best change by a solver; keeps the certificate."""
+
+    def __init__(self, solver: Solver) -> None:
+        self._solver = solver
+        #: certificate of the first programme, an upper bound for all migrations
+        self.certificate: Certificate | None = None
+        #: level of the certificate
+        self.level = 0
+        #: whether all were solved to the end
+        self.proven = True
+
+    def __call__(self, question: Question) -> Iterator[Solution]:
+        """Yield changes that gain QoS, best first; none contains an earlier one.
+
+        A change that is not proven optimal is the last.
+        """
+        made = ChangesProgramme(question)
+        gains, first, number = question.gains, self.certificate is None, 0
+        levels = sorted({gains.level[workload] for workload in question.problem.workloads})
+        while levels and number < _TRIES:
+            if question.bounds.deadline.passed:
+                self.proven = False
+                return
+            found, certificate = self._maximise_levels(made, question, levels)
+            if first and not number:
+                self.certificate, self.level = certificate, levels[0]
+            self.proven = self.proven and found.proven
+            if found.values is not None and (certificate.value or 0) > LEAST_GAIN * NANO:
+                number += 1
+                changes = made.changes(found.values)
+                solution = _make_solution(question, changes)
+                if solution is not None:
+                    yield solution
+                else:
+                    self.proven = False
+                made.forbid(changes)
+            else:
+                made.keep(question, levels.pop(0))
+            if not found.proven:
+                return
+
+    def _maximise_levels(
+        self, made: ChangesProgramme, question: Question, levels: Sequence[int]
+    ) -> tuple[Found, Certificate]:
+        """Maximise the first level, then the others, then minimise migrations."""
+        worths, price = question.worths, question.price
+        leading, beside = made.gain_weights(worths, levels[0], price)
+        gained = [leading, *(made.gain_weights(worths, level)[0] for level in levels[1:])]
+        goals = [Goal("worth", weights, _PART, unit=int(NANO)) for weights in gained]
+        goals.append(Goal("moves", -made.moves(), 1.0))
+        programme = made.programme()
+        if price:
+            columns, least = made.gain_weights(question.gains, levels[0])
+            programme = programme.with_row(
+                columns.nonzero()[0], columns[columns != 0], -least, UNBOUNDED
+            )
+        found = maximise_in_order(programme, goals, self._solver, question.bounds.deadline)
+        certificate = found.certificates[0]
+        value, bound = (
+            None if amount is None else amount + beside
+            for amount in (certificate.value, certificate.bound)
+        )
+        return found, attrs.evolve(certificate, value=value, bound=bound)
+
+
+def _make_solution(question: Question, changes: Ints) -> Solution | None:
+    """Return the solution; None if it gains no QoS."""
+    problem = question.problem
+    difference = changes.sum(axis=0)
+    moves = int(np.abs(changes).sum() + np.abs(difference).sum()) // 2
+    waiting = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
+    awaited = int(np.clip(difference, 0, waiting).sum())
+    cost = question.price * (moves - awaited * (1 + question.limits.max_moves))
+    workloads = [item.workload for item in problem.items]
+    gains = question.gains.of_vectors(workloads, difference[None])
+    worths = question.worths.of_vectors(workloads, difference[None])
+    net = less_price(worths, np.array([cost]))
+    if not (worthwhile(gains)[0] and worthwhile(net)[0]):
+        return None
+    nodes = np.flatnonzero(changes.any(axis=1))
+    spread = int(problem.spread.added(nodes, changes[nodes]).sum())
+    added = int(added_fragmentation(problem, nodes, problem.free, changes[nodes]).sum())
+    return Solution(changes, tuple(net[0].tolist()), moves, spread, added, 0)

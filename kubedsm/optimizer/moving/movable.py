@@ -1,21 +1,21 @@
-"""Which pods may be moved at all, as far as the snapshot can tell."""
+"""Movable pods, as far as the snapshot tells."""
 
 from collections.abc import Callable
 from functools import cache
 
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Tier
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import Promises
-from kubedsm.objective.slower_edge import unwanted
+from kubedsm.objective.objective import QosTargets
+from kubedsm.objective.qos_targets import is_capped
 from kubedsm.optimizer.moving.suggestion import Cause, Reason
 
-#: Why the pod must stay where it is; None if it need not.
+#: Return the reason why a pod must stay; None if it may be migrated.
 Movable = Callable[[Pod], Reason | None]
 
-#: These are not replaced elsewhere: they have no owner, belong to their node, or would start anew.
+#: Owners that replace no pod elsewhere, or restart its work.
 _NEVER = frozenset({"DaemonSet", "Pod", "Node", "Job"})
 
-#: in the order in which they are looked at
+#: in the order of the checks
 _CAUSES = (
     Cause.OF_ANOTHER_SCHEDULER,
     Cause.FINISHED,
@@ -33,7 +33,7 @@ _CAUSES = (
 
 
 def default_movable(snapshot: Snapshot) -> Movable:
-    """Opted-in pods that run, are ready, and have an owner that replaces them anywhere."""
+    """Accept opted-in pods that run, are ready, and have an owner that replaces them anywhere."""
 
     nodes, placed, name = snapshot.nodes, snapshot.placed, snapshot.scheduler_name
     ending = cache(snapshot.surroundings.namespace_terminating)
@@ -64,12 +64,12 @@ def default_movable(snapshot: Snapshot) -> Movable:
     return reason
 
 
-def unless_unwanted(snapshot: Snapshot, promises: Promises, movable: Movable) -> Movable:
-    """The same; and no pod of the cloud may go to an edge that wants no more of its workload."""
+def reject_capped(snapshot: Snapshot, qos_targets: QosTargets, movable: Movable) -> Movable:
+    """Reject also cloud pods whose workload is capped at the edge."""
 
     def reason(pod: Pod) -> Reason | None:
         why = movable(pod)
-        if why is None and unwanted(promises, pod.workload):
+        if why is None and is_capped(qos_targets, pod.workload):
             node = snapshot.nodes.get(snapshot.placed.get(pod.uid, NodeName("")))
             if node is not None and node.tier is Tier.CLOUD:
                 return Cause.EDGE_SLOWER.of()

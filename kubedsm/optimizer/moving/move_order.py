@@ -1,12 +1,9 @@
-"""Whether moves keep the rules that pods have about each other, and in which order.
+"""Order of migrations under the rules between pods, by depth-first search.
 
-A set of moves is carried out one by one, as the mover would: each is asked about with the pod
-itself taken away from where it is, as if its move were over before the next begins. In truth
-moves overlap, and old pods are there beside the new ones for a while; so a move that would be
-refused in some such state is made to wait for those before it.
-
-Once all are over no pod may be against its rules that was not before, whether it was moved or not.
-What a move breaks and a later one mends is not refused; but then they are one group.
+Migrations are simulated one by one, each without its own pod on the source. Real migrations
+overlap, with old pods next to new ones; a migration that some such state would reject waits for
+those before it. At the end no pod may break a rule that was kept before. A breach that a later
+migration mends is allowed, but joins the two in one group.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,21 +12,19 @@ from itertools import accumulate, pairwise
 import attrs
 
 from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid
-from kubedsm.optimizer.moving.edge_rules import taking_no_room
-from kubedsm.optimizer.moving.move_groups import (
-    Moves,
+from kubedsm.optimizer.moving.edge_items import taking_no_room
+from kubedsm.optimizer.moving.migration_graph import (
     Needs,
     Order,
-    circles_broken,
-    needs_of,
-    startable,
+    break_cycles,
+    find_needs,
+    list_startable,
 )
-from kubedsm.optimizer.moving.suggestion import Cause, Move, MoveKind, Reason
-from kubedsm.plugins.broken_rules import BrokenRules, worsened
-from kubedsm.plugins.feasibility import Feasibility, Rejection
+from kubedsm.optimizer.moving.suggestion import Cause, Move, MoveKind, Moves, Reason
+from kubedsm.plugins.feasibility import BrokenRules, Feasibility, Rejection, is_worse
 from kubedsm.plugins.fit import shortages
 
-#: Sets of moves that cannot be carried out, until it is said that there is no order at all.
+#: Infeasible sets of migrations after which the search stops.
 _LOOKED_AT = 24
 _STUCK = Rejection(
     "NodeResourcesFit", ("its moves need one another's room, and the cloud can hold none",)
@@ -39,7 +34,7 @@ _BREAKS = Rejection("", ("it would leave another pod against its rules",))
 
 @attrs.frozen(eq=False)
 class Impasse:
-    """The farthest that moves get."""
+    """The farthest state that the migrations reach."""
 
     move: Move
     rejection: Rejection
@@ -52,7 +47,7 @@ class Impasse:
 
     @property
     def stuck(self) -> bool:
-        """Whether it is room that the moves wait for in a circle."""
+        """True if the migrations wait for capacity in a cycle."""
         return self.rejection is _STUCK
 
     @property
@@ -60,26 +55,26 @@ class Impasse:
         return Cause.REFUSED_BY_A_RULE.of(self.move.target, ", ".join(self.rejection.reasons))
 
 
-def order_of(
+def order_migrations(
     feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
 ) -> Order | Impasse:
-    """An order in which the rules allow each move, as what each has to wait for.
+    """Return an order that the rules allow, as dependencies between migrations.
 
-    Of moves that need each other's room the smallest that the cloud takes goes there first.
+    In a cycle, the smallest pod that the cloud accepts stops over there.
     """
     moves = tuple(attrs.evolve(move, stopover=None) for move in moves)
-    needs = needs_of(moves, free)
+    needs = find_needs(moves, free)
     room = {node.name: free[node.name] for node in feasibility.nodes if node.tier is Tier.CLOUD}
     for move in moves:
         if move.target in room:
             room[move.target] -= move.pod.requests
     found = next(_parked(feasibility, moves, needs, room), None)
     if found is None:
-        stuck = next(move for move in moves if move.pod.uid not in startable(needs))
+        stuck = next(move for move in moves if move.pod.uid not in list_startable(needs))
         return Impasse(stuck, _STUCK, (), moves)
     start, parked, room = found
     search = _Search(moves, needs, room, parked)
-    done = search.carried_out(start, tuple(sorted(moves, key=_turn)))
+    done = search.find_order(start, tuple(sorted(moves, key=_departure_key)))
     if done is None:
         if search.farthest is None:
             raise AssertionError("the first move of none is refused")
@@ -88,41 +83,41 @@ def order_of(
     # Nobody may count on it that the pods which wait will really come: they come last.
     done = (*(m for m in done if m.source is not None), *(m for m in done if m.source is None))
     number = sum(move.source is not None for move in done)
-    states = list(accumulate(done, _over, initial=start))
+    states = list(accumulate(done, _carry_out, initial=start))
     for end in (number, len(done)):
-        if _upset(states[end], done, before):
-            return _breach(states[: end + 1], done, before, moves)
+        if _is_upset(states[end], done, before):
+            return _find_breach(states[: end + 1], done, before, moves)
     placed = {move.pod.uid: attrs.evolve(move, stopover=parked.get(move.pod.uid)) for move in done}
-    waits = _waits(start, done)
-    for earlier, later in _mended(states, done[:number], before):
+    waits = _find_waits(start, done)
+    for earlier, later in _find_mended(states, done[:number], before):
         waits[later] = waits.get(later, frozenset()) | {earlier}
     return Order(tuple(placed[move.pod.uid] for move in moves), needs, waits)
 
 
-def _upset(state: Feasibility, done: Moves, before: BrokenRules) -> bool:
-    """Whether rules are broken that were kept before."""
-    return worsened(before, state.broken_rules(move.pod for move in done))
+def _is_upset(state: Feasibility, done: Moves, before: BrokenRules) -> bool:
+    """Return whether rules are broken that were kept before."""
+    return is_worse(before, state.broken_rules(move.pod for move in done))
 
 
-def _breach(
+def _find_breach(
     states: Sequence[Feasibility], done: Moves, before: BrokenRules, moves: Moves
 ) -> Impasse:
-    """The first move that breaks what none after it mends; states: one before each, and the end."""
-    kept = (at for at, state in enumerate(states[:-1]) if not _upset(state, done, before))
+    """Return the first migration that breaks a rule for good; states: before each, and the end."""
+    kept = (at for at, state in enumerate(states[:-1]) if not _is_upset(state, done, before))
     sound = max(kept, default=0)
     move = done[sound]
-    stays = move.source is not None and _upset(
+    stays = move.source is not None and _is_upset(
         states[sound].without_pod(move.pod.uid), done, before
     )
     return Impasse(move, _BREAKS, done[:sound], moves, stays)
 
 
-def _mended(
+def _find_mended(
     states: Sequence[Feasibility], done: Moves, before: BrokenRules
 ) -> Iterator[tuple[Uid, Uid]]:
-    """Moves one after the other, between which rules are broken: the first is not to be alone."""
+    """Yield consecutive migrations between which rules are broken."""
     for at, (one, other) in enumerate(pairwise(done), start=1):
-        if _upset(states[at], done, before):
+        if _is_upset(states[at], done, before):
             yield one.pod.uid, other.pod.uid
 
 
@@ -132,12 +127,12 @@ def _parked(
     needs: Needs,
     room: Mapping[NodeName, Resources],
 ) -> Iterator[tuple[Feasibility, dict[Uid, NodeName], dict[NodeName, Resources]]]:
-    """What the rules say, and the cloud's room, once pods stop over so that no circle is left."""
-    for chosen in circles_broken(moves, needs):
+    """Yield the rules and the cloud's capacity after stopovers that break all cycles."""
+    for chosen in break_cycles(moves, needs):
         state, nodes, left = feasibility, dict[Uid, NodeName](), dict(room)
         for move in chosen:
             gone = state.without_pod(move.pod.uid)
-            node = stopover(gone, move.pod, left)
+            node = choose_stopover(gone, move.pod, left)
             if node is None:
                 break
             state = gone.with_pod(move.pod, node)
@@ -147,17 +142,17 @@ def _parked(
             yield state, nodes, left
 
 
-def stopover(
+def choose_stopover(
     feasibility: Feasibility, pod: Pod, room: Mapping[NodeName, Resources]
 ) -> NodeName | None:
-    """The cloud node with most room that takes the pod, which is on none; `room`: of the cloud."""
+    """Return the roomiest cloud node that accepts the pod; room: of the cloud."""
     taking = set(feasibility.feasible(pod)) & room.keys()
     fitting = [name for name in taking if not shortages(pod.requests, room[name])]
     return min(fitting, key=lambda name: (-room[name].cpu, name), default=None)
 
 
-def _turn(move: Move) -> int:
-    """What leaves makes it easier for what comes; pods that wait come when all is done."""
+def _departure_key(move: Move) -> int:
+    """Sort key: departures before arrivals, pending pods last."""
     order = (
         MoveKind.EDGE_TO_CLOUD,
         MoveKind.CLOUD_TO_CLOUD,
@@ -169,7 +164,7 @@ def _turn(move: Move) -> int:
 
 
 class _Search:
-    """Depth first, through sets of moves that are done."""
+    """Depth-first search through sets of finished migrations."""
 
     def __init__(
         self,
@@ -187,11 +182,11 @@ class _Search:
         self._parked = parked.keys()
         self._failed: set[frozenset[Uid]] = set()
 
-    def carried_out(self, start: Feasibility, moves: Moves) -> Moves | None:
-        """All moves in an order that works; None if none was found."""
+    def find_order(self, start: Feasibility, moves: Moves) -> Moves | None:
+        """Return all migrations in a feasible order; None if none was found."""
         if not moves:
             return ()
-        ways = [self._steps(start, (), moves)]
+        ways = [self._next_steps(start, (), moves)]
         while ways:
             step = next(ways[-1], None)
             if step is None:
@@ -200,39 +195,39 @@ class _Search:
             state, done, left = step
             if not left:
                 return done
-            if _uids(left) not in self._failed and len(self._failed) <= _LOOKED_AT:
-                ways.append(self._steps(state, done, left))
+            if _uids_of(left) not in self._failed and len(self._failed) <= _LOOKED_AT:
+                ways.append(self._next_steps(state, done, left))
         return None
 
-    def _steps(
+    def _next_steps(
         self, state: Feasibility, done: Moves, left: Moves
     ) -> Iterator[tuple[Feasibility, Moves, Moves]]:
-        """What each of the moves that are left leads to, if it may be the next."""
-        gone_by_now = _uids(done) | self._parked
+        """Yield the states that each remaining migration leads to as the next."""
+        gone_by_now = _uids_of(done) | self._parked
         for move in left:
             if self._needs[move.pod.uid] - gone_by_now:
                 continue
             gone = state if move.source is None else state.without_pod(move.pod.uid)
-            goes = self._accepted(gone, move, done)
+            goes = self._accept_move(gone, move, done)
             if goes is not None:
                 others = tuple(other for other in left if other is not move)
                 yield gone.with_pod(move.pod, goes.target), (*done, goes), others
-        self._failed.add(_uids(left))
+        self._failed.add(_uids_of(left))
 
-    def _accepted(self, gone: Feasibility, move: Move, done: Moves) -> Move | None:
+    def _accept_move(self, gone: Feasibility, move: Move, done: Moves) -> Move | None:
         rejection = gone.rejection(move.pod, move.target)
         if rejection is None:
             return move
         if move.kind is MoveKind.EDGE_TO_CLOUD:
-            node = stopover(gone, move.pod, self._spare(move, done))
+            node = choose_stopover(gone, move.pod, self._spare_cloud(move, done))
             if node is not None:
                 return attrs.evolve(move, target=node)
         if self.farthest is None or len(done) > len(self.farthest.done):
             self.farthest = Impasse(move, rejection, done, self._moves)
         return None
 
-    def _spare(self, move: Move, done: Iterable[Move]) -> dict[NodeName, Resources]:
-        """The cloud's room beside all that goes there but this pod."""
+    def _spare_cloud(self, move: Move, done: Iterable[Move]) -> dict[NodeName, Resources]:
+        """Return the cloud's capacity next to all pods that go there but this one."""
         room = dict(self._room)
         room[move.target] += move.pod.requests
         for other in done:
@@ -242,91 +237,90 @@ class _Search:
         return room
 
 
-def _uids(moves: Iterable[Move]) -> frozenset[Uid]:
+def _uids_of(moves: Iterable[Move]) -> frozenset[Uid]:
     return frozenset(move.pod.uid for move in moves)
 
 
-def _waits(start: Feasibility, done: Sequence[Move]) -> Needs:
-    """Which moves must wait for which because of the rules, if they are begun in that order.
+def _find_waits(start: Feasibility, done: Sequence[Move]) -> Needs:
+    """Return dependencies due to rules between pods, for that order.
 
-    One that is accepted whichever of the others are done, with all old pods beside the new ones,
-    and without any of them, waits for none.
+    A migration that every state accepts, with all old pods or without any, waits for none.
     """
     moves = [move for move in done if move.source is not None]
     states = [start]
     for move in moves:
-        states.append(_moved(states[-1], move, move.target))
+        states.append(_move_pod(states[-1], move, move.target))
     crowded = deserted = states[-1]
     for move in moves:
-        crowded = _doubled(crowded, move, move.source)
+        crowded = _double_pod(crowded, move, move.source)
         deserted = deserted.without_pod(move.pod.uid)
     found: Needs = {}
     for at, move in enumerate(moves):
         uid = move.pod.uid
-        alone = crowded.without_pod(uid).without_pod(_old(uid))
+        alone = crowded.without_pod(uid).without_pod(_old_uid(uid))
         others = (alone, deserted, *(state.without_pod(uid) for state in states))
-        if all(_accepts(state, move) for state in others):
+        if all(_is_accepted(state, move) for state in others):
             continue
-        earlier, later = _related(states[at].without_pod(uid), moves, at)
+        earlier, later = _find_related(states[at].without_pod(uid), moves, at)
         found[uid] = found.get(uid, frozenset()) | earlier
         for other in later:
             found[other] = found.get(other, frozenset()) | {uid}
     for move in done:
-        if move.source is None and not _accepts(start, move):
-            found[move.pod.uid] = _related(states[-1], [*moves, move], len(moves))[0]
+        if move.source is None and not _is_accepted(start, move):
+            found[move.pod.uid] = _find_related(states[-1], [*moves, move], len(moves))[0]
     return found
 
 
-def _related(
+def _find_related(
     state: Feasibility, moves: Sequence[Move], at: int
 ) -> tuple[frozenset[Uid], frozenset[Uid]]:
-    """Which moves before that one it must not begin without, and which after it must wait for it.
+    """Return earlier migrations that it must wait for, and later ones that must wait for it.
 
-    `state`: when it begins, without it. All of them, if it cannot be said of single ones.
+    state: at its start, without the pod. All of them if single ones cannot be blamed.
     """
     move, before, after = moves[at], moves[:at], moves[at + 1 :]
     earlier = [
         other
         for other in before
-        if not _accepts(_moved(state, other, other.source), move)
-        or not _accepts(_doubled(state, other, other.source), move)
+        if not _is_accepted(_move_pod(state, other, other.source), move)
+        or not _is_accepted(_double_pod(state, other, other.source), move)
     ]
     later = [
         other
         for other in after
-        if not _accepts(_moved(state, other, other.target), move)
-        or not _accepts(_doubled(state, other, other.target), move)
+        if not _is_accepted(_move_pod(state, other, other.target), move)
+        or not _is_accepted(_double_pod(state, other, other.target), move)
     ]
     for other in before:
-        state = state if other in earlier else _moved(state, other, other.source)
+        state = state if other in earlier else _move_pod(state, other, other.source)
     for other in after:
-        state = state if other in later else _moved(state, other, other.target)
-    if not (earlier or later) or not _accepts(state, move):
+        state = state if other in later else _move_pod(state, other, other.target)
+    if not (earlier or later) or not _is_accepted(state, move):
         earlier, later = list(before), list(after)
-    return _uids(earlier), _uids(later)
+    return _uids_of(earlier), _uids_of(later)
 
 
-def _accepts(state: Feasibility, move: Move) -> bool:
-    """Whether the rules allow it, room aside: for that, moves wait anyway."""
+def _is_accepted(state: Feasibility, move: Move) -> bool:
+    """Return whether the rules allow the migration, capacity aside."""
     return state.rejection(taking_no_room(move.pod), move.target) is None
 
 
-def _over(state: Feasibility, move: Move) -> Feasibility:
+def _carry_out(state: Feasibility, move: Move) -> Feasibility:
     gone = state if move.source is None else state.without_pod(move.pod.uid)
     return gone.with_pod(move.pod, move.target)
 
 
-def _moved(state: Feasibility, move: Move, node: NodeName | None) -> Feasibility:
+def _move_pod(state: Feasibility, move: Move, node: NodeName | None) -> Feasibility:
     gone = state.without_pod(move.pod.uid)
     return gone if node is None else gone.with_pod(move.pod, node)
 
 
-def _doubled(state: Feasibility, move: Move, node: NodeName | None) -> Feasibility:
-    """With a second pod of its kind there, too."""
+def _double_pod(state: Feasibility, move: Move, node: NodeName | None) -> Feasibility:
+    """Return the state with a second pod of the kind on the node."""
     if node is None:
         return state
-    return state.with_pod(attrs.evolve(move.pod, uid=_old(move.pod.uid)), node)
+    return state.with_pod(attrs.evolve(move.pod, uid=_old_uid(move.pod.uid)), node)
 
 
-def _old(uid: Uid) -> Uid:
+def _old_uid(uid: Uid) -> Uid:
     return Uid(f"{uid} (old)")

@@ -1,55 +1,61 @@
-"""What the forms of `suggest` come to, before it is asked what it is worth."""
+"""Problem and result of the forms of `suggest`, before groups are selected."""
 
 from collections.abc import Mapping, Sequence
 
 import attrs
 
 from kubedsm.model.model import NodeName, Resources, Tier, Uid, Workload
-from kubedsm.objective.gains import Gain, Gains
+from kubedsm.objective.gains import Gain, Gains, net
 from kubedsm.objective.objective import NANO
-from kubedsm.objective.worths import net
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
-from kubedsm.optimizer.moving.move_groups import Moves, Order, disruptions, gains_of
-from kubedsm.optimizer.moving.move_order import Impasse, order_of
-from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits
+from kubedsm.optimizer.moving.migration_graph import Order
+from kubedsm.optimizer.moving.move_order import Impasse, order_migrations
+from kubedsm.optimizer.moving.suggestion import (
+    Move,
+    MoveKind,
+    Moves,
+    SuggestLimits,
+    count_disruptions,
+    sum_gains,
+)
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.plugins.feasibility import Feasibility
 
 
 @attrs.frozen(eq=False)
 class Question:
-    """What moves are looked for on, what they gain, and how far to look."""
+    """Problem, gains, limits and exact-search limit of one suggestion."""
 
     problem: EdgeProblem
     gains: Gains
-    #: the gains in what the price of a move is in
+    #: gains in the unit of the price
     worths: Gains
     limits: SuggestLimits
     bounds: Bounds
-    #: whether what goes to the cloud may wait there for room that others leave
+    #: whether pods may wait for cloud capacity that other pods leave
     vacating: bool = True
 
     @property
     def price(self) -> int:
-        """Of a move, in nano-units."""
+        """Price of a migration in nano-units."""
         return round(self.limits.price * NANO)
 
     def may_gain(self, workload: Workload) -> bool:
-        """Whether any move could be worth its price for what it brings to this workload."""
+        """Return whether any migration could pay by what it brings to the workload."""
         share = self.gains.shares[workload]
         worths = self.worths if self.price else self.gains
         more = min(self.limits.max_moves, share.total - share.edge)
         return workload in self.problem.awaited or worths.of_workload(workload, more) > 0
 
     def cost(self, moves: Moves) -> int:
-        """What the moves cost. Room for a pod that has none is made at any price."""
+        """Return the price of the migrations; capacity for a pending pod is worth any price."""
         awaited = sum(move.source is None for move in moves)
-        return self.price * (disruptions(moves) - awaited * self.limits.max_moves)
+        return self.price * (count_disruptions(moves) - awaited * self.limits.max_moves)
 
     def net(self, moves: Moves) -> Gain:
-        """What is left of what the moves are worth, when they are paid."""
-        return net(gains_of(self.worths, moves), self.cost(moves))
+        """Return the benefit of the migrations less their price."""
+        return net(sum_gains(self.worths, moves), self.cost(moves))
 
 
 @attrs.frozen(eq=False)
@@ -59,23 +65,23 @@ class Proposal:
     proven: bool = True
     #: how many states were compared
     states: int = 0
-    #: what would have been better, had the rules about other pods allowed it
+    #: better solutions that rules between pods rejected
     refused: tuple[Impasse, ...] = ()
-    #: how much more there might be, where it is not proven
+    #: upper bound, if not proven
     certificate: Certificate | None = None
 
 
-def allowed_of(
+def drop_rejected(
     feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
 ) -> tuple[Order, tuple[Impasse, ...]]:
-    """What the rules allow of these moves, and what was left out for it.
+    """Return the migrations that rules between pods allow, and the impasses of the others.
 
-    A pod from the cloud that its node refuses is sent to another that would take it now, if any.
+    A rejected pod from the cloud is sent to another edge node that accepts it now.
     """
     refused: list[Impasse] = []
     others: dict[Uid, list[NodeName]] = {}
     edge = {node.name for node in feasibility.nodes if node.tier is Tier.EDGE}
-    while isinstance(order := order_of(feasibility, moves, free), Impasse):
+    while isinstance(order := order_migrations(feasibility, moves, free), Impasse):
         move, uid = order.move, order.move.pod.uid
         if uid not in others:
             refused.append(order)

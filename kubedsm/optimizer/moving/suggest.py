@@ -1,8 +1,7 @@
-"""Which pods should be moved: to the edge, to the cloud, or from one edge node to another.
+"""Suggester: migrations to the edge, to the cloud, and within the edge.
 
-`exact` looks for the best suggestion within the limits; `paper` is Algorithms 2 and 4-6 of the
-KubeDSM paper. Both give moves that the scheduling rules allow, in groups; a group is taken or left
-by what it is worth.
+`exact` finds the best suggestion within the limits; `paper` is Algorithms 2 and 4-6 of the KubeDSM
+paper. Both propose feasible migrations in groups; each group is selected by its benefit.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,36 +19,39 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, axes_of, request_mix
-from kubedsm.objective.gains import Gains
-from kubedsm.objective.lasting import Lasting, assumed
+from kubedsm.objective.gains import Gains, Worths
+from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
-from kubedsm.objective.objective import Objective, Promises, quality
-from kubedsm.objective.slower_edge import as_promised, unwanted
-from kubedsm.objective.worths import Worths
+from kubedsm.objective.objective import Objective, QosTargets, quality
+from kubedsm.objective.qos_targets import is_capped, without_caps
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.moving.balancing import one_move
-from kubedsm.optimizer.moving.beside import Beside
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.exact import suggest_exact
-from kubedsm.optimizer.moving.movable import Movable, default_movable, unless_unwanted
-from kubedsm.optimizer.moving.move_groups import Moves, Order, edge_changes, gains_of, needs_of
-from kubedsm.optimizer.moving.not_taken import Outcome, not_taken
-from kubedsm.optimizer.moving.pairing import pair
-from kubedsm.optimizer.moving.paper.paper_suggester import suggest_paper
-from kubedsm.optimizer.moving.proposal import Proposal, Question, allowed_of
-from kubedsm.optimizer.moving.rebalance import Rebalancing, on_one_node
-from kubedsm.optimizer.moving.reorder_edge import reorder_edge
+from kubedsm.optimizer.moving.group_selection import Outcome, Taken, explain_rest, select_groups
+from kubedsm.optimizer.moving.migration_graph import Order, find_needs
+from kubedsm.optimizer.moving.movable import Movable, default_movable, reject_capped
+from kubedsm.optimizer.moving.pairing import pair_moves
+from kubedsm.optimizer.moving.paper import reorder_edge, suggest_paper
+from kubedsm.optimizer.moving.proposal import Proposal, Question, drop_rejected
 from kubedsm.optimizer.moving.suggestion import (
     Cause,
     ClusterScore,
     Move,
     MoveKind,
+    Moves,
     NotTaken,
     Reason,
     Suggestion,
     SuggestLimits,
+    count_edge_changes,
+    sum_gains,
 )
-from kubedsm.optimizer.moving.take_groups import Taken, take_groups
+from kubedsm.optimizer.moving.within_tier import (
+    Beside,
+    Rebalancing,
+    balance_load,
+    find_concentrated,
+)
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
 
@@ -63,98 +65,96 @@ __all__ = [
     "suggest",
 ]
 
-#: What a suggestion may cost: some tenths of a second.
+#: Exact-search limit of a suggestion: a few tenths of a second.
 SUGGEST_BOUNDS = Bounds(states=2_000_000, steps=20_000_000, loads=40_000)
 
 
-def _anything(_: Pod) -> None:
+def _accept_any(_: Pod) -> None:
     return None
 
 
 def suggest(
     snapshot: Snapshot,
-    promises: Promises,
+    qos_targets: QosTargets,
     objective: Objective,
     limits: SuggestLimits,
     *,
     algorithm: Literal["exact", "paper"] = "exact",
     measure: Measure = Measure.UNUSABLE,
     bounds: Bounds = SUGGEST_BOUNDS,
-    movable: Movable = _anything,
-    lasting: Lasting = assumed,
+    movable: Movable = _accept_any,
+    lasting: Lasting = assume_prior,
     load: LoadGoal | None = None,
 ) -> Suggestion:
-    """The moves worth their disruption.
+    """Return the migrations that are worth their disruption.
 
-    `movable` says why a pod must not be moved, or None; what `default_movable` forbids is never
-    moved. Pods that must stay, ours or not, only hold room. Pods that wait for a node
-    count in the totals of their workloads; those that fit nowhere may have room made for them on
-    the edge, and it counts as a gain that they will be placed there.
+    movable: the reason why a pod must not be migrated, or None; `default_movable` applies always.
+    Other pods only hold capacity. Pending pods count in the totals of their workloads; capacity may
+    be made for those that fit nowhere.
 
-    Carried out as it says, a suggestion leads to a strictly greater QoS; or to the same QoS and,
-    with spread, to strictly fewer workloads on one node, or, with defragment, to no more of
-    them and strictly less fragmentation: so suggesting comes to an end. QoS is greater
-    if that of the highest priority that changes is, whatever lower ones lose. Where there is
-    nothing of all that, it may lead to load that is more even (see `balancing`). Once the deadline
-    of the bounds has passed, what was found by then is suggested, and is not proven.
+    Suggesting terminates, because each suggestion leads to a strictly greater QoS; or, at equal
+    QoS, to strictly fewer workloads on one node (with spread), or to no more of these and strictly
+    less fragmentation (with defragment). QoS compares by the highest priority that changes. Without
+    any of these, a migration may balance load. After the deadline the best so far is returned,
+    unproven.
     """
     forbidden = default_movable(snapshot)
 
     def reason_to_stay(pod: Pod) -> Reason | None:
         return forbidden(pod) or movable(pod)
 
-    gains = Gains.of(snapshot, promises, objective)
+    gains = Gains.of(snapshot, qos_targets, objective)
     wished = gains
-    if any(unwanted(promises, workload) for workload in gains.shares):
-        wished = Gains.of(snapshot, as_promised(promises), objective)
+    if any(is_capped(qos_targets, workload) for workload in gains.shares):
+        wished = Gains.of(snapshot, without_caps(qos_targets), objective)
     fragmentation = Fragmentation(measure, request_mix(snapshot))
     before = ClusterScore(
-        quality(gains.shares, promises, objective),
+        quality(gains.shares, qos_targets, objective),
         gains.shares,
-        _fragmented(snapshot, fragmentation),
+        _fragmentation_of(snapshot, fragmentation),
     )
     exact = algorithm == "exact"
     if not exact:
         limits = attrs.evolve(limits, price=0.0, spread=False)
     found = Suggestion(before=before, after=before, proven=exact)
     if wished.possible or limits.defragment:
-        stays = unless_unwanted(snapshot, promises, reason_to_stay)
+        stays = reject_capped(snapshot, qos_targets, reason_to_stay)
         problem = EdgeProblem.of(snapshot, stays, fragmentation, bounds, spread=limits.spread)
-        worths = _worths(problem, gains, limits, lasting)
+        worths = _benefits_of(problem, gains, limits, lasting)
         question = Question(problem, gains, worths, limits, bounds)
-        found = _found(snapshot, question, before, stays, wished, exact=exact)
+        found = _propose_moves(snapshot, question, before, stays, wished, exact=exact)
     if exact and limits.spread:
         beside = Beside(snapshot, limits, (*found.moves, *found.awaited))
         rebalancing = Rebalancing(beside, reason_to_stay, fragmentation, bounds.deadline)
-        found = _rebalanced(found, rebalancing, gains, promises, lasting)
+        found = _spread_workloads(found, rebalancing, gains, qos_targets, lasting)
     if exact and load is not None and not (found.moves or found.awaited):
         alone = Beside(snapshot, limits)
-        move = one_move(alone, load, reason_to_stay, fragmentation, bounds.deadline)
-        found = found if move is None else _with(found, move, snapshot, fragmentation)
+        move = balance_load(alone, load, reason_to_stay, fragmentation, bounds.deadline)
+        found = found if move is None else _add_migration(found, move, snapshot, fragmentation)
     return found
 
 
-def _rebalanced(
+def _spread_workloads(
     found: Suggestion,
     rebalancing: Rebalancing,
     gains: Gains,
-    promises: Promises,
+    qos_targets: QosTargets,
     lasting: Lasting,
 ) -> Suggestion:
-    """The same with a move more, so that one workload less is on one node, if that pays."""
+    """Add one migration so that one workload less is on a single node, if that pays."""
     left: list[NotTaken] = []
     beside = rebalancing.beside
     price = beside.limits.price
-    for move in rebalancing.possible(gains, promises):
-        # It is worth a pod at the edge for as long as the workload stays as it is.
+    for move in rebalancing.possible(gains, qos_targets):
+        # Its benefit: one edge pod while the workload stays unchanged.
         worth = lasting(move.pod.workload)
         if not price or worth > price:
-            return _with(found, move, beside.snapshot, rebalancing.fragmentation)
+            return _add_migration(found, move, beside.snapshot, rebalancing.fragmentation)
         left.append(NotTaken(move.pod, Cause.BELOW_ITS_PRICE.of(worth, price)))
     return attrs.evolve(found, rejected=(*found.rejected, *left[:1]))
 
 
-def _found(
+def _propose_moves(
     snapshot: Snapshot,
     question: Question,
     before: ClusterScore,
@@ -163,13 +163,10 @@ def _found(
     *,
     exact: bool,
 ) -> Suggestion:
-    """The moves that are worth what they gain.
-
-    wished: what would be gained if the edge wanted as much of each workload as is promised.
-    """
+    """Return the migrations that pay; wished: gains without caps of slower edges."""
     problem, gains, limits = question.problem, question.gains, question.limits
     found = suggest_exact(question) if exact else suggest_paper(question)
-    taken = _taken(snapshot, question, found.moves)
+    taken = _select_groups(snapshot, question, found.moves)
     moves = taken.moves
     free = _free_after(snapshot.free, moves)
     outcome = Outcome(
@@ -186,22 +183,22 @@ def _found(
     return Suggestion(
         before=before,
         after=ClusterScore(
-            before.qos + sum(gains_of(gains, moves)),
-            shares_after(before.shares, edge_changes(moves)),
+            before.qos + sum(sum_gains(gains, moves)),
+            shares_after(before.shares, count_edge_changes(moves)),
             before.fragmentation + problem.fragmentation_added(moves),
         ),
         moves=tuple(move for move in moves if move.source is not None),
         legs=taken.order.legs(moves),
         awaited=tuple(move for move in moves if move.source is None),
-        rejected=not_taken(outcome, wished, reason_to_stay),
+        rejected=explain_rest(outcome, wished, reason_to_stay),
         proven=found.proven,
-        certificate=_certified(question, found, tuple(moves)),
+        certificate=_certify_moves(question, found, tuple(moves)),
         states=found.states,
     )
 
 
-def _certified(question: Question, found: Proposal, moves: Moves) -> Certificate | None:
-    """What is known about the highest priority that could gain, and what these moves bring it."""
+def _certify_moves(question: Question, found: Proposal, moves: Moves) -> Certificate | None:
+    """Return the certificate for the highest priority that could gain."""
     if found.certificate is None:
         return None
     level = min(question.gains.level[workload] for workload in question.problem.workloads)
@@ -211,22 +208,24 @@ def _certified(question: Question, found: Proposal, moves: Moves) -> Certificate
     return attrs.evolve(found.certificate, value=value, status=status)
 
 
-def _fragmented(snapshot: Snapshot, fragmentation: Fragmentation) -> int:
-    """The fragmentation of all edge nodes together."""
+def _fragmentation_of(snapshot: Snapshot, fragmentation: Fragmentation) -> int:
+    """Return the fragmentation of all edge nodes."""
     edge, axes = snapshot.in_turn(Tier.EDGE), axes_of(vector for vector, _ in fragmentation.mix)
     return int(fragmentation.costs(axes, edge.allocatable(axes), edge.free(axes)).sum())
 
 
-def _worths(problem: EdgeProblem, gains: Gains, limits: SuggestLimits, lasting: Lasting) -> Gains:
+def _benefits_of(
+    problem: EdgeProblem, gains: Gains, limits: SuggestLimits, lasting: Lasting
+) -> Gains:
     if not limits.price:
         return gains
     return Worths(gains, lasting, problem.awaited)
 
 
-def _with(
+def _add_migration(
     found: Suggestion, move: Move, snapshot: Snapshot, fragmentation: Fragmentation
 ) -> Suggestion:
-    """The same with a move that waits for none of the others, nor they for it: its own group."""
+    """Add a migration without dependencies, as its own group."""
     groups = {other.group for other in (*found.moves, *found.awaited)}
     move = attrs.evolve(move, group=max(groups, default=-1) + 1)
     moves = (*found.moves, move)
@@ -240,33 +239,33 @@ def _with(
     )
 
 
-def _taken(snapshot: Snapshot, question: Question, moves: Moves) -> Taken:
-    """The groups of the moves that are taken; if none is, perhaps moves that only defragment."""
+def _select_groups(snapshot: Snapshot, question: Question, moves: Moves) -> Taken:
+    """Select groups; if none is selected, try migrations that only defragment."""
     problem, limits = question.problem, question.limits
     free = problem.room
 
     def at_risk_after(moves: Iterable[Move]) -> frozenset[Workload]:
         moved = {move.pod.uid: move.target for move in moves}
-        return frozenset(on_one_node(snapshot, moved) if limits.spread else ())
+        return frozenset(find_concentrated(snapshot, moved) if limits.spread else ())
 
     def take(moves: Moves) -> Taken:
         if problem.rules is None:
-            order = Order(moves, needs_of(moves, free))
-            return take_groups(
+            order = Order(moves, find_needs(moves, free))
+            return select_groups(
                 order,
                 question,
                 problem.fragmentation_added,
                 at_risk_after,
-                together=_overfills(problem, limits, moves),
+                together=_exceeds_headroom(problem, limits, moves),
             )
-        order, refused = allowed_of(problem.rules.feasibility, moves, free)
-        together = _overfills(problem, limits, order.moves)
-        taken = take_groups(
+        order, refused = drop_rejected(problem.rules.feasibility, moves, free)
+        together = _exceeds_headroom(problem, limits, order.moves)
+        taken = select_groups(
             order, question, problem.fragmentation_added, at_risk_after, together=together
         )
         left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
         if taken.left and taken.groups:
-            # The rules may have allowed some of these only beside what was left out.
+            # Rules may allow some of these only together with dropped migrations.
             taken = take(tuple(taken.moves))
             left += taken.left
         return attrs.evolve(taken, left=left)
@@ -275,12 +274,12 @@ def _taken(snapshot: Snapshot, question: Question, moves: Moves) -> Taken:
     if taken.groups or not limits.defragment or question.bounds.deadline.passed:
         return taken
     most = min(limits.max_edge_reorder, limits.max_moves)
-    tidied = (take(_tidied(problem, number, question.bounds)) for number in range(most, 0, -1))
+    tidied = (take(_defragment(problem, number, question.bounds)) for number in range(most, 0, -1))
     return next((each for each in tidied if each.groups), taken)
 
 
-def _overfills(problem: EdgeProblem, limits: SuggestLimits, moves: Moves) -> bool:
-    """Whether headroom would be filled if only those moves were made that come to the edge."""
+def _exceeds_headroom(problem: EdgeProblem, limits: SuggestLimits, moves: Moves) -> bool:
+    """Return whether the migrations to the edge alone would use up the headroom."""
     if not limits.headroom:
         return False
     to_fill = problem.to_fill(limits.headroom).tolist()
@@ -289,9 +288,9 @@ def _overfills(problem: EdgeProblem, limits: SuggestLimits, moves: Moves) -> boo
     return any(amount > most for amount, most in zip(brought, to_fill, strict=False))
 
 
-def _tidied(problem: EdgeProblem, most: int, bounds: Bounds) -> Moves:
+def _defragment(problem: EdgeProblem, most: int, bounds: Bounds) -> Moves:
     reordered = reorder_edge(problem, problem.free, problem.present, most, bounds)
-    moves = None if reordered is None else pair(problem, reordered)
+    moves = None if reordered is None else pair_moves(problem, reordered)
     return moves if isinstance(moves, tuple) else ()
 
 

@@ -1,17 +1,19 @@
-"""What the suggester says: moves, their score before and after, and what it left alone."""
+"""Suggestions as values: migrations, legs, scores before and after, and reasons of pods to stay."""
 
 import enum
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, Self
 
 import attrs
 from attrs import validators
 
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Share, Tier, Workload
+from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading
+from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.programming.in_order import Certificate
 
-#: characters: enough that no two suggestions that somebody looks at have the same name
+#: characters of a suggestion's name
 ID_LENGTH = 8
 
 
@@ -28,34 +30,34 @@ class MoveKind(enum.StrEnum):
 
 @attrs.frozen(slots=True)
 class Move:
-    """A pod that gets another node, or, without a source and a kind, its first one."""
+    """Migration of a pod; without source and kind, its first node."""
 
     pod: Pod
     source: NodeName | None
     target: NodeName
     kind: MoveKind | None
-    #: the cloud node that it goes to first, for others to get its room
+    #: node that the pod goes to first, so that others get its capacity
     stopover: NodeName | None = None
-    #: moves of one group are taken or left together
+    #: migrations of one group are selected together
     group: int = 0
-    #: of its group: the QoS, in points, that would be lost without it, a move, at the highest
-    #: priority at which any would
+    #: QoS lost without its group, in points a migration, at the highest
+    #: priority that loses
     gain: float = 0.0
-    #: it is made so that no single node holds all of its workload
+    #: spreads a workload that is all on one node
     rebalances: bool = False
-    #: it is made so that these pods, which wait, have room
+    #: pending pods that get the capacity
     room_for: str = ""
-    #: it is made so that load is more even: what the pod scores where it is, and where it goes
+    #: load score of the pod at source and target, if the migration balances load
     load_scores: tuple[float, float] | None = None
 
     @property
     def evens(self) -> bool:
-        """Whether it is made within a tier, and gains no QoS."""
+        """True if the migration stays within a tier and gains no QoS."""
         return self.rebalances or self.load_scores is not None
 
     @property
     def purpose(self) -> str:
-        """What it is made for."""
+        """Purpose of the migration, for people."""
         if self.load_scores is not None:
             here, there = self.load_scores
             return f"so that load is more even: score {here:.0f} -> {there:.0f}"
@@ -66,14 +68,18 @@ class Move:
         return f"{self.gain:+.3f} points of QoS a move"
 
 
+Moves = tuple[Move, ...]
+_WITHIN_A_TIER = frozenset({MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_CLOUD})
+
+
 @attrs.frozen(slots=True)
 class Leg:
-    """What is done at one go: a move, or its way to its stopover, or from there."""
+    """Unit of execution: a migration, or its way to or from the stopover."""
 
     move: Move
     source: NodeName
     target: NodeName
-    #: by name: the legs that must be over, the old pod DELETED, before this one may start
+    #: names of legs that must be over, the old pod deleted, before this one starts
     needs: frozenset[str] = frozenset()
 
     @property
@@ -82,18 +88,72 @@ class Leg:
 
     @property
     def continues(self) -> str:
-        """The name of the leg whose new pod this one moves on; empty if there is none."""
+        """Name of the leg whose new pod this leg migrates on; empty if there is none."""
         return "" if self.source == self.move.source else first_leg(self.move)
 
 
 def first_leg(move: Move) -> str:
-    """The name of the leg that leaves the source."""
+    """Return the name of the leg that leaves the source."""
     return str(move.pod) if move.stopover is None else f"{move.pod}-out"
+
+
+def split_into_legs(move: Move, needs: frozenset[str]) -> Iterator[Leg]:
+    """Yield the legs of a migration; `needs` are those of the last leg."""
+    if move.source is None:
+        return
+    if move.stopover is None:
+        yield Leg(move, move.source, move.target, needs)
+        return
+    yield Leg(move, move.source, move.stopover)
+    yield Leg(move, move.stopover, move.target, needs | {first_leg(move)})
+
+
+def count_edge_changes(moves: Iterable[Move]) -> dict[Workload, int]:
+    """Return by how many pods each workload's edge count changes."""
+    changes: dict[Workload, int] = {}
+    for move in moves:
+        if move.kind not in _WITHIN_A_TIER:
+            change = -1 if move.kind is MoveKind.EDGE_TO_CLOUD else 1
+            changes[move.pod.workload] = changes.get(move.pod.workload, 0) + change
+    return changes
+
+
+def sum_gains(gains: Gains, moves: Iterable[Move]) -> Gain:
+    return gains.of_changes(count_edge_changes(moves))
+
+
+def count_stopovers(moves: Iterable[Move]) -> int:
+    return sum(move.stopover is not None for move in moves)
+
+
+def count_legs(moves: Collection[Move]) -> int:
+    """Return how many times a pod gets another node: twice for a migration with a stopover."""
+    return len(moves) + count_stopovers(moves)
+
+
+def count_migrations(moves: Iterable[Move]) -> int:
+    """Return how many of these pods run already: pods that get their first node do not count."""
+    return sum(move.source is not None for move in moves)
+
+
+def count_disruptions(moves: Collection[Move]) -> int:
+    """Return how many legs of running pods there are: every one costs the migration price."""
+    return count_migrations(moves) + count_stopovers(moves)
+
+
+def gain_per_disruption(gain: Gain, moves: Collection[Move]) -> tuple[float, ...]:
+    """Return the QoS gained for each disruption, in points, by priority level."""
+    number = max(1, count_disruptions(moves))
+    return tuple(amount / NANO / number for amount in gain)
+
+
+def is_worthwhile(gain: Gain, moves: Collection[Move]) -> bool:
+    return leading(gain_per_disruption(gain, moves)) > LEAST_GAIN
 
 
 @attrs.frozen(slots=True)
 class ClusterScore:
-    """Of the whole cluster."""
+    """Score of the whole cluster."""
 
     #: nano-units of QoS, of all priorities together
     qos: int
@@ -103,7 +163,7 @@ class ClusterScore:
 
 
 class Cause(enum.StrEnum):
-    """Why a pod was left where it is; what stands in braces is told with it."""
+    """Reasons of a pod to stay; braces are filled in."""
 
     #: as the pod itself says
     PINNED = "{}"
@@ -130,7 +190,7 @@ class Cause(enum.StrEnum):
     NO_GAIN = "its group of moves gains no QoS"
     BELOW_ITS_PRICE = "its group gains {:.1f} pod-seconds, not more than its price of {:.1f}"
     BELOW_PRICE_ALONE = "moving it gains {:.1f} pod-seconds, not more than its price of {:.1f}"
-    BEYOND_THE_PROMISE = "its workload has on the edge what it was promised"
+    TARGET_MET = "its workload meets its QoS target"
     NOT_DEFRAGMENTING = "its group changes no QoS, and defragment is off"
     TOO_LITTLE_DEFRAGMENTED = (
         "its group changes no QoS, and takes less than 1 % of a node from fragmentation"
@@ -154,7 +214,7 @@ class Cause(enum.StrEnum):
         return Reason(self, told)
 
 
-#: What may be said of moves that do not pay, now.
+#: Reasons that depend on the migration price.
 _AT_A_PRICE = frozenset({Cause.BELOW_ITS_PRICE, Cause.BELOW_PRICE_ALONE, Cause.NO_MOVES})
 
 
@@ -177,36 +237,35 @@ class NotTaken(NamedTuple):
 
 @attrs.frozen(slots=True)
 class Suggestion:
-    """Moves worth their disruption.
+    """Migrations worth their disruption.
 
-    The legs can be carried out in their order, and in any other in which each comes after those
-    that it needs: those that free its room, or without which a rule about other pods could refuse
-    it. A leg into the cloud needs others only where there is not room for all as it is.
+    The legs can be carried out in any order in which each comes after its needs: legs that free its
+    capacity, or without which a rule between pods could reject it.
     """
 
     before: ClusterScore
-    #: once the moves are carried out and the awaited pods are placed
+    #: after the migrations and the placement of awaited pods
     after: ClusterScore
     moves: tuple[Move, ...] = ()
-    #: what the moves are carried out by
+    #: legs of the migrations
     legs: tuple[Leg, ...] = ()
-    #: pods that wait for a node, and where the moves leave room for them
+    #: pending pods, and the nodes on which the migrations make room for them
     awaited: tuple[Move, ...] = ()
-    #: the best that was not taken, most useful first
+    #: best pods that stay, greatest benefit first
     rejected: tuple[NotTaken, ...] = ()
-    #: nothing better exists within the limits; never said of the paper's form
+    #: no better suggestion exists within the limits; never set by the paper's form
     proven: bool = True
-    #: of what the moves proposed are worth, and any might be, at the highest priority at which
+    #: value and upper bound of the benefit, at the highest priority at which
     #: anything might be gained; None within the bounds
     certificate: Certificate | None = None
-    #: how many states were compared
+    #: states compared
     states: int = 0
 
     @property
     def id(self) -> str:
-        """What it is called: the same moves of the same pods have the same name, whoever says it.
+        """Stable name of the suggestion: a hash of pods, sources and targets.
 
-        Empty if it moves nothing.
+        Empty without migrations.
         """
         moves = sorted(f"{move.pod.uid} {move.source} {move.target}" for move in self.moves)
         digest = hashlib.sha256("\n".join(moves).encode()).hexdigest()
@@ -214,30 +273,30 @@ class Suggestion:
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
-        """As those of a `Decision`."""
+        """Certificates, as those of a `Decision`."""
         return () if self.certificate is None or self.proven else (self.certificate,)
 
     @property
     def may_pay_later(self) -> bool:
-        """Whether something was left that is worth more the longer it is expected to last."""
+        """True if a rejected migration is worth more the longer its gain is expected to last."""
         return any(left.why.cause in _AT_A_PRICE for left in self.rejected)
 
 
 @attrs.frozen(slots=True)
 class SuggestLimits:
-    """How much a suggestion may move. Of a kind that is capped at 0 there is no move."""
+    """Limits of a suggestion. A cap of 0 forbids that kind of migration."""
 
-    #: in all, a pod that stops over counted twice; a pending pod that gets room on the edge counts
-    #: as one. Only `exact` asks: the paper's form has the other two
+    #: legs in all; a pending pod that gets capacity on the edge counts
+    #: as one. `exact` only: the paper's form has the other two limits
     max_moves: int = attrs.field(default=6, validator=validators.ge(0))
     max_cloud_to_edge: int = attrs.field(default=5, validator=validators.ge(0))
     max_edge_reorder: int = attrs.field(default=3, validator=validators.ge(0))
-    #: of a move: the pod-seconds at the edge that must be expected of it, and more, at the highest
-    #: priority that gains. Only `exact` asks; at 0 the greatest QoS counts, however short it lasts
+    #: pod-seconds at the edge that a migration must exceed, at the highest
+    #: priority that gains. `exact` only; at 0 QoS counts, however short it lasts
     price: float = attrs.field(default=0.0, validator=validators.ge(0.0))
     defragment: bool = False
-    #: the part of the edge, of its cpu and of its memory, that pods of the cloud do not fill
+    #: part of the edge's CPU and memory that migrations leave free
     headroom: float = attrs.field(default=0.0, validator=[validators.ge(0.0), validators.le(1.0)])
-    #: whether it counts how the replicas of a workload stand together, and one move more, within
-    #: the others' limits, is made so that no single node holds all of a workload; `exact` only
+    #: whether replica spread counts, and one further migration, within
+    #: the limits, spreads a workload that is on a single node; `exact` only
     spread: bool = False

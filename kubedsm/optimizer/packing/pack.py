@@ -1,48 +1,294 @@
-"""The whole cluster packed anew, for the pods that nothing takes (seed 1 of the specifications).
+"""Capacity packing of the whole cluster, for pods that no node accepts, and its plans.
 
-"Optimising Kubernetes pod placement with constraint programming", with plans that leave no gap
-where the paper evicts first, and with edge shares. The most pods by priority; then the greatest
-QoS; then the fewest evictions and moves. What is found counts only if it is strictly better than
-what is: more pods of some priority have a node, and no fewer of any higher one.
+After "Optimising Kubernetes pod placement with constraint programming", with plans without gaps
+where the paper evicts first, and with edge shares. Most pods by priority; then the greatest QoS;
+then the fewest evictions and migrations. A result counts only if it places more pods of some
+priority, and no fewer of any higher one. A migrating pod is on two nodes for a while, so each
+migration needs free capacity in turn; cycles are broken by stopovers.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import partial
 
 import attrs
+import numpy as np
 
 from kubedsm.model.deadline import Deadline
-from kubedsm.model.model import Pod
+from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Tier, Uid, serving_order
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.gains import Gains
-from kubedsm.objective.objective import Objective, Promises
+from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.moving.movable import Movable, default_movable, unless_unwanted
-from kubedsm.optimizer.moving.move_groups import Moves, disruptions
-from kubedsm.optimizer.moving.suggestion import Leg, Reason
-from kubedsm.optimizer.packing.carrying_out import Plan, Refused, loads_after, plan_of, trimmed
+from kubedsm.optimizer.moving.migration_graph import (
+    Order,
+    break_cycles_greedily,
+    connect_nodes,
+    find_needs,
+)
+from kubedsm.optimizer.moving.movable import Movable, default_movable, reject_capped
+from kubedsm.optimizer.moving.proposal import drop_rejected
+from kubedsm.optimizer.moving.suggestion import (
+    Leg,
+    Move,
+    MoveKind,
+    Moves,
+    Reason,
+    count_disruptions,
+)
 from kubedsm.optimizer.packing.packing_search import Search
 from kubedsm.optimizer.packing.phases import PLACED, Form, GoalOrder, Phases, Weighing
 from kubedsm.optimizer.packing.problem import Problem
 from kubedsm.optimizer.programming.in_order import Certificate, Found
 from kubedsm.optimizer.programming.programme import Solver
+from kubedsm.plugins.plugins import open_nodes
 
-#: Of the time that is left, what goes to small steps, and to the search before a solver is asked.
+#: Placements that rules between pods rejected.
+Refused = tuple[tuple[Pod, NodeName], ...]
+
+
+@attrs.frozen(eq=False)
+class Plan:
+    """Plan: evicted pods go first, then the legs, then the awaited pods come."""
+
+    moves: Moves = ()
+    legs: tuple[Leg, ...] = ()
+    awaited: Moves = ()
+    evicted: tuple[Pod, ...] = ()
+    refused: Refused = ()
+
+
+def make_plan(problem: Problem, loads: Ints, *, gaps: bool) -> Plan:
+    """Return the plan to these loads, as far as it is feasible.
+
+    gaps: all pods that migrate leave before any comes.
+    """
+    moves, awaited, evicted = _assign_pods(problem, loads)
+    if gaps:
+        return Plan(moves, (), awaited, evicted)
+    return _make_feasible(problem, moves, awaited, evicted)
+
+
+def trim_plan(problem: Problem, plan: Plan, deadline: Deadline) -> Plan:
+    """Return the plan without disruptions that make no room for an arrival, as time allows."""
+    gone = (*plan.evicted, *(move.pod for move in plan.moves))
+    room, needless = problem.room_after(count_loads_after(problem, plan)), set[Uid]()
+    for pod in gone:
+        row, asks = problem.row_of[pod.node_name or ""], problem.asks_of(pod)
+        if (room[row] >= asks).all():
+            room[row] -= asks
+            needless.add(pod.uid)
+    fewer = _drop_disruptions(problem, plan, needless)
+    if fewer is not None:
+        return fewer
+    for uid in needless:
+        if deadline.passed:
+            break
+        plan = _drop_disruptions(problem, plan, {uid}) or plan
+    return plan
+
+
+def _drop_disruptions(problem: Problem, plan: Plan, gone: Container[Uid]) -> Plan | None:
+    """Return the plan without these disruptions; None if it needs them."""
+    moves = tuple(move for move in plan.moves if move.pod.uid not in gone)
+    evicted = tuple(pod for pod in plan.evicted if pod.uid not in gone)
+    fewer = _make_feasible(problem, moves, plan.awaited, evicted)
+    same = len(fewer.moves) == len(moves) and len(fewer.awaited) == len(plan.awaited)
+    return fewer if same else None
+
+
+def _make_feasible(
+    problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[Pod, ...]
+) -> Plan:
+    """Return the feasible part of the plan."""
+    refused: Refused = ()
+    free = dict(problem.snapshot.free)
+    for pod in evicted:
+        if pod.node_name is not None:
+            free[pod.node_name] += pod.requests
+    order = _order_startable(problem, moves, free)
+    before = count_loads_after(problem, Plan(order.moves, evicted=evicted))
+    came = _place_awaited(problem, awaited, problem.room_after(before))
+    if problem.rules is not None:
+        feasibility = problem.rules.feasibility
+        for pod in evicted:
+            feasibility = feasibility.without_pod(pod.uid)
+        order, impasses = drop_rejected(feasibility, (*order.moves, *came), free)
+        refused = tuple((each.move.pod, each.move.target) for each in impasses)
+        came = tuple(move for move in order.moves if move.source is None)
+    made = tuple(move for move in order.moves if move.source is not None)
+    return Plan(made, order.legs(made), came, evicted, refused)
+
+
+def count_loads_after(problem: Problem, plan: Plan) -> Ints:
+    """Return the loads after the plan."""
+    loads = problem.old.copy()
+    rows = problem.row_of
+    for move in (*plan.moves, *plan.awaited):
+        loads[rows[move.target], problem.kind_of[move.pod.uid]] += 1
+    for pod, source in [(p, p.node_name) for p in plan.evicted] + [
+        (move.pod, move.source) for move in plan.moves
+    ]:
+        if source is not None:
+            loads[rows[source], problem.kind_of[pod.uid]] -= 1
+    return loads
+
+
+def _assign_pods(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, ...]]:
+    """Return the pods that migrate, the pending pods that come, and the pods without a place."""
+    moves: list[Move] = []
+    awaited: list[Move] = []
+    evicted: list[Pod] = []
+    tier_of = {node.name: node.tier for node in problem.packing.nodes}
+    changes = loads - problem.old
+    room = problem.packing.free - problem.old @ problem.packing.requests
+    moving = problem.kept(loads) - np.minimum(loads, problem.old).sum(axis=0)
+    for kind in np.flatnonzero((changes != 0).any(axis=0)).tolist():
+        column, number = changes[:, kind], int(moving[kind])
+        leaving = [
+            pod
+            for row in np.flatnonzero(column < 0).tolist()
+            for pod in problem.running[kind][row][int(column[row]) :]
+        ]
+        places = np.repeat(np.arange(len(column)), np.maximum(column, 0)).tolist()
+        # A migrating pod needs capacity next to its old one: roomiest nodes first.
+        places.sort(key=lambda row: (-int(room[row].min()), row))
+        names = [problem.names[row] for row in places]
+        for pod, name in zip(leaving[:number], names, strict=False):
+            source = pod.node_name
+            if source is not None:
+                way = MoveKind.between(tier_of[source] or Tier.CLOUD, tier_of[name] or Tier.CLOUD)
+                moves.append(Move(pod, source, name, way))
+        evicted += leaving[number:]
+        coming = zip(problem.waiting[kind], names[number:], strict=False)
+        awaited += [Move(pod, None, name, None) for pod, name in coming]
+    return tuple(moves), tuple(awaited), tuple(evicted)
+
+
+def _order_startable(problem: Problem, moves: Moves, free: Mapping[NodeName, Resources]) -> Order:
+    """Return the migrations that can be carried out, some of them with a stopover."""
+    while True:
+        needs = find_needs(moves, free)
+        spare = problem.rows_of(free)
+        for move in moves:
+            spare[problem.row_of[move.target]] -= problem.asks_of(move.pod)
+        find_stopover = partial(_reserve_stopover, problem, spare)
+        stopovers, startable = break_cycles_greedily(moves, needs, find_stopover)
+        if len(startable) == len(moves):
+            ordered = (attrs.evolve(m, stopover=stopovers.get(m.pod.uid)) for m in moves)
+            return Order(tuple(ordered), needs)
+        moves = tuple(move for move in moves if move.pod.uid in startable)
+
+
+def _reserve_stopover(problem: Problem, spare: Ints, move: Move) -> NodeName | None:
+    """Take the capacity of a stopover from the node with the most spare capacity; return the node.
+
+    spare: N x R, free next to all pods that come.
+    """
+    fitting = problem.fitting(move.pod, spare)
+    fitting = [row for row in fitting if problem.names[row] not in (move.source, move.target)]
+    if not fitting:
+        return None
+    row = max(fitting, key=lambda row: (spare[row].min(), -row))
+    spare[row] -= problem.asks_of(move.pod)
+    return problem.names[row]
+
+
+def _place_awaited(problem: Problem, awaited: Moves, room: Ints) -> Moves:
+    """Place pending pods in the free capacity, intended pods on intended nodes first."""
+    meant = {move.pod.uid: problem.row_of[move.target] for move in awaited}
+    waiting = [pod for of_kind in problem.waiting for pod in of_kind]
+    waiting.sort(
+        key=lambda pod: (-pod.pod_class.priority, pod.uid not in meant, *serving_order(pod))
+    )
+    found: list[Move] = []
+    for pod in waiting:
+        fitting = problem.fitting(pod, room)
+        if not fitting:
+            continue
+        row = meant.get(pod.uid)
+        if row not in fitting:
+            row = min(fitting, key=lambda at: (int(room[at].min()), at))
+        found.append(Move(pod, None, problem.names[row], None))
+        room[row] -= problem.asks_of(pod)
+    return tuple(found)
+
+
+@attrs.frozen(slots=True)
+class Part:
+    """Independent part of a packing."""
+
+    legs: tuple[Leg, ...]
+    awaited: tuple[Move, ...]
+    evicted: tuple[Pod, ...]
+
+    @property
+    def disruptions(self) -> int:
+        """Number of times a pod is disrupted."""
+        return len(self.legs) + len(self.evicted)
+
+
+def split_parts(
+    legs: Iterable[Leg], awaited: Iterable[Move], evicted: Iterable[Pod]
+) -> Iterator[Part]:
+    """Yield the parts: no two touch the same node, or wait for each other's legs."""
+    legs, awaited, evicted = tuple(legs), tuple(awaited), tuple(evicted)
+    by_name = {leg.name: leg for leg in legs}
+    linked = [
+        *([leg.source, leg.target, *(by_name[name].source for name in leg.needs)] for leg in legs),
+        *([move.target] for move in awaited),
+        *([pod.node_name] for pod in evicted if pod.node_name is not None),
+    ]
+    for nodes in connect_nodes(linked):
+        yield Part(
+            tuple(leg for leg in legs if leg.source in nodes),
+            tuple(move for move in awaited if move.target in nodes),
+            tuple(pod for pod in evicted if pod.node_name in nodes),
+        )
+
+
+def find_stuck(snapshot: Snapshot, refused: Container[Uid]) -> frozenset[Uid]:
+    """Return the refused pods for which capacity exists, but fragmented.
+
+    That is if an open node would hold the pod empty, and the free capacity of all nodes together
+    suffices: migrations do not increase it.
+    """
+    waiting = snapshot.schedulable(snapshot.pods.values())
+    waiting = [pod for pod in waiting if pod.uid in refused]
+    helped = {c for c in {pod.pod_class for pod in waiting} if _has_total_capacity(snapshot, c)}
+    return frozenset(pod.uid for pod in waiting if pod.pod_class in helped)
+
+
+def _has_total_capacity(snapshot: Snapshot, pod_class: PodClass) -> bool:
+    index, room = snapshot.index, snapshot.room
+    asked = [(name, amount) for name, amount in pod_class.requests.items() if amount]
+    large = open_nodes(pod_class, index) & ~index.tierless
+    for name, amount in asked:
+        large &= index.size(name) >= amount
+    if not large.any():
+        return False
+    return all(
+        # As floats: integer sums may overflow.
+        np.maximum(room.column(name)[~index.tierless], 0).sum(dtype=np.float64) >= amount
+        for name, amount in asked
+    )
+
+
+#: Parts of the remaining time for small steps, and for the search before the solver.
 _STEPPING, _SEARCHING = 0.2, 0.4
-#: How often it is tried with what the rules about other pods allow.
+#: Attempts under rules between pods.
 _TRIES, _EVEN = 4, 0.5
 
 
 @attrs.frozen(slots=True)
 class Packed:
-    """How the cluster is packed: nothing is to be done unless that places more pods.
+    """Plan of a packing; empty unless it places more pods.
 
-    The evicted pods go first; then the legs can be carried out in their order, and in any other in
-    which each comes after those that it needs, and no pod is ever missing; then the awaited pods
-    come.
+    Evicted pods go first; then the legs, in any order in which each comes after its needs; then the
+    awaited pods come.
     """
 
-    #: pods with a node, of ours and by priority, of those that may be moved or wait; the highest
+    #: placed pods of ours by priority, of those that are movable or pending; the highest
     #: priority first
     before: Mapping[int, int]
     after: Mapping[int, int]
@@ -50,29 +296,29 @@ class Packed:
     legs: tuple[Leg, ...] = ()
     awaited: Moves = ()
     evicted: tuple[Pod, ...] = ()
-    #: how sure it is that no more can be had, goal by goal, with or without a gap
+    #: optimality of each goal, with or without gaps
     certificates: tuple[Certificate, ...] = ()
 
     @property
     def proven(self) -> bool:
-        """Nothing better exists in any respect."""
+        """True if no better packing exists in any respect."""
         return all(certificate.proven for certificate in self.certificates)
 
     @property
     def placed_proven(self) -> bool:
-        """No more pods can have a node, whatever is moved."""
+        """True if no packing places more pods."""
         goals = (each for each in self.certificates if each.goal == PLACED)
         return all(certificate.proven for certificate in goals)
 
     @property
     def better(self) -> bool:
-        """Whether there is anything to be done."""
+        """True if there is anything to do."""
         return bool(self.awaited)
 
 
-def pack(
+def pack_cluster(
     snapshot: Snapshot,
-    promises: Promises,
+    qos_targets: QosTargets,
     objective: Objective,
     bounds: Bounds,
     movable: Movable,
@@ -83,21 +329,20 @@ def pack(
     weighing: Weighing = "keep",
     order: GoalOrder = "placed first",
 ) -> Packed:
-    """What to do so that more of the pods that wait have a node.
+    """Return what to do to place more of the pending pods.
 
-    movable: why a pod must stay where it is, or None; what `default_movable` forbids stays anyway.
-    allow_evictions: pods of lower priority may go for those of a higher one that wait.
-    gaps: pods that move may be missing meanwhile, as if all left before any came; the plan then has
-    no legs.
+    movable: the reason why a pod must stay, or None; `default_movable` applies always.
+    allow_evictions: pods of lower priority may be evicted for pending pods of a higher one. gaps:
+    all pods that migrate leave before any comes, as in the paper; the plan has no legs.
     """
     forbidden = default_movable(snapshot)
 
     def reason_to_stay(pod: Pod) -> Reason | None:
         return forbidden(pod) or movable(pod)
 
-    gains = Gains.of(snapshot, promises, objective)
-    # Where the edge wants no more of a workload, its pods of the cloud stay on their nodes.
-    stays = unless_unwanted(snapshot, promises, reason_to_stay)
+    gains = Gains.of(snapshot, qos_targets, objective)
+    # Cloud pods of capped workloads stay on their nodes.
+    stays = reject_capped(snapshot, qos_targets, reason_to_stay)
     problem = Problem.of(snapshot, stays, gains, allow_evictions=allow_evictions)
     problem = attrs.evolve(problem, evict_rather=weighing == "evict")
     form = Form(tier_share, weighing, order)
@@ -108,11 +353,11 @@ def pack(
     for left in reversed(range(tries if any(problem.waiting) else 0)):
         deadline = bounds.deadline.part(_EVEN if left else 1.0)
         model = phases if limited is problem else Phases(limited, gains, form)
-        refused = _searched(limited, model, choice, known, bounds.solver, deadline)
+        refused = _search_loads(limited, model, choice, known, bounds.solver, deadline)
         if not refused:
             break
         limited = limited.without(refused)
-    # What is known of all that there is; later it is not looked at any more.
+    # Certificates of the unrestricted problem.
     found = known[0] if known else None
     plan = choice.trim(bounds.deadline)
     return Packed(
@@ -126,7 +371,7 @@ def pack(
     )
 
 
-def _searched(
+def _search_loads(
     problem: Problem,
     phases: Phases,
     choice: "_Choice",
@@ -134,7 +379,7 @@ def _searched(
     solver: Solver | None,
     deadline: Deadline,
 ) -> Refused:
-    """Offer what is found, and note what the solver knows; what rules about other pods refuse."""
+    """Offer results of the search and the solver; return what rules between pods reject."""
     search = Search(problem)
     search.start(choice.loads)
     search.improve_by_steps(deadline.part(_STEPPING), choice.carries_out)
@@ -142,47 +387,47 @@ def _searched(
     refused = choice.offer(search.loads)
     if solver is None:
         return refused
-    loads, found = phases.solved(solver, deadline, search.loads)
+    loads, found = phases.solve_goals(solver, deadline, search.loads)
     known.append(found)
     return refused + choice.offer(loads)
 
 
 class _Choice:
-    """The best plan so far."""
+    """Best plan so far."""
 
     def __init__(self, problem: Problem, phases: Phases, *, gaps: bool) -> None:
         self._problem, self._phases, self._gaps = problem, phases, gaps
         self.plan, self.loads = Plan(), problem.old
 
     def carries_out(self, loads: Ints) -> bool:
-        """Offered, and whether its plan comes to as many pods with a node."""
-        plan = self._offered(loads)
-        after = loads_after(self._problem, plan)
+        """Offer loads; return whether their plan places as many pods as the loads."""
+        plan = self._offer_plan(loads)
+        after = count_loads_after(self._problem, plan)
         return self._problem.placed(after) >= self._problem.placed(loads)
 
     def offer(self, loads: Ints) -> Refused:
-        """Take it if it is better, and say what is refused of it."""
-        return self._offered(loads).refused
+        """Take the plan of these loads if it is better; return its rejections."""
+        return self._offer_plan(loads).refused
 
-    def _offered(self, loads: Ints) -> Plan:
-        """Taken if it places more than what is, and is the best of such plans."""
-        problem, plan = self._problem, plan_of(self._problem, loads, gaps=self._gaps)
-        after = loads_after(problem, plan)
+    def _offer_plan(self, loads: Ints) -> Plan:
+        """Return the plan; take it if it places more pods than now, and is the best such plan."""
+        problem, plan = self._problem, make_plan(self._problem, loads, gaps=self._gaps)
+        after = count_loads_after(problem, plan)
         if problem.placed(after) > problem.placed(problem.old) and (
-            self._standing(plan, after) > self._standing(self.plan, self.loads)
+            self._rank_plan(plan, after) > self._rank_plan(self.plan, self.loads)
         ):
             self.plan, self.loads = plan, after
         return plan
 
     def trim(self, deadline: Deadline) -> Plan:
-        """The best plan, without what it does not need."""
+        """Return the best plan without needless disruptions."""
         if not self._gaps:
-            self.plan = trimmed(self._problem, self.plan, deadline)
-            self.loads = loads_after(self._problem, self.plan)
+            self.plan = trim_plan(self._problem, self.plan, deadline)
+            self.loads = count_loads_after(self._problem, self.plan)
         return self.plan
 
-    def _standing(self, plan: Plan, after: Ints) -> tuple[tuple[int, ...], int]:
-        return self._phases.standing(after), -disruptions(plan.moves)
+    def _rank_plan(self, plan: Plan, after: Ints) -> tuple[tuple[int, ...], int]:
+        return self._phases.standing(after), -count_disruptions(plan.moves)
 
 
 def _by_priority(problem: Problem, placed: Iterable[int]) -> dict[int, int]:

@@ -1,10 +1,9 @@
-"""Packing by trying: some nodes are emptied and packed anew, again and again.
+"""Large-neighbourhood search for packings: some nodes are emptied and refilled, again and again.
 
-A few at a time, drawn at random: what they hold and what waits is put into them again by best fit,
-in an order with some noise. What is no worse is kept: first the most pods with a node, by priority,
-and room that is free in one piece, so that the next has a place; then, with as many, the fewest
-away from their old nodes. (Large neighbourhood search, as in Shaw's "Using constraint programming
-and local search methods to solve vehicle routing problems".)
+A few random nodes at a time: their pods and pending pods are placed again by best fit, in a noisy
+order. A result is kept if it is no worse: most placed pods by priority, and free capacity in large
+pieces; then, with as many, the fewest migrations. (Shaw, "Using constraint programming and local
+search methods to solve vehicle routing problems".)
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,24 +15,24 @@ from kubedsm.model.deadline import Deadline
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.packing.problem import Problem
 
-#: Nodes that are packed anew at a time, at most.
+#: Most nodes that are refilled at a time.
 _NODES = 4
-#: So many rounds, and so many more a node; the deadline may come before.
+#: Rounds, and further rounds a node; the deadline may come before.
 _ROUNDS, _ROUNDS_A_NODE = 400, 60
-#: Of these the part that goes to moving less.
+#: Part of the rounds for migrating less.
 _RESTORING = 0.3
-#: How much orders and fits are off, at most; and how often pods go home that are to move less.
+#: Greatest noise of orders and fits; and how often pods return to former nodes.
 _NOISE, _HOMING = 0.4, 0.95
-#: One of them is the one with most room of so many.
+#: Nodes of which the one with the most free capacity is refilled.
 _LOOKED_AT = 3
-#: How often each of two is done, where neither is always better.
+#: Probability of each of two alternatives.
 _EVEN = 0.5
-#: How often pods that had a node go first, and how often those of higher priority do.
+#: How often running pods go first, and how often pods of higher priority do.
 _OLD_FIRST, _BY_TIER = 0.4, 0.3
 #: Random numbers drawn at a time.
 _DRAWN = 4096
 
-#: Some of the nodes, by row, and the kinds of the pods on them.
+#: Kinds of the pods by node row.
 _Nodes = dict[int, list[int]]
 
 
@@ -44,11 +43,11 @@ class _Found(NamedTuple):
 
 
 class Search:
-    """A placement that gets better; owned by whoever looks for one."""
+    """Placement under improvement."""
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         packing = problem.packing
-        #: the resources of which there may be too little
+        #: scarce resources
         scarce = (packing.requests > 0).any(axis=0) & (
             packing.free.min(axis=0) < packing.counts @ packing.requests
         )
@@ -61,13 +60,13 @@ class Search:
         self._most = packing.most.tolist()
         self._old = problem.old.tolist()
         self._spare = (packing.counts - problem.least).tolist()
-        #: by row, the kinds of the pods there; and of those that have no node
+        #: kinds of the pods by row; unplaced kinds are in `_out`
         self._on: list[list[int]] = []
-        #: how much room that leaves there
+        #: free capacity by row
         self._spare_room: list[float] = []
         self._out: list[int] = []
         self._rounds = _ROUNDS + _ROUNDS_A_NODE * len(problem.names)
-        self._random = _numbers(seed)
+        self._random = _random_numbers(seed)
 
     @property
     def loads(self) -> Ints:
@@ -87,58 +86,58 @@ class Search:
         self._out = [kind for kind, number in enumerate(left) for _ in range(number)]
 
     def improve(self, deadline: Deadline) -> None:
-        """Place more, and then move less."""
+        """Place more pods, then migrate fewer."""
         packing = deadline.part(1 - _RESTORING)
         for _ in range(self._rounds):
             if packing.passed or not self._out:
                 break
-            self._go_on(self._repacked(restoring=False), self._torn)
+            self._accept_result(self._repack(restoring=False), self._rate_gaps)
         for _ in range(int(self._rounds * _RESTORING)):
             if deadline.passed:
                 break
-            self._go_on(self._repacked(restoring=True), self._moved)
+            self._accept_result(self._repack(restoring=True), self._rate_moves)
 
     def improve_by_steps(self, deadline: Deadline, takes: Callable[[Ints], bool]) -> None:
-        """Place more, by few moves at a time, as far as each step is taken."""
+        """Place more pods by few migrations at a time, as far as each step is accepted."""
         for _ in range(self._rounds):
             if deadline.passed or not self._out:
                 break
-            found = self._repacked(restoring=True)
+            found = self._repack(restoring=True)
             before = list(self._on), list(self._spare_room), self._out
-            if found is not None and self._counted(found.out) < self._counted(self._out):
-                self._become(found)
+            if found is not None and self._count_tiers(found.out) < self._count_tiers(self._out):
+                self._apply_result(found)
                 if not takes(self.loads):
                     self._on, self._spare_room, self._out = before
 
-    def _repacked(self, *, restoring: bool) -> "_Found | None":
-        """With some nodes packed anew; None if pods that must have a node would have none."""
-        rows = self._drawn_rows()
-        kept, pool = self._taken_out(rows, restoring=restoring)
+    def _repack(self, *, restoring: bool) -> "_Found | None":
+        """Return the result of refilling some nodes; None if a running pod would lose its place."""
+        rows = self._draw_rows()
+        kept, pool = self._take_out(rows, restoring=restoring)
         waiting: list[int] = []
         outside: list[int] = []
         for kind in self._out:
             open_here = any(self._most[row][kind] for row in rows)
             (waiting if open_here else outside).append(kind)
-        after, out = self._packed(kept, pool, waiting, restoring=restoring)
+        after, out = self._refill_nodes(kept, pool, waiting, restoring=restoring)
         found = _Found(after, out + outside)
-        return found if self._allowed(found.out) else None
+        return found if self._keeps_running(found.out) else None
 
-    def _go_on(self, found: "_Found | None", judged: Callable[[_Nodes], float]) -> None:
-        """From there, if that is no worse."""
+    def _accept_result(self, found: "_Found | None", judged: Callable[[_Nodes], float]) -> None:
+        """Accept the result if it is no worse."""
         if found is None:
             return
-        was, now = self._counted(self._out), self._counted(found.out)
+        was, now = self._count_tiers(self._out), self._count_tiers(found.out)
         before = {row: self._on[row] for row in found.on}
         if now < was or (now == was and judged(found.on) <= judged(before)):
-            self._become(found)
+            self._apply_result(found)
 
-    def _become(self, found: "_Found") -> None:
+    def _apply_result(self, found: "_Found") -> None:
         for row, kinds in found.on.items():
             self._on[row] = kinds
             self._spare_room[row] = self._room_beside(row, kinds)
         self._out = found.out
 
-    def _drawn_rows(self) -> list[int]:
+    def _draw_rows(self) -> list[int]:
         number = len(self._on)
         wanted = min(number, 2 + int(next(self._random) * (_NODES - 1)))
         drawn = [int(next(self._random) * number) for _ in range(_LOOKED_AT)]
@@ -147,8 +146,8 @@ class Search:
             rows.add(int(next(self._random) * number))
         return sorted(rows)
 
-    def _taken_out(self, rows: Sequence[int], *, restoring: bool) -> tuple[_Nodes, list[int]]:
-        """What stays on these nodes, and what does not."""
+    def _take_out(self, rows: Sequence[int], *, restoring: bool) -> tuple[_Nodes, list[int]]:
+        """Return pods that stay on these nodes, and pods that are removed."""
         part = 1.0 if next(self._random) < _EVEN else next(self._random)
         kept: _Nodes = {}
         pool: list[int] = []
@@ -164,7 +163,7 @@ class Search:
                     pool.append(kind)
         return kept, pool
 
-    def _packed(
+    def _refill_nodes(
         self,
         kept: _Nodes,
         pool: list[int],
@@ -172,12 +171,12 @@ class Search:
         *,
         restoring: bool,
     ) -> tuple[_Nodes, list[int]]:
-        """What is on them then, and which of the pool and of those that wait are not."""
+        """Return the pods on the nodes after refilling, and the pods left out."""
         size, rng = self._size, self._random
         noise = next(rng) * _NOISE
         homing = restoring and next(rng) < _HOMING
         after = {row: list(kinds) for row, kinds in kept.items()}
-        free = {row: self._left(row, kinds) for row, kinds in kept.items()}
+        free = {row: self._free_after(row, kinds) for row, kinds in kept.items()}
         tier = self._tier
         first = next(rng)
         sized = [(size[k] * (1 + noise * next(rng)), k) for k in pool]
@@ -191,7 +190,7 @@ class Search:
             order = [k for _, k in sorted(sized + more, reverse=True)]
         out: list[int] = []
         for kind in order:
-            row = self._best(kind, free, after, noise, homing=homing)
+            row = self._best_row(kind, free, after, noise, homing=homing)
             if row is None:
                 out.append(kind)
             else:
@@ -203,15 +202,15 @@ class Search:
         return sum(map(float.__mul__, map(float, amounts), self._parts))
 
     def _room_beside(self, row: int, kinds: Sequence[int]) -> float:
-        return self._size_of(self._left(row, kinds))
+        return self._size_of(self._free_after(row, kinds))
 
-    def _left(self, row: int, kinds: Sequence[int]) -> list[int]:
+    def _free_after(self, row: int, kinds: Sequence[int]) -> list[int]:
         left = self._room[row]
         for kind in kinds:
             left = list(map(int.__sub__, left, self._asks[kind]))
         return left
 
-    def _best(
+    def _best_row(
         self,
         kind: int,
         free: _Nodes,
@@ -220,7 +219,7 @@ class Search:
         *,
         homing: bool,
     ) -> int | None:
-        """The node that it fills best, more or less; if it is to go home, one that it came from."""
+        """Return the node that fits best, with noise; on homing a former node."""
         asks, best, least = self._asks[kind], None, float("inf")
         for row, left in free.items():
             if not self._most[row][kind] or any(map(int.__gt__, asks, left)):
@@ -235,24 +234,24 @@ class Search:
                 best, least = row, rest
         return best
 
-    def _counted(self, out: Sequence[int]) -> list[int]:
+    def _count_tiers(self, out: Sequence[int]) -> list[int]:
         counted = [0] * len(self._problem.priorities)
         for kind in out:
             counted[self._tier[kind]] += 1
         return counted
 
-    def _allowed(self, out: Sequence[int]) -> bool:
-        """Whether all that must have a node have one."""
+    def _keeps_running(self, out: Sequence[int]) -> bool:
+        """Return whether all running pods have a node."""
         return all(out.count(kind) <= self._spare[kind] for kind in set(out))
 
-    def _torn(self, on: _Nodes) -> float:
+    def _rate_gaps(self, on: _Nodes) -> float:
         total = 0.0
         for row, kinds in on.items():
-            left = self._left(row, kinds)
+            left = self._free_after(row, kinds)
             total -= self._size_of(left) ** 2
         return total
 
-    def _moved(self, on: _Nodes) -> float:
+    def _rate_moves(self, on: _Nodes) -> float:
         total = 0
         for row, kinds in on.items():
             home = list(self._old[row])
@@ -262,7 +261,7 @@ class Search:
         return float(total)
 
 
-def _numbers(seed: int) -> Iterator[float]:
+def _random_numbers(seed: int) -> Iterator[float]:
     rng = np.random.default_rng(seed)
     while True:
         yield from rng.random(_DRAWN).tolist()

@@ -1,8 +1,6 @@
-"""The whole cluster as one packing: pods that may be anywhere, and pods that wait for a node.
+"""Whole cluster as one packing problem: movable pods and pending pods on all nodes.
 
-As in `packing`, pods that are interchangeable are a kind, and a placement is a matrix of counts.
-Here a kind has pods that run and pods that wait: which of them goes where is only said once it is
-known how many are to be where.
+As in `matching.problem`, interchangeable pods are a kind, and a placement is a matrix of counts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,30 +10,27 @@ from typing import Self
 import attrs
 import numpy as np
 
-from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload
-from kubedsm.model.node_index import column_of
-from kubedsm.model.node_rows import NodeRows
-from kubedsm.model.room import Room
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload, serving_order
+from kubedsm.model.node_index import NodeRows, Room, column_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints, axes_of
 from kubedsm.objective.gains import Gains
 from kubedsm.optimizer.matching.problem import Kind, Packing, Rank
-from kubedsm.optimizer.moving.edge_rules import EdgeRules
+from kubedsm.optimizer.moving.edge_items import EdgeRules
 from kubedsm.optimizer.moving.movable import Movable
-from kubedsm.plugins.class_verdicts import open_nodes
 from kubedsm.plugins.feasibility import EquivalenceClass
+from kubedsm.plugins.plugins import open_nodes
 
-#: What pods of a kind have in common; the workload only where its edge share is worth anything.
+#: Key of a kind; workload only if its edge share has a benefit.
 _Alike = tuple[PodClass | EquivalenceClass, Workload | None]
 
 
 @attrs.frozen(eq=False)
 class Problem:
-    """S kinds on N nodes. Loads, N x S: how many pods of each kind are on each node."""
+    """S kinds on N nodes. Loads, N x S: number of pods of each kind on each node."""
 
     snapshot: Snapshot
-    #: all pods of each kind, those that run and those that wait; the room once none of them is
+    #: running and pending pods of each kind; capacity as if none of them were
     #: anywhere
     packing: Packing
     #: N x S, where pods of each kind run
@@ -46,21 +41,21 @@ class Problem:
     tiers: Ints
     #: the priority of each tier
     priorities: tuple[int, ...]
-    #: S, whose pods they are; None where no edge share is worth anything
+    #: S, workload of each kind; None without benefit of edge shares
     workloads: tuple[Workload | None, ...]
-    #: None if no rule about other pods concerns these
+    #: None without rules between pods
     rules: EdgeRules | None
-    #: of a kind those that wait come before any moves, even if such a pod has to go for it
+    #: pending pods are placed before pods of the kind migrate, even by eviction
     evict_rather: bool = False
 
     @classmethod
     def of(
         cls, snapshot: Snapshot, movable: Movable, gains: Gains, *, allow_evictions: bool
     ) -> Self:
-        """movable: why a pod must stay where it is, or None.
+        """Build the problem; movable: the reason why a pod must stay, or None.
 
-        Pods that must stay only hold room. Others may be evicted, if that is allowed, where pods of
-        a higher priority wait.
+        Fixed pods only hold capacity. Others may be evicted, if allowed, for pending pods of a
+        higher priority.
         """
         rows = NodeRows(snapshot.index, snapshot.room, np.flatnonzero(~snapshot.index.tierless))
         ours = (p for p in snapshot.pods.values() if p.scheduler_name == snapshot.scheduler_name)
@@ -68,13 +63,15 @@ class Problem:
         pods = snapshot.schedulable(snapshot.pods.values())
         waiting = [pod for pod in pods if not pod.requests.beyond_any_node]
         rules = EdgeRules.of(snapshot, running)
-        emptied = attrs.evolve(rows, room=_emptied(rows, snapshot, [*running, *waiting], running))
-        found = _kinds([*running, *waiting], emptied, rules, gains)
+        emptied = attrs.evolve(
+            rows, room=_empty_nodes(rows, snapshot, [*running, *waiting], running)
+        )
+        found = _group_kinds([*running, *waiting], emptied, rules, gains)
         kinds = [kind for kind, _ in found]
         packing = Packing.of(kinds, emptied)
-        old = _counted(kinds, rows)
+        old = _count_running(kinds, rows)
         room = np.maximum(packing.free, old @ packing.requests)
-        packing = attrs.evolve(packing, free=room, most=_most(packing, room, old))
+        packing = attrs.evolve(packing, free=room, most=_count_fitting(packing, room, old))
         priorities = sorted({kind.rank.priority for kind in kinds}, reverse=True)
         tiers = np.array([priorities.index(k.rank.priority) for k in kinds], dtype=np.int64)
         least = old.sum(axis=0)
@@ -90,10 +87,10 @@ class Problem:
 
     @cached_property
     def running(self) -> tuple[Mapping[int, tuple[Pod, ...]], ...]:
-        """Of each kind, by row, the pods that run there, the oldest first."""
-        return tuple(self._running(kind) for kind in self.packing.kinds)
+        """Running pods of each kind by row, oldest first."""
+        return tuple(self._pods_by_row(kind) for kind in self.packing.kinds)
 
-    def _running(self, kind: Kind) -> Mapping[int, tuple[Pod, ...]]:
+    def _pods_by_row(self, kind: Kind) -> Mapping[int, tuple[Pod, ...]]:
         rows = {name: at for at, name in enumerate(self.names)}
         found: dict[int, tuple[Pod, ...]] = {}
         for pod in kind.pods:
@@ -104,7 +101,7 @@ class Problem:
 
     @cached_property
     def waiting(self) -> tuple[tuple[Pod, ...], ...]:
-        """Of each kind, those that wait, the oldest first."""
+        """Pending pods of each kind, oldest first."""
         kinds = self.packing.kinds
         return tuple(tuple(pod for pod in k.pods if pod.node_name is None) for k in kinds)
 
@@ -117,16 +114,16 @@ class Problem:
         return {name: row for row, name in enumerate(self.names)}
 
     def asks_of(self, pod: Pod) -> Ints:
-        """R"""
+        """Return R."""
         asks: Ints = self.packing.requests[self.kind_of[pod.uid]]
         return asks
 
     def rows_of(self, free: Mapping[NodeName, Resources]) -> Ints:
-        """N x R, below zero too."""
+        """Return N x R, negative amounts included."""
         return amounts_of_all([free[name] for name in self.names], self.packing.axes)
 
     def room_after(self, loads: Ints) -> Ints:
-        """N x R, what is free once so many are there, where that is less than nothing too."""
+        """Return N x R, the free capacity with these loads, negative amounts included."""
         room: Ints = self._free - (loads - self.old) @ self.packing.requests
         return room
 
@@ -135,7 +132,7 @@ class Problem:
         return self.rows_of(self.snapshot.free)
 
     def fitting(self, pod: Pod, room: Ints) -> list[int]:
-        """The rows that take the pod, with that room."""
+        """Return the rows that accept the pod with this free capacity."""
         kind = self.kind_of[pod.uid]
         asks = self.packing.requests[kind]
         enough = ((room >= asks) | (asks == 0)).all(axis=1)
@@ -143,7 +140,7 @@ class Problem:
         return found
 
     def without(self, refused: Iterable[tuple[Pod, NodeName]]) -> Self:
-        """The same with no more pods of these kinds on those nodes than there are."""
+        """Return the problem with no further pods of these kinds on these nodes."""
         most = self.packing.most.copy()
         for pod, node in refused:
             at = self.names.index(node), self.kind_of[pod.uid]
@@ -151,12 +148,12 @@ class Problem:
         return attrs.evolve(self, packing=attrs.evolve(self.packing, most=most))
 
     def placed(self, loads: Ints) -> tuple[int, ...]:
-        """How many pods of each tier have a node."""
+        """Return the number of placed pods of each tier."""
         counts = np.bincount(self.tiers, loads.sum(axis=0), minlength=len(self.priorities))
         return tuple(counts.astype(np.int64).tolist())
 
     def kept(self, loads: Ints) -> Ints:
-        """S, how many pods that had a node have one, the same or another."""
+        """Return S, the running pods that have a node, the same or another."""
         counts, had = loads.sum(axis=0), self.old.sum(axis=0)
         most: Ints = np.minimum(counts, had)
         if not self.evict_rather:
@@ -170,8 +167,10 @@ def amounts_of_all(listed: Sequence[Resources], axes: Sequence[str]) -> Ints:
     return np.stack([column_of(listed, axis) for axis in axes], axis=1)
 
 
-def _emptied(rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]) -> Room:
-    """What is free of what these pods ask for, once those are gone."""
+def _empty_nodes(
+    rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]
+) -> Room:
+    """Return the free capacity of the requested resources without these pods."""
     free = dict(snapshot.free)
     for pod in gone:
         if pod.node_name is not None:
@@ -180,7 +179,7 @@ def _emptied(rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iter
     return Room(rows.index, free, {axis: room.column(axis) for axis in columns})
 
 
-def _kinds(
+def _group_kinds(
     pods: Iterable[Pod], rows: NodeRows, rules: EdgeRules | None, gains: Gains
 ) -> list[tuple[Kind, Workload | None]]:
     @cache
@@ -206,7 +205,8 @@ def _kinds(
     return sorted(found, key=lambda entry: serving_order(entry[0].pods[0]))
 
 
-def _counted(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
+def _count_running(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
+    """Return N x S, running pods."""
     at = {node.name: row for row, node in enumerate(rows.nodes)}
     old = np.zeros((len(at), len(kinds)), dtype=np.int64)
     for kind, of in enumerate(kinds):
@@ -216,8 +216,8 @@ def _counted(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
     return old
 
 
-def _most(packing: Packing, room: Ints, old: Ints) -> Ints:
-    """N x S, how many fit if there are no others; never fewer than are there."""
+def _count_fitting(packing: Packing, room: Ints, old: Ints) -> Ints:
+    """Return N x S, how many fit without other kinds, at least as many as run there."""
     asked = np.maximum(packing.requests, 1)
     fits = room[:, None, :] // asked[None, :, :]
     fits[:, packing.requests == 0] = np.iinfo(np.int64).max

@@ -1,4 +1,1 @@
-"""New pods: which of them go where, and which pods make room for them.
-
-Nothing here moves a pod that runs but by preemption.
-"""
+"""Placement of new pods: edge or cloud, which node, and which pods to preempt."""

@@ -1,55 +1,158 @@
-"""A batch of pods that are to be placed, and what is known of where they could go."""
+"""Batch of pods to be placed: shared data of its decision, a single pod, and one pod at a time.
+
+A single pod goes to the edge if that gains QoS, or costs none and joins fewer replicas, or as many
+and reduces fragmentation. One pod at a time, in serving order, is the floor that every decision
+reaches; as in kube-scheduler, a later pod may break rules of an earlier one there. The time of the
+floor is linear in the number of pods, so no deadline applies.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
+import numpy as np
 
+from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.model.model import (
+    Node,
     NodeName,
     Pod,
     PodClass,
+    Resources,
     Share,
     Tier,
     Uid,
     Workload,
+    levels_of,
     shares_after,
 )
-from kubedsm.model.node_rows import NodeRows
-from kubedsm.model.serving_order import levels_of
+from kubedsm.model.node_index import Mask, NodeRows, Positions
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation
-from kubedsm.objective.objective import Objective, Promises, quality
-from kubedsm.objective.replica_spread import ReplicaSpread
+from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of, row
+from kubedsm.objective.objective import Objective, QosTargets, quality
+from kubedsm.objective.replica_spread import ReplicaSpread, spreads
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Packing, Rank, Turn, kinds
-from kubedsm.optimizer.placing.alone import place_alone
-from kubedsm.optimizer.placing.beyond.integer_choice import PLACED, QOS
-from kubedsm.optimizer.placing.beyond.shortfalls import amounts, shortfalls
-from kubedsm.optimizer.placing.cloud import CloudRoom
-from kubedsm.optimizer.placing.cloud_window import WHOLE_CLOUD, LookedAt, Sampling
+from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Packing, Rank, Turn, group_kinds
+from kubedsm.optimizer.placing.batch_kinds import is_plain
+from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
+from kubedsm.optimizer.placing.cloud import (
+    WHOLE_CLOUD,
+    CloudRoom,
+    LookedAt,
+    Sampling,
+    allocation_scores,
+)
 from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, make_decision, room_after
 from kubedsm.optimizer.placing.proof import Proof, plain_proof
-from kubedsm.optimizer.placing.replica_ladders import ReplicaLadders
-from kubedsm.optimizer.placing.settling import Placed
+from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
+from kubedsm.optimizer.placing.settling import OpenNodes, Placed, Settling
 from kubedsm.optimizer.programming.in_order import Certificate
-from kubedsm.plugins.class_verdicts import fitting_nodes, rejections
-from kubedsm.plugins.rejection import Rejection
+from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.plugins import fitting_nodes, rejection, rejections
+from kubedsm.plugins.scene import Rejection
+
+
+def place_alone(
+    pod: Pod,
+    edge: NodeRows,
+    cloud: NodeRows,
+    gain: int,
+    fragmentation: Fragmentation,
+    spread: ReplicaSpread | None = None,
+) -> Choice:
+    """Return the node of the pod; gain: QoS that the pod adds on the edge."""
+    fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
+    company = np.zeros(len(edge.index), dtype=np.int64)
+    if spread is not None and spreads(pod):
+        company = spread.by_node(pod.workload, edge.index)
+    axes = axes_of([pod.requests, *(vector for vector, _ in fragmentation.mix)])
+    size, room = edge.allocatable(axes), edge.free(axes)
+    waste = fragmentation.costs(axes, size, room)
+
+    def added(rows: Positions) -> Ints:
+        more = fragmentation.costs(axes, size[rows], room[rows] - row(pod.requests, axes))
+        more -= waste[rows]
+        return more
+
+    total, nowhere = int(waste.sum()), np.zeros_like(company)
+    chosen = choose_node(pod.requests, fits, edge, cloud, gain, added, company, nowhere)
+    if chosen is None:
+        return Choice((), (), total, Proof())
+    node, more = chosen
+    target = ((pod, edge.index.names[node]),)
+    if node in edge.positions:
+        return Choice(target, (), total + more, Proof())
+    return Choice((), target, total, Proof())
+
+
+def choose_node(
+    requests: Resources,
+    open_to: Mask,
+    edge: NodeRows,
+    cloud: NodeRows,
+    gain: int,
+    added: Callable[[Positions], Ints],
+    company: Ints,
+    penalties: Ints,
+) -> tuple[int, int] | None:
+    """Return the position of the node that a single pod goes to, and the fragmentation added.
+
+    open_to: nodes that accept the pod. added: fragmentation that the pod adds to these edge rows.
+    company, penalties: by position, replicas that the pod joins, and its penalty.
+    """
+    target = _least_allocated(requests, cloud.only(open_to), company, penalties)
+    rows = np.flatnonzero(open_to[edge.positions])
+    if not len(rows) or (target is not None and gain < 0):
+        return None if target is None else (target, 0)
+    for costs in (penalties, company):
+        of_rows = costs[edge.positions[rows]]
+        rows = rows[of_rows == of_rows.min()]
+    more = added(rows)
+    best = int(more.argmin())
+    node, least = int(edge.positions[rows[best]]), int(more[best])
+    if target is not None and gain == 0:
+        at_edge = int(penalties[node]), int(company[node]), least
+        if at_edge >= (int(penalties[target]), int(company[target]), 0):
+            return target, 0
+    return node, least
+
+
+def _least_allocated(
+    requests: Resources, nodes: NodeRows, company: Ints, penalties: Ints
+) -> int | None:
+    """Return the position of the cloud node for a pod; all of these nodes have room."""
+    if not len(nodes.positions):
+        return None
+    basic = ("cpu", "memory")
+    size = nodes.allocatable(basic)
+    more = np.array([requests.cpu, requests.memory], dtype=np.int64)
+    scores = allocation_scores(size, size - nodes.free(basic) + more)
+    best = int(np.lexsort((-scores, company[nodes.positions], penalties[nodes.positions]))[0])
+    return int(nodes.positions[best])
+
+
+def rejection_elsewhere(snapshot: Snapshot, pod: Pod, node: Node) -> Rejection | None:
+    """Return why another node would reject a pod that leaves its own; None if it would not."""
+    if is_plain(snapshot, [pod]):
+        return rejection(pod.pod_class, node, snapshot.free[node.name])
+    return Feasibility.of(snapshot).without_pod(pod.uid).rejection(pod, node.name)
 
 
 @attrs.frozen(eq=False)
 class Batch:
+    """Batch with the snapshot, the objective and the limits of its decision."""
+
     snapshot: Snapshot
-    #: in the order in which they are served
+    #: in serving order
     pods: Sequence[Pod]
     shares: Mapping[Workload, Share]
-    promises: Promises
+    qos_targets: QosTargets
     objective: Objective
     fragmentation: Fragmentation
     bounds: Bounds
-    #: None if no pod goes before others
+    #: None without different ranks
     ranks: Mapping[Uid, Rank] | None
-    #: of the workloads of the batch, without it; None if it does not matter
+    #: replicas of the batch's workloads before the batch; None if spread does not count
     spread: ReplicaSpread | None
     sampling: Sampling = WHOLE_CLOUD
     edge: NodeRows = attrs.field(init=False)
@@ -64,64 +167,64 @@ class Batch:
         return self.snapshot.in_turn(Tier.CLOUD)
 
     def alone(self, pod: Pod) -> Choice:
-        share, promise = self.shares.get(pod.workload, Share()), self.promises(pod.workload)
-        looked_at = self._looked_at()
+        share, qos_target = self.shares.get(pod.workload, Share()), self.qos_targets(pod.workload)
+        looked_at = self._sample_cloud()
         choice = place_alone(
             pod,
             self.edge,
-            self._some_of_cloud(looked_at),
-            self.objective.gain(share, promise),
+            self._restrict_cloud(looked_at),
+            self.objective.gain(share, qos_target),
             self.fragmentation,
             self.spread,
         )
         return attrs.evolve(choice, looked_at=looked_at)
 
     def plain_choice(self) -> Choice:
-        """By some of the cloud, if all that it ever takes of the batch has room there at once.
+        """Choose by a sample of the cloud if the sample holds the whole batch.
 
-        So that no pod is left out, nor kept at the edge, for what was not looked at.
+        Else by the whole cloud.
         """
-        looked_at = self._looked_at()
+        looked_at = self._sample_cloud()
         if looked_at is not None:
-            some = self._some_of_cloud(looked_at)
-            of_batch = kinds(self.pods, self.edge + some, self.ranks)
-            replicas, in_cloud = self._in_cloud(of_batch, some)
+            some = self._restrict_cloud(looked_at)
+            of_batch = group_kinds(self.pods, self.edge + some, self.ranks)
+            replicas, in_cloud = self._pack_cloud(of_batch, some)
             room = CloudRoom.roomy(in_cloud)
             if room is not None:
-                return attrs.evolve(self._made(room, replicas), looked_at=looked_at)
-        return self.choice(kinds(self.pods, self.edge + self.cloud, self.ranks))
+                return attrs.evolve(self._make_choice(room, replicas), looked_at=looked_at)
+        return self.choice(group_kinds(self.pods, self.edge + self.cloud, self.ranks))
 
     def choice(self, batch_kinds: Sequence[Kind]) -> Choice:
-        replicas, in_cloud = self._in_cloud(batch_kinds, self.cloud)
-        return self._made(CloudRoom.of(in_cloud, self.bounds), replicas)
+        replicas, in_cloud = self._pack_cloud(batch_kinds, self.cloud)
+        return self._make_choice(CloudRoom.of(in_cloud, self.bounds), replicas)
 
-    def _looked_at(self) -> LookedAt | None:
+    def _sample_cloud(self) -> LookedAt | None:
         index, room = self.snapshot.index, self.snapshot.room
         classes = {pod.pod_class for pod in self.pods}
         return self.sampling.looked_at(index, (fitting_nodes(c, index, room) for c in classes))
 
-    def _some_of_cloud(self, looked_at: LookedAt | None) -> NodeRows:
+    def _restrict_cloud(self, looked_at: LookedAt | None) -> NodeRows:
         return (
             self.cloud if looked_at is None else self.cloud.only(looked_at.nodes(self.cloud.index))
         )
 
-    def _in_cloud(
+    def _pack_cloud(
         self, batch_kinds: Sequence[Kind], cloud: NodeRows
     ) -> tuple[ReplicaLadders | None, Packing]:
-        """The ladders are those of the edge as well."""
+        """Return the replica ladders, of the edge as well, and the cloud's packing."""
         if self.spread is None:
             return None, Packing.of(batch_kinds, cloud)
         replicas = ReplicaLadders.of(batch_kinds, self.edge + cloud, self.spread)
         return replicas, Packing.of(batch_kinds, cloud, ladders=replicas.on(cloud))
 
-    def _made(self, cloud: CloudRoom, replicas: ReplicaLadders | None) -> Choice:
+    def _make_choice(self, cloud: CloudRoom, replicas: ReplicaLadders | None) -> Choice:
         measured = [vector for vector, _ in self.fragmentation.mix]
         at_edge = None if replicas is None else replicas.on(self.edge)
         return make_decision(
             Packing.of(cloud.packing.kinds, self.edge, measured, at_edge),
             cloud,
             self.shares,
-            self.promises,
+            self.qos_targets,
             self.objective,
             self.fragmentation,
             self.bounds,
@@ -129,7 +232,7 @@ class Batch:
         )
 
     def bindings(self, choice: Choice) -> tuple[Binding, ...]:
-        """In the order in which the pods are served."""
+        """Return the bindings in serving order."""
         placed = {
             pod.uid: Binding(pod, node, tier)
             for tier, targets in ((Tier.EDGE, choice.edge), (Tier.CLOUD, choice.cloud))
@@ -141,7 +244,7 @@ class Batch:
         """The QoS that one more pod of the workload adds at the edge, next to `more` others."""
         share = self.shares.get(workload, Share())
         then = Share(share.edge + more, share.total)
-        return self.objective.gain(then, self.promises(workload))
+        return self.objective.gain(then, self.qos_targets(workload))
 
     def bindings_at(self, placed: Iterable[Placed]) -> tuple[Binding, ...]:
         """The bindings of these placements, in their order."""
@@ -154,7 +257,7 @@ class Batch:
         return shares_after(self.shares, more)
 
     def standing(self, bindings: Sequence[Binding]) -> tuple[list[int], list[int]]:
-        """What they are worth before preferences: pods by their turn, then QoS by level."""
+        """Return the value before penalties: pods by turn, then QoS by level."""
         placed, worth = self.by_turn(bindings), self.by_level(bindings)
         return (
             [placed[turn] for turn in sorted(placed, reverse=True)],
@@ -162,14 +265,14 @@ class Batch:
         )
 
     def by_turn(self, bindings: Iterable[Binding]) -> dict[Turn, int]:
-        """How many of their pods have each turn of the batch."""
+        """Return the number of pods with each turn."""
         placed = dict.fromkeys(map(self.turn, self.pods), 0)
         for binding in bindings:
             placed[self.turn(binding.pod)] += 1
         return placed
 
     def by_level(self, bindings: Iterable[Binding]) -> dict[int, int]:
-        """The QoS of the workloads of the batch that have each level."""
+        """Return the QoS of the batch's workloads of each level."""
         after, levels = self.shares_after(bindings), levels_of(self.pods) or {}
         by_level: dict[int, dict[Workload, Share]] = {}
         for pod in self.pods:
@@ -177,27 +280,32 @@ class Batch:
                 level = by_level.setdefault(levels.get(pod.workload, 0), {})
                 level[pod.workload] = after[pod.workload]
         return {
-            level: quality(of_level, self.promises, self.objective)
+            level: quality(of_level, self.qos_targets, self.objective)
             for level, of_level in by_level.items()
         }
 
     def certificates(
         self, bindings: Sequence[Binding], most: Choice, proof: Proof
     ) -> tuple[Certificate, ...]:
-        """Of what is not proven; `most` is no worse than any placement, but for its own."""
+        """Return certificates of goals that are not proven.
+
+        `most` is an upper bound on any placement.
+        """
         known = {PLACED: proof.placed, QOS: proof.qos}
         if all(known.values()):
             return ()
         none = self.by_level(())
         reached, best = (
-            amounts(self.by_turn(of), {at: n - none[at] for at, n in self.by_level(of).items()})
+            list_amounts(
+                self.by_turn(of), {at: n - none[at] for at, n in self.by_level(of).items()}
+            )
             for of in (bindings, self.bindings(most))
         )
-        found = shortfalls(reached, best, most.certificates)
+        found = list_shortfalls(reached, best, most.certificates)
         return tuple(each for each in found if not known[each.goal])
 
     def turn(self, pod: Pod) -> Turn:
-        """Pods with a greater one are placed before any number with a lesser."""
+        """Return the turn of the pod."""
         return (self.ranks[pod.uid] if self.ranks else NO_RANK).turn
 
     def plain_proof(self, bindings: Sequence[Binding]) -> Proof:
@@ -212,10 +320,12 @@ class Batch:
         proof: Proof,
     ) -> Decision:
         after = self.shares_after(bindings)
-        before = quality(self.shares, self.promises, self.objective)
+        before = quality(self.shares, self.qos_targets, self.objective)
         changed = {binding.pod.workload for binding in bindings} & after.keys()
         then, now = (
-            quality({workload: of[workload] for workload in changed}, self.promises, self.objective)
+            quality(
+                {workload: of[workload] for workload in changed}, self.qos_targets, self.objective
+            )
             for of in (self.shares, after)
         )
         return Decision(
@@ -232,7 +342,7 @@ class Batch:
     def why_not(
         self, bindings: Sequence[Binding], unplaced: Sequence[Pod]
     ) -> dict[Uid, Mapping[NodeName, Rejection]]:
-        """What each node has against each of these pods, once the bindings are carried out."""
+        """Return the rejections of each of these pods by each node, after the bindings."""
         snapshot = self.snapshot
         if not unplaced:
             return {}
@@ -247,7 +357,88 @@ class Batch:
         return answers
 
 
-def others(pods: Iterable[Pod], bindings: Iterable[Binding]) -> list[Pod]:
-    """Those that have none of the bindings."""
+def without_binding(pods: Iterable[Pod], bindings: Iterable[Binding]) -> list[Pod]:
+    """Return the pods without a binding."""
     placed = {binding.pod.uid for binding in bindings}
     return [pod for pod in pods if pod.uid not in placed]
+
+
+#: Overhead in nodes, and limit, of pods times request vectors times edge nodes.
+_OVERHEAD, _MOST_MEASURED = 100, 10_000_000
+
+
+def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
+    """Place every pod that finds a node on its turn.
+
+    Pods without a node are tried again at the end: others may have opened a node to them.
+    """
+    surroundings = feasibility.scene.surroundings
+    settling = Settling(
+        feasibility.index,
+        feasibility.room,
+        OpenNodes(feasibility, surroundings, batch.pods),
+        feasibility.skews(batch.pods),
+        surroundings,
+        batch.gain_at_edge,
+        batch.turn,
+        NO_DEADLINE,
+        batch.spread.copy() if batch.spread is not None else None,
+        forgetful=True,
+    )
+    nodes = len(batch.edge.positions) + _OVERHEAD
+    measured = len(batch.pods) * len(batch.fragmentation.mix) * nodes <= _MOST_MEASURED
+    for pod in batch.pods:
+        open_to = settling.open_to(pod)
+        if open_to is None:
+            continue
+        edge, cloud = (
+            batch.snapshot.in_turn(tier, settling.room, len(settling.placed))
+            for tier in (Tier.EDGE, Tier.CLOUD)
+        )
+        company = penalties = np.zeros(len(open_to), dtype=np.int64)
+        if settling.spread is not None and spreads(pod):
+            company = settling.spread.by_node(pod.workload, edge.index)
+        differing = settling.open.penalties(pod, open_to.nonzero()[0])
+        chosen = choose_node(
+            pod.requests,
+            open_to,
+            edge,
+            cloud,
+            batch.gain_at_edge(pod.workload, settling.edge[pod.workload]),
+            (_added_fragmentation if measured else _room_left)(batch, edge, pod.requests),
+            company,
+            penalties if differing is None else differing,
+        )
+        if chosen is not None:
+            settling.put(pod, edge.index.names[chosen[0]])
+    settling.retry(pod for pod in batch.pods if pod.uid not in settling.placed)
+    return settling
+
+
+def _added_fragmentation(
+    batch: Batch, edge: NodeRows, requests: Resources
+) -> Callable[[Positions], Ints]:
+    """Return the fragmentation that such a pod adds to rows of the edge."""
+    measure = batch.fragmentation
+    axes = axes_of([requests, *(vector for vector, _ in measure.mix)])
+
+    def added(rows: Positions) -> Ints:
+        some = attrs.evolve(edge, positions=edge.positions[rows])
+        size, room = some.allocatable(axes), some.free(axes)
+        rooms = np.concatenate((room, room - row(requests, axes)))
+        before, after = np.split(measure.costs(axes, np.concatenate((size, size)), rooms), 2)
+        return np.asarray(after - before)
+
+    return added
+
+
+def _room_left(_: Batch, edge: NodeRows, __: Resources) -> Callable[[Positions], Ints]:
+    """Return the free share of these rows of the edge: the stand-in where mixes are large."""
+    basic = ("cpu", "memory")
+
+    def added(rows: Positions) -> Ints:
+        some = attrs.evolve(edge, positions=edge.positions[rows])
+        shares = 1000 * some.free(basic) // np.maximum(some.allocatable(basic), 1)
+        return np.asarray(shares.sum(axis=1))
+
+    return added

@@ -1,28 +1,25 @@
-"""The kinds of a batch whose pods, or the pods around it, have rules or wishes about each other.
+"""Kinds of a batch with rules or preferences between pods.
 
-What `problem.kinds` is for pods that a class and a node decide about. A kind's nodes are those that
-may take such a pod in the end: all that take it now, and those that might once others of the batch
-are in place, where its affinity or its spread constraints look at them. So no placement that the
-rules allow is lost, and the best that `match` finds is the best there is, if it passes the rules.
+A kind's nodes are those that accept the pod now, and those that might once other pods of the batch
+are in place, by affinity or spread. So no allowed placement is lost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from kubedsm.model.model import NodeName, Pod, Resources, Uid
+from kubedsm.model.model import NodeName, Pod, Resources, Uid, serving_order
 from kubedsm.model.node_index import Mask, NodeIndex
 from kubedsm.model.residents import Selection, wishes_of
-from kubedsm.model.serving_order import serving_order
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Rank, in_order
+from kubedsm.optimizer.matching.problem import NO_RANK, Kind, Rank, sort_kinds
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 from kubedsm.plugins.scene import speaks_of_others
 from kubedsm.plugins.taints import PREFERS_NO_PODS
-from kubedsm.plugins.volumes import shared_disk
+from kubedsm.plugins.volumes import is_shared_disk
 
-#: What a kind has in common: requests, nodes, rank, penalties, and what a node takes only once.
+#: Key of a kind: requests, nodes, rank, penalties, and class of exclusive pods.
 _Key = tuple[
     Resources,
     bytes,
@@ -33,10 +30,9 @@ _Key = tuple[
 
 
 def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
-    """Whether a class and a node, each by itself, say all there is to say of these pods.
+    """Return whether a class and a node alone decide about these pods.
 
-    None of them has rules or wishes about others, no pod has any that are about one of them, and
-    no node would rather not have them.
+    None has rules or preferences about other pods, or is subject to any, and no node repels softly.
     """
     if any(speaks_of_others(pod.pod_class) or pod.pod_class.rules.preferences for pod in batch):
         return False
@@ -59,7 +55,7 @@ def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
     )
 
 
-def judged_kinds(
+def group_ruled_kinds(
     pods: Iterable[Pod],
     feasibility: Feasibility,
     surroundings: Surroundings,
@@ -68,11 +64,10 @@ def judged_kinds(
     preferences: bool = True,
     told_apart: bool = False,
 ) -> tuple[Kind, ...]:
-    """The kinds of these pods on the nodes of `feasibility`, in canonical order.
+    """Return the kinds of these pods in canonical order.
 
-    Pods of which a node takes no two are only of a kind with their like. Others may be of a kind
-    though rules look at them differently, unless they are to be told apart: whether those are kept
-    is seen afterwards, pod by pod.
+    Pods of which a node accepts no second are a kind with their equals only. Other kinds may mix
+    equivalence classes, unless told_apart: rules are checked pod by pod afterwards.
     """
     alike: dict[tuple[EquivalenceClass, Rank], list[Pod]] = {}
     for pod in pods:
@@ -88,8 +83,8 @@ def judged_kinds(
             open_to = feasibility.openable(pod)
             for term in candidate.rules.affinity:
                 open_to = open_to & index.label(term.topology_key).present
-        once = open_to & _once(candidate, index, surroundings)
-        disliked = _disliked(pod, feasibility, open_to) if preferences else ()
+        once = open_to & _exclusive_nodes(candidate, index, surroundings)
+        disliked = _penalised_nodes(pod, feasibility, open_to) if preferences else ()
         kind = (
             candidate.pod_class.requests,
             open_to.tobytes(),
@@ -98,7 +93,7 @@ def judged_kinds(
             candidate if told_apart or once.any() else None,
         )
         merged.setdefault(kind, (open_to, once if once.any() else None, []))[2].extend(members)
-    return in_order(
+    return sort_kinds(
         Kind(requests, tuple(sorted(members, key=serving_order)), nodes, rank, once, dict(disliked))
         for (requests, _, rank, disliked, _), (nodes, once, members) in merged.items()
     )
@@ -107,7 +102,7 @@ def judged_kinds(
 def _waits_for_others(
     candidate: EquivalenceClass, candidates: Iterable[EquivalenceClass], surroundings: Surroundings
 ) -> bool:
-    """Whether one of these pods, once it has a node, may open others to the candidate."""
+    """Return whether one of these pods, once placed, may open nodes to the candidate."""
     rules = candidate.rules
     looks = [tuple(Selection.of(term) for term in rules.affinity)] if rules.affinity else []
     looks += [(Selection(c.selector, (c.namespace,)),) for c in rules.spread]
@@ -118,10 +113,12 @@ def _waits_for_others(
     )
 
 
-def _once(candidate: EquivalenceClass, index: NodeIndex, surroundings: Surroundings) -> Mask:
-    """The nodes that reject a second pod like this one: whatever it is, the first is as near."""
+def _exclusive_nodes(
+    candidate: EquivalenceClass, index: NodeIndex, surroundings: Surroundings
+) -> Mask:
+    """Return the nodes that reject a second pod like the candidate."""
     rules = candidate.rules
-    if rules.ports or any(not shared_disk(disk) for disk in rules.disks):
+    if rules.ports or any(not is_shared_disk(disk) for disk in rules.disks):
         return index.every()
     labels, once = candidate.label_map(), index.none()
     for term in rules.anti_affinity:
@@ -130,10 +127,10 @@ def _once(candidate: EquivalenceClass, index: NodeIndex, surroundings: Surroundi
     return once
 
 
-def _disliked(
+def _penalised_nodes(
     pod: Pod, feasibility: Feasibility, open_to: Mask
 ) -> tuple[tuple[NodeName, int], ...]:
-    """The nodes that the pod likes less than the best, by how much, in name order."""
+    """Return the nodes with a penalty, in name order."""
     nodes, names = np.flatnonzero(open_to), feasibility.index.names
     penalties = feasibility.penalties_at(pod, nodes)
     found = zip(nodes[penalties > 0].tolist(), penalties[penalties > 0].tolist(), strict=True)

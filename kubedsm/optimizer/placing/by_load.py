@@ -1,11 +1,8 @@
-"""The pods of a decision dealt out anew within their tiers, so that nodes are used evenly.
+"""Load-aware post-processing: pods of a decision are reassigned within their tiers.
 
-What decisions compare does not change with the pods of the batch, but load does: each of a burst
-would see the same idle node. So load has its say when all is decided but where in its tier a pod
-goes. One after the other, each is offered the nodes of its tier that take it beside all the others,
-with no more of its replicas together than it was to have. It goes where what it likes and the load
-score come to most, as kube-scheduler sums them, with what those before it will use; it stays where
-nothing is better, or nothing is known of its node.
+One pod after the other may go to a node of its tier that accepts it next to all others, with no
+more replicas together. It goes where load score less penalty is greatest, with the expected use of
+the pods before it; it stays where nothing is better or the node's use is unknown.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,36 +13,34 @@ import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Pod, Tier
-from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions
-from kubedsm.model.room import Room
+from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
 from kubedsm.objective.replica_spread import ReplicaSpread, spreads
 from kubedsm.optimizer.placing.decision import Binding, Decision, room_after
-from kubedsm.plugins.broken_rules import worsened
-from kubedsm.plugins.class_verdicts import fitting_nodes, rejections
-from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.plugins.rejection import Rejection
+from kubedsm.plugins.feasibility import Feasibility, is_worse
+from kubedsm.plugins.plugins import fitting_nodes, rejections
+from kubedsm.plugins.scene import Rejection
 
 
 class _Rules(Protocol):
-    """The cluster with all pods of the batch where they are."""
+    """Cluster with all pods of the batch in place."""
 
     def open_to(self, binding: Binding) -> Mask | None:
-        """The nodes that take the pod, whose turn it is; None if its own no longer does."""
+        """Return the nodes that accept the pod; None if its own no longer does."""
 
-    def disliked(self, pod: Pod, at: Positions) -> Ints:
-        """By how much less than the best of these nodes the pod likes each."""
+    def penalties_at(self, pod: Pod, at: Positions) -> Ints:
+        """Return the penalty of each of these nodes."""
 
     def put(self, binding: Binding, node: NodeName) -> bool:
-        """Have it there instead; False, with nothing changed, if that breaks rules of others."""
+        """Migrate the pod; return False, with nothing changed, if that breaks rules of others."""
 
     def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
-        """Why nodes do not take a pod that was left over."""
+        """Return why nodes reject an unplaced pod."""
 
 
-def dealt_by_load(
+def balance_by_load(
     decision: Decision,
     snapshot: Snapshot,
     goal: LoadGoal | None,
@@ -55,14 +50,10 @@ def dealt_by_load(
     spread: bool = True,
     closed: Collection[NodeName] = (),
 ) -> Decision:
-    """The decision with its pods where load would have them.
+    """Return the decision with its pods balanced by load within their tiers.
 
-    The same pods are placed in the same tiers, with replicas no less apart. Where nothing is
-    measured, or there is no time, or a pod that was left over would have room then, it is the
-    decision as it was.
-
-    spread: whether it matters how replicas stand together. closed: nodes that no pod may come to
-    that was not to go there; nor to a node of the cloud that the decision did not look at.
+    Unchanged without measurements, after the deadline, or if an unplaced pod would fit then.
+    spread: whether replicas are kept apart. closed: nodes that get no further pods.
     """
     loads = Loads.of(goal, snapshot) if goal is not None and goal.weight else None
     if loads is None or not decision.bindings:
@@ -113,9 +104,9 @@ def dealt_by_load(
 class _Dealing:
     loads: Loads
     rules: _Rules
-    #: with all pods of the batch where they are; None if it does not matter
+    #: replicas with the whole batch; None if spread does not count
     spread: ReplicaSpread | None
-    #: the nodes that pods may come to
+    #: open nodes
     tiers: Mapping[Tier, Mask]
 
     @classmethod
@@ -138,7 +129,7 @@ class _Dealing:
         return cls(loads, rules, apart, tiers)
 
     def place(self, binding: Binding) -> NodeName | None:
-        """Where the pod goes, whose turn it is; None if its node does not take it any more."""
+        """Return the node of the pod; None if its node no longer accepts it."""
         pod, names = binding.pod, self.loads.nodes.names
         open_to = self.rules.open_to(binding)
         if open_to is None:
@@ -147,8 +138,10 @@ class _Dealing:
         others = open_to & self.tiers[binding.tier] & self._no_less_apart(pod, here)
         others[here] = False
         at = np.concatenate(([here], others.nonzero()[0]))
-        worth = self.loads.goal.weight * self.loads.scores(pod, at) - self.rules.disliked(pod, at)
-        # Where nothing is known of its node it stays there.
+        worth = self.loads.goal.weight * self.loads.scores(pod, at) - self.rules.penalties_at(
+            pod, at
+        )
+        # Without a score of its node the pod stays.
         worth = np.zeros(1) if np.isnan(worth[0]) else np.where(np.isnan(worth), -np.inf, worth)
         node = names[int(at[worth.argmax()])]
         while not self.rules.put(binding, node):
@@ -161,22 +154,22 @@ class _Dealing:
         return node
 
     def _no_less_apart(self, pod: Pod, here: int) -> Mask:
-        """The nodes where it joins no more of its replicas than where it is."""
+        """Return the nodes where the pod joins no more replicas than on its own."""
         index = self.loads.nodes
         if self.spread is None or not spreads(pod):
             return index.every()
         zones = index.zone.codes
         company = self.spread.by_node(pod.workload, index) - (zones == zones[here])
-        company[here] -= 1  # it is none to itself
+        company[here] -= 1  # the pod itself does not count
         return np.asarray(company <= company[here])
 
 
 @attrs.define(eq=False)
 class _Plain:
-    """Of pods whose class and a node, each by itself, say all there is to say."""
+    """Rules for pods about which a class and a node decide."""
 
     index: NodeIndex
-    #: with all of them where they are
+    #: free capacity with the whole batch
     room: Room
 
     @classmethod
@@ -187,7 +180,7 @@ class _Plain:
     def open_to(self, binding: Binding) -> Mask | None:
         return fitting_nodes(binding.pod.pod_class, self.index, self.room)
 
-    def disliked(self, _pod: Pod, at: Positions) -> Ints:
+    def penalties_at(self, _pod: Pod, at: Positions) -> Ints:
         return np.zeros(len(at), dtype=np.int64)
 
     def put(self, binding: Binding, node: NodeName) -> bool:
@@ -204,9 +197,9 @@ class _Plain:
 
 @attrs.define(eq=False)
 class _Ruled:
-    """In the order of the decision each keeps its rules as it comes, and all do in the end."""
+    """Rules between pods: each pod keeps them as it comes, and all do in the end."""
 
-    #: with those that have had their turn, with all of them, and without the one whose turn it is
+    #: with pods before, with all pods, and with all but the current one
     come: Feasibility
     all: Feasibility
     others: Feasibility
@@ -225,14 +218,14 @@ class _Ruled:
         self.others = self.all.without_pod(pod.uid)
         return self.others.taking(pod) & self.come.taking(pod)
 
-    def disliked(self, pod: Pod, at: Positions) -> Ints:
+    def penalties_at(self, pod: Pod, at: Positions) -> Ints:
         return self.others.penalties_at(pod, at)
 
     def put(self, binding: Binding, node: NodeName) -> bool:
         pod = binding.pod
         if node != binding.node:
             moved = self.others.with_pod(pod, node)
-            if worsened(self.all.broken_rules([pod]), moved.broken_rules([pod])):
+            if is_worse(self.all.broken_rules([pod]), moved.broken_rules([pod])):
                 return False
             self.all = moved
         self.come = self.come.with_pod(pod, node)

@@ -1,9 +1,9 @@
-"""Which pods of a batch go to the edge, and which to the cloud: Algorithm 3, without migration.
+"""Edge or cloud: Algorithm 3 (`makeDecision`) without migration, exact within the limits.
 
-QoS depends on how many pods of each workload are on the edge, and room on how many of each kind.
-So the choice is made among vectors of counts, one number a kind: `match` says which of them fit
-and at what fragmentation, `split` what QoS the best sharing among the workloads gives. The paper
-compares sums of resources only; here a vector counts only if `match` really places it.
+QoS depends on how many pods of each workload are on the edge, and capacity on how many of each
+kind. The choice is among count vectors: `match` has the feasible ones with their fragmentation,
+`split` the best QoS of sharing a vector among workloads. The paper compares sums of resources; here
+a vector counts only if `match` places it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,26 +16,38 @@ import numpy as np
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import NodeName, Pod, Resources, Share, Tier, Uid, Workload
 from kubedsm.objective.fragmentation import Fragmentation, Ints
-from kubedsm.objective.objective import Objective, Promises
+from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.optimizer.matching.best_fit import BestFit
-from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
+from kubedsm.optimizer.matching.match import (
+    UNREACHABLE,
+    Bounds,
+    MatchTable,
+    build_table,
+    vector_sums,
+)
 from kubedsm.optimizer.matching.problem import Packing, Targets
-from kubedsm.optimizer.placing.beyond.by_heuristics import Placement
-from kubedsm.optimizer.placing.beyond.choosing import Chosen, chosen_beyond
-from kubedsm.optimizer.placing.beyond.greedy import pick_greedily
-from kubedsm.optimizer.placing.beyond.parts import chosen_by_parts, parts_of
-from kubedsm.optimizer.placing.cloud import CloudRoom
-from kubedsm.optimizer.placing.cloud_window import LookedAt
-from kubedsm.optimizer.placing.dealing import DealtTier
+from kubedsm.optimizer.placing.batch_mip import (
+    Chosen,
+    choose_by_parts,
+    choose_by_solver,
+    split_kinds,
+)
+from kubedsm.optimizer.placing.cloud import CloudRoom, LookedAt
+from kubedsm.optimizer.placing.heuristics import Placement, pick_greedily
 from kubedsm.optimizer.placing.proof import Proof
-from kubedsm.optimizer.placing.replica_ladders import ReplicaLadders
-from kubedsm.optimizer.placing.split import Demand, Picks, Split, best_split, demands
-from kubedsm.optimizer.placing.spread_bound import reached
+from kubedsm.optimizer.placing.replica_spreading import (
+    DealtTier,
+    ReplicaLadders,
+    is_optimally_spread,
+)
+from kubedsm.optimizer.placing.split import Demand, Picks, Split, list_demands, split_vectors
 from kubedsm.optimizer.programming.in_order import Certificate
-from kubedsm.plugins.rejection import Rejection
+from kubedsm.plugins.scene import Rejection
 
 
 class Binding(NamedTuple):
+    """Pod, node and tier."""
+
     pod: Pod
     node: NodeName
     tier: Tier
@@ -44,7 +56,7 @@ class Binding(NamedTuple):
 def room_after(
     free: Mapping[NodeName, Resources], bindings: Iterable[Binding]
 ) -> dict[NodeName, Resources]:
-    """What is left free once they are carried out."""
+    """Return the free capacity after the bindings."""
     left = dict(free)
     for binding in bindings:
         left[binding.node] -= binding.pod.requests
@@ -53,58 +65,57 @@ def room_after(
 
 @attrs.frozen(slots=True)
 class Decision:
-    """Where the pods of a batch go, and why it is thought good.
+    """Bindings of a batch, their scores, and what is proven of them.
 
-    Scores are in nano-units of QoS, over all opted-in workloads; `before` has the batch pending,
-    that is, not on the edge. Fragmentation is that of all edge nodes together once the bindings
-    are carried out, 2^-32 of a node each.
+    Scores are in nano-units of QoS over all opted-in workloads, `before` without the batch.
+    Fragmentation is that of all edge nodes after the bindings, in units of 2^-32 node.
     """
 
-    #: in the order in which the pods are served; where rules of pods about pods have a say, in one
-    #: in which each pod keeps them as it comes
+    #: in serving order; with rules between pods, in an order
+    #: in which each pod keeps the rules as it comes
     bindings: tuple[Binding, ...] = ()
-    #: pods that fit nowhere: why not, for every node, against the room that is left then
+    #: rejections by every node of pods that fit nowhere, with the capacity left then
     unplaced: Mapping[Uid, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
-    #: pods that nothing was decided about: they wait for the next batch
+    #: undecided pods, for the next batch
     late: tuple[Pod, ...] = ()
     score_before: int = 0
     score_after: int = 0
     fragmentation: int = 0
-    #: of what nothing better exists
+    #: goals that are proven optimal
     proof: Proof = attrs.field(factory=Proof)
-    #: of what is not proven, what it came to, and what it could have come to at most: pods placed,
+    #: value and upper bound of goals that are not proven: pods placed,
     #: and the QoS that the batch adds, in nano-units
     certificates: tuple[Certificate, ...] = ()
     shares_before: Mapping[Workload, Share] = attrs.field(factory=dict)
     shares_after: Mapping[Workload, Share] = attrs.field(factory=dict)
-    #: of each pod its class and a node, each by itself, say all
+    #: rules between pods do not matter
     plain: bool = False
-    #: some of the cloud; None for all of it
+    #: sampled cloud nodes; None: all
     looked_at: LookedAt | None = None
 
     @property
     def proven(self) -> bool:
-        """Nothing better exists in any respect."""
+        """True if no better decision exists in any respect."""
         return self.proof.whole
 
 
 @attrs.frozen(eq=False)
 class Choice:
-    """Which pods go to which node; the others fit nowhere."""
+    """Targets on the edge and in the cloud; other pods fit nowhere."""
 
     edge: Targets
     cloud: Targets
     #: of all edge nodes together
     fragmentation: int
     proof: Proof
-    #: of what is not proven
+    #: certificates of unproven goals
     certificates: tuple[Certificate, ...] = ()
-    #: some of the cloud; None for all of it
+    #: sampled cloud nodes; None: all
     looked_at: LookedAt | None = None
 
     @property
     def proven(self) -> bool:
-        """No more pods can be placed, at no greater QoS, where they like it no better."""
+        """True if pods placed, QoS and penalties are optimal."""
         return self.proof.placed and self.proof.qos and self.proof.preferences
 
 
@@ -112,25 +123,24 @@ def make_decision(
     edge: Packing,
     cloud: CloudRoom,
     shares: Mapping[Workload, Share],
-    promises: Promises,
+    qos_targets: QosTargets,
     objective: Objective,
     fragmentation: Fragmentation,
     bounds: Bounds,
     replicas: ReplicaLadders | None = None,
 ) -> Choice:
-    """Place the batch; both packings have the same kinds of pods, and the ladders if there are any.
+    """Place the batch; both packings have the same kinds, and ladders if there are any.
 
-    Most pods placed at all, those of the highest priority first of all; then the greatest QoS of
-    the workloads of the highest level, then of the next ones; then the most even shares; then where
-    pods like to be; then the replicas of each workload as far apart as can be; then the least
-    fragmentation of the edge; then the first vector in lexicographic order. Beyond the bounds
-    replicas and fragmentation are left to heuristics, and what is not proven says by how much it
-    may be less than it could.
+    Lexicographically: most pods placed by priority; greatest QoS by level; most even shares; least
+    penalties; replicas farthest apart; least fragmentation; first vector. Above the exact-search
+    limit heuristics and a solver take over, and certificates state the gaps.
     """
-    members = demands(edge, shares, promises, objective)
-    made = chosen_of(edge, cloud, members, bounds, objective=objective, fragmentation=fragmentation)
+    members = list_demands(edge, shares, qos_targets, objective)
+    made = choose_counts(
+        edge, cloud, members, bounds, objective=objective, fragmentation=fragmentation
+    )
     picks, loads, cloud_loads = attrs.astuple(made.placement, recurse=False)
-    chosen, others = by_pick(edge, picks)
+    chosen, others = split_by_pick(edge, picks)
     taken = cloud_loads.sum(axis=0).tolist()
     for kind, pods in enumerate(others):
         chosen[kind] += pods[taken[kind] :]
@@ -148,7 +158,7 @@ def make_decision(
     return Choice(on_edge, in_cloud, int(fragmented.sum()), proof, made.certificates)
 
 
-def chosen_of(
+def choose_counts(
     edge: Packing,
     cloud: CloudRoom,
     members: Sequence[Demand],
@@ -157,15 +167,15 @@ def chosen_of(
     objective: Objective,
     fragmentation: Fragmentation,
 ) -> Chosen:
-    """What goes where, but not which pod; by the tables where these hold it."""
-    table = tabulate(edge, fragmentation, bounds) if edge.weights is not None else None
-    split = best_split(members, table.limits, bounds) if table else None
+    """Return the placement as counts: by the tables, by parts, or above the exact-search limit."""
+    table = build_table(edge, fragmentation, bounds) if edge.weights is not None else None
+    split = split_vectors(members, table.limits, bounds) if table else None
     charged = 0
     if table is None or split is None or not cloud.exact:
-        parts = parts_of(edge, cloud, members)
+        parts = split_kinds(edge, cloud, members)
         if len(parts) > 1:
-            choose = partial(chosen_of, objective=objective, fragmentation=fragmentation)
-            return chosen_by_parts(parts, edge, cloud, members, bounds, choose)
+            choose = partial(choose_counts, objective=objective, fragmentation=fragmentation)
+            return choose_by_parts(parts, edge, cloud, members, bounds, choose)
     if table is None or split is None:
         room = BestFit(edge)
         picks, loads = pick_greedily(edge, members, room), room.loads
@@ -174,7 +184,7 @@ def chosen_of(
         picks, loads, charged = split.picks(vector), table.loads(vector), table.charges(vector)
     placement = Placement(picks, loads, cloud.place(edge.counts - loads.sum(axis=0)))
     if table is None or split is None or not cloud.exact:
-        return chosen_beyond(edge, cloud, members, objective, placement, bounds)
+        return choose_by_solver(edge, cloud, members, objective, placement, bounds)
     return Chosen(placement, Proof(), charged=charged)
 
 
@@ -185,9 +195,9 @@ def _spread_out(
     proof: Proof,
     deadline: Deadline,
 ) -> Proof:
-    """Even the tiers out, unless that is needless or pods wait for the room; what is proven then.
+    """Even out the tiers unless needless; return what is proven then.
 
-    ladders: of each tier the bound, if the placement is proven.
+    ladders: lower bound of each tier, if the placement is proven.
     """
     counts = tiers[0].packing.counts
     if not proof.placed:
@@ -195,10 +205,10 @@ def _spread_out(
             for tier in tiers:
                 tier.even_out(deadline)
         return proof
-    even, seen = reached(replicas, tiers, ladders)
+    even, seen = is_optimally_spread(replicas, tiers, ladders)
     moves = 0 if even else sum(tier.even_out(deadline) for tier in tiers)
     if moves:
-        even, _ = reached(replicas, tiers, ladders)
+        even, _ = is_optimally_spread(replicas, tiers, ladders)
         seen = False
     return attrs.evolve(proof, spread=even, fragmentation=seen and proof.fragmentation)
 
@@ -215,8 +225,8 @@ def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
     return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
 
 
-def by_pick(packing: Packing, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:
-    """The pods of each kind that the picks mean, and the others; both in their order."""
+def split_by_pick(packing: Packing, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:
+    """Return the picked pods of each kind, and the others, both in order."""
     chosen: list[list[Pod]] = []
     others: list[list[Pod]] = []
     left = dict(picks)

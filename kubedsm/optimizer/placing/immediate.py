@@ -1,36 +1,100 @@
-"""Algorithm 1: a batch of new pods is placed as one."""
+"""Immediate scheduler: Algorithm 1 (`immediateSchedule`), a batch of new pods placed as one."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
+import numpy as np
 
-from kubedsm.model.model import Pod
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import Pod, PodClass, Tier, Uid, levels_of, serving_order
+from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.objective.objective import Objective, Promises
+from kubedsm.objective.fragmentation import Fragmentation, Measure, axes_of, request_mix, rows
+from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.placing.batch import Batch, others
+from kubedsm.optimizer.matching.problem import Rank
+from kubedsm.optimizer.placing.batch import Batch, place_one_at_a_time, without_binding
 from kubedsm.optimizer.placing.batch_kinds import is_plain
-from kubedsm.optimizer.placing.cloud_window import WHOLE_CLOUD, Sampling
+from kubedsm.optimizer.placing.cloud import WHOLE_CLOUD, Sampling
 from kubedsm.optimizer.placing.decision import Decision, room_after
-from kubedsm.optimizer.placing.one_at_a_time import place_one_at_a_time
 from kubedsm.optimizer.placing.proof import NO_PROOF
-from kubedsm.optimizer.placing.ranks import ranks_of
 from kubedsm.optimizer.placing.ruled import decide_ruled
 from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.plugins import fitting_nodes
 
-#: Pods with rules about other pods that one batch decides on: more take seconds at any deadline.
+
+def rank_pods(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid, Rank] | None:
+    """Return the rank of each pod; None if all are equal.
+
+    A pod pending for longer than `patience` seconds goes before newer ones, and again each time
+    that doubles.
+    """
+    now = max([now, *(pod.created for pod in batch)])
+    levels = levels_of(batch)
+    overdue = {pod.uid: _count_overdue(pod, now, patience) for pod in batch}
+    if levels is None and len(set(overdue.values())) <= 1:
+        return None
+    levels = levels or {}
+    return {
+        pod.uid: Rank(pod.pod_class.priority, levels.get(pod.workload, 0), overdue[pod.uid])
+        for pod in batch
+    }
+
+
+def _count_overdue(pod: Pod, now: float, patience: float) -> int:
+    """Return how often the patience has passed, doubling; 0 if the creation time is unknown."""
+    if not pod.created or now - pod.created <= patience:
+        return 0
+    return 1 + int(math.log2((now - pod.created) / patience))
+
+
+#: most classes: more would take longer than the batch window
+_CLASSES = 8
+
+
+def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
+    """Return whether these pods lose nothing by being placed now, up to `batch` pods in all.
+
+    All find capacity on the edge wherever others go; or those that the edge cannot hold, in the
+    cloud. Replicas of the only workload are interchangeable too.
+    """
+    classes = [c for c in {pod.pod_class for pod in pods} if not c.requests.beyond_any_node]
+    if len(classes) > _CLASSES or not is_plain(snapshot, pods):
+        return False
+    if not classes:
+        return True
+    if len(classes) == len(snapshot.shares()) == len(snapshot.census.requests) == 1:
+        return True
+    axes = axes_of([pod_class.requests for pod_class in classes])
+    requests = rows([pod_class.requests for pod_class in classes], axes)
+    # Number of pods of each class that one other pod can displace.
+    displaced = np.ceil(requests.max(axis=0) / np.maximum(requests, 1))
+    needed = batch * np.where(requests > 0, displaced, 1).max(axis=1)
+    edge, cloud = (
+        np.array([_count_places(pod_class, snapshot.in_turn(tier)) for pod_class in classes])
+        for tier in (Tier.EDGE, Tier.CLOUD)
+    )
+    return bool(np.all((edge >= needed) | ((edge == 0) & (cloud >= needed))))
+
+
+def _count_places(pod_class: PodClass, nodes: NodeRows) -> int:
+    """Return how many such pods fit if no others come."""
+    requests = {name: amount for name, amount in pod_class.requests.items() if amount}
+    fitting = nodes.only(fitting_nodes(pod_class, nodes.index, nodes.room))
+    free = fitting.free(tuple(requests))
+    return int((free // np.array(list(requests.values()), dtype=np.int64)).min(axis=1).sum())
+
+
+#: Most pods with rules between pods in one batch: more take seconds.
 MOST_RULED = 1000
 
 
 def immediate_schedule(
     snapshot: Snapshot,
     pods: Iterable[Pod],
-    promises: Promises,
+    qos_targets: QosTargets,
     objective: Objective,
     measure: Measure = Measure.UNUSABLE,
     bounds: Bounds | None = None,
@@ -39,24 +103,17 @@ def immediate_schedule(
     default_spread: bool = True,
     sampling: Sampling = WHOLE_CLOUD,
 ) -> Decision:
-    """Where these waiting pods of the snapshot go.
+    """Return the decision on these pending pods (Algorithm 1).
 
-    The edge first, by QoS; what it leaves over to the cloud; a pod that fits nowhere stays out,
-    with the reasons. No edge node, no cloud node and no node at all are nothing special. Equal
-    inputs give equal decisions, whatever the order in which pods and nodes are listed.
+    The edge first, by QoS; the rest to the cloud; a pod that fits nowhere is unplaced, with
+    reasons. Equal inputs give equal decisions, in any order of pods and nodes. By every deadline,
+    pods placed and then QoS are at least those of one pod at a time. Of more than `MOST_RULED` pods
+    with rules between pods the rest is `late`. No pod stays out for one of lower priority, and
+    workloads of a higher level come first; the level is the greatest priority of its pods in the
+    batch.
 
-    At every deadline, the pods placed and then their QoS are at least what one pod at a time comes
-    to. Of more than `MOST_RULED` pods with rules about others the rest is `late`: undecided, for
-    the next batch.
-
-    With several priorities among the pods, no pod stays out for one of lower priority, and the QoS
-    of the workloads of a higher level comes before that of a lower one; the level of a workload is
-    the greatest priority of its pods in the batch. Among pods of one priority those come first that
-    have waited for longer than `patience`, in seconds.
-
-    default_spread: whether the replicas of a workload go as far apart as costs no QoS.
-    sampling: how much of the cloud is enough for pods of which a class and a node say all; rules
-    and wishes about other pods, and preferences, are about all nodes.
+    patience: seconds after which pods go first. default_spread: whether replicas are spread as far
+    as costs no QoS. sampling: how much of the cloud is examined for plain pods.
     """
     ordered = sorted(pods, key=serving_order)
     placeable: list[Pod] = []
@@ -69,16 +126,16 @@ def immediate_schedule(
         snapshot,
         now,
         snapshot.shares(),
-        promises,
+        qos_targets,
         objective,
         Fragmentation(measure, request_mix(snapshot)),
         bounds or Bounds(),
-        ranks_of(now, snapshot.at, patience),
+        rank_pods(now, snapshot.at, patience),
         ReplicaSpread.of(snapshot, {pod.workload for pod in now}) if default_spread else None,
         sampling,
     )
     if plain:
-        return _plain(batch, ordered)
+        return _decide_plain(batch, ordered)
     decision = decide_ruled(batch, set_aside)
     if len(now) == len(placeable):
         return decision
@@ -87,8 +144,8 @@ def immediate_schedule(
     return attrs.evolve(decision, late=late, proof=NO_PROOF)
 
 
-def _plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
-    """Of pods whose classes, with each node by itself, say all there is to say."""
+def _decide_plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
+    """Decide on pods about which a class and a node decide."""
     choice = batch.alone(batch.pods[0]) if len(batch.pods) == 1 else batch.plain_choice()
     bindings, looked_at = batch.bindings(choice), choice.looked_at
     fragmentation = choice.fragmentation
@@ -102,17 +159,14 @@ def _plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
             bindings, looked_at, proof = floor, None, batch.plain_proof(floor)
             room = room_after(batch.snapshot.free, floor)
             fragmentation = batch.fragmentation.of(batch.edge.nodes, room)
-    unplaced = batch.why_not(bindings, others(ordered, bindings))
+    unplaced = batch.why_not(bindings, without_binding(ordered, bindings))
     decision = batch.decision(bindings, unplaced, fragmentation, proof)
     certificates = batch.certificates(bindings, choice, proof)
     return attrs.evolve(decision, plain=True, looked_at=looked_at, certificates=certificates)
 
 
 def _first_of_each_namespace(pods: Iterable[Pod], most: int) -> list[Pod]:
-    """Return up to `most` pods by priority, then of one namespace after the other in turn.
-
-    Pods that have waited for long do not go first, since these may be the expensive ones.
-    """
+    """Return up to `most` pods by priority, then round-robin over namespaces."""
     served: Counter[tuple[int, str]] = Counter()
     rounds: list[tuple[int, int, Pod]] = []
     for pod in sorted(pods, key=serving_order):

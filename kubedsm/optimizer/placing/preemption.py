@@ -1,14 +1,10 @@
-"""Which pods would have to go for a pod that no node takes, and from where.
+"""Preemption: victims of lower priority on one node, for a pod that no node accepts.
 
-As kube-scheduler's DefaultPreemption plugin has it (kubernetes.io, "Pod Priority and Preemption"):
-victims have a lower priority; on each node all of them are thought away, and as many as possible
-put back, those first that a disruption budget protects and then the most important. Of the nodes
-it takes the one with the fewest victims beyond their budgets, the least important worst victim,
-the least sum of priorities, the fewest victims, the worst victims started last, and the first name.
-
-Ours is one criterion, after the budgets: the edge comes first if the pod's workload gains by it
-(`promises`).
-Room that is going to be free anyway makes all of it needless.
+As kube-scheduler's DefaultPreemption: on each node all potential victims are removed, and as many
+as possible restored, those protected by a disruption budget and the most important first. Nodes
+compare by budget violations, worst victim's priority, sum of priorities, number of victims, start
+of the worst victims, name. One criterion is added after the budgets: the edge first, if the pod's
+workload gains there. Capacity that comes free anyway makes preemption needless.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
@@ -19,22 +15,23 @@ from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.selectors import Selector, selects
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import Objective, Promises
+from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.plugins.fit import shortages, static_rejection
+from kubedsm.plugins.fit import shortages
+from kubedsm.plugins.plugins import open_nodes
 from kubedsm.plugins.scene import speaks_of_others
 
-#: as kube-scheduler's minCandidateNodesPercentage and minCandidateNodesAbsolute: so many nodes that
-#: would do are compared, and the first of them by tier and name where there are more
+#: kube-scheduler's minCandidateNodesPercentage and minCandidateNodesAbsolute: limit of
+#: compared candidates, the first by tier and name
 CANDIDATES_SHARE = 0.1
 CANDIDATES = 100
-#: makes priorities positive, so that more victims never sum up to less
+#: makes priorities positive, so further victims increase the sum
 _LEAST_PRIORITY = 2**31
 
 
 @attrs.frozen(slots=True)
 class Budget:
-    """A PodDisruptionBudget, and how many of its pods may go now."""
+    """PodDisruptionBudget, and its disruptions allowed now."""
 
     namespace: str
     selector: Selector
@@ -46,34 +43,34 @@ class Budget:
 
 @attrs.frozen(slots=True)
 class Preemption:
-    """What makes room for a pod."""
+    """Victims that make room on a node."""
 
     node: NodeName
     #: the least important first
     victims: tuple[Pod, ...]
-    #: how many of them their budgets do not allow
+    #: victims beyond their budgets
     violations: int
 
 
 @attrs.frozen(slots=True, eq=False)
 class PreemptionSearch:
-    """Looks for room for a pod that waits in the snapshot.
+    """Search for room for a pending pod.
 
-    Pods that terminate, and those `leaving`, are as good as gone. Nothing in `spared` is a victim.
+    Terminating and `leaving` pods count as gone. `spared` pods are no victims.
     """
 
     snapshot: Snapshot
     pod: Pod
     #: None: the edge is no better a place
-    promises: Promises | None
+    qos_targets: QosTargets | None
     objective: Objective
     leaving: Collection[Uid] = ()
     spared: Container[Uid] = ()
     budgets: Sequence[Budget] = ()
-    #: after that no more nodes are looked at
+    #: ends the search over nodes
     deadline: Deadline = NO_DEADLINE
     _on: dict[NodeName, list[Pod]] = attrs.field(init=False)
-    #: of the whole cluster, if rules about other pods ask for it
+    #: of the whole cluster, if there are rules between pods
     _feasibility: Feasibility | None = attrs.field(init=False)
     _gains_at_the_edge: bool = attrs.field(init=False)
 
@@ -94,77 +91,84 @@ class PreemptionSearch:
 
     @_gains_at_the_edge.default
     def _gains(self) -> bool:
-        if self.promises is None:
+        if self.qos_targets is None:
             return False
         share = self.snapshot.shares().get(self.pod.workload, Share())
-        return self.objective.gain(share, self.promises(self.pod.workload)) > 0
+        return self.objective.gain(share, self.qos_targets(self.pod.workload)) > 0
 
     def room_to_come(self) -> NodeName | None:
-        """A node that takes the pod without any eviction, once those are gone that go anyway."""
-        for node in self._possible():
-            if not self._roomy(node, ()):
+        """Return a node that accepts the pod without evictions once leaving pods are gone."""
+        for node in self._possible_nodes():
+            if not self._has_room(node, ()):
                 continue
-            later = self._without(node.name, self._leave(node.name))
+            later = self._feasibility_without(node.name, self._leaving_pods(node.name))
             if later.rejection(self.pod, node.name) is None:
                 return node.name
         return None
 
     def helps(self) -> bool:
-        """Whether evictions would make room anywhere."""
+        """Return whether evictions would make room anywhere."""
         return self.pod.pod_class.preempts and any(
-            self.on(node.name) is not None for node in self._possible()
+            self.on(node.name) is not None for node in self._possible_nodes()
         )
 
     def best(self, shunned: Collection[NodeName] = ()) -> Preemption | None:
-        """What to evict; None if nothing makes room, or nothing is needed for it."""
+        """Return the best preemption; None if there is none, or none is needed."""
         if not self.pod.pod_class.preempts or self.room_to_come() is not None:
             return None
         most = max(CANDIDATES, int(CANDIDATES_SHARE * len(self.snapshot.nodes)))
         candidates: list[Preemption] = []
-        for node in self._possible():
+        for node in self._possible_nodes():
             found = None if node.name in shunned else self.on(node.name)
             if found is not None:
                 candidates.append(found)
             if len(candidates) == most:
                 break
-        return min(candidates, key=self._cost, default=None)
+        return min(candidates, key=self._cost_key, default=None)
 
     def on(self, name: NodeName) -> Preemption | None:
-        """What to evict from that node, nothing perhaps; None if that makes no room there."""
+        """Return the preemption on that node, possibly without victims; None if impossible."""
         node = self.snapshot.nodes.get(name)
-        if node is None or static_rejection(self.pod.pod_class, node) is not None:
+        if node is None or not self._is_open(node):
             return None
-        potential = sorted(self._potential_victims(name), key=_importance)
-        if not self._roomy(node, potential):
+        potential = sorted(self._potential_victims(name), key=_importance_key)
+        if not self._has_room(node, potential):
             return None
-        feasibility = self._without(name, (*self._leave(name), *potential))
+        feasibility = self._feasibility_without(name, (*self._leaving_pods(name), *potential))
         if feasibility.rejection(self.pod, name) is not None:
             return None
-        protected = self._protected(potential)
+        protected = self._protected_uids(potential)
         victims = []
-        for pod in sorted(potential, key=lambda pod: (pod.uid not in protected, *_importance(pod))):
+        for pod in sorted(
+            potential, key=lambda pod: (pod.uid not in protected, *_importance_key(pod))
+        ):
             back = feasibility.with_pod(pod, name)
             if back.rejection(self.pod, name) is None:
                 feasibility = back
             else:
                 victims.append(pod)
-        victims.sort(key=_importance, reverse=True)
+        victims.sort(key=_importance_key, reverse=True)
         return Preemption(name, tuple(victims), sum(pod.uid in protected for pod in victims))
 
-    def _possible(self) -> Iterator[Node]:
-        """The nodes that could take the pod if they were empty, the most welcome first."""
+    def _possible_nodes(self) -> Iterator[Node]:
+        """Yield the nodes that could accept the pod if empty, most welcome first."""
         nodes = self.snapshot.nodes.values()
-        ordered = sorted(nodes, key=lambda node: (self._unwelcome(node.name), node.name))
+        ordered = sorted(nodes, key=lambda node: (self._is_unwelcome(node.name), node.name))
         for number, node in enumerate(ordered):
             if number and self.deadline.passed:
                 return
-            if static_rejection(self.pod.pod_class, node) is None:
+            if self._is_open(node):
                 yield node
 
-    def _unwelcome(self, name: NodeName) -> bool:
+    def _is_open(self, node: Node) -> bool:
+        """Return whether the node accepts the pod, capacity and other pods aside."""
+        index = self.snapshot.index
+        return bool(open_nodes(self.pod.pod_class, index)[index.positions[node.name]])
+
+    def _is_unwelcome(self, name: NodeName) -> bool:
         return not (self._gains_at_the_edge and self.snapshot.nodes[name].tier is Tier.EDGE)
 
-    def _leave(self, name: NodeName) -> list[Pod]:
+    def _leaving_pods(self, name: NodeName) -> list[Pod]:
         return [p for p in self._on.get(name, ()) if p.terminating or p.uid in self.leaving]
 
     def _potential_victims(self, name: NodeName) -> Iterator[Pod]:
@@ -176,21 +180,21 @@ class PreemptionSearch:
             if pod.pod_class.priority < priority:
                 yield pod
 
-    def _roomy(self, node: Node, potential: Iterable[Pod]) -> bool:
-        """Whether the room would do; asked first, as it is quickly answered."""
+    def _has_room(self, node: Node, potential: Iterable[Pod]) -> bool:
+        """Return whether the capacity would do, a quick test."""
         free = self.snapshot.free[node.name]
-        for pod in (*self._leave(node.name), *potential):
+        for pod in (*self._leaving_pods(node.name), *potential):
             free += pod.requests
         return not shortages(self.pod.requests, free)
 
-    def _without(self, name: NodeName, gone: Iterable[Pod]) -> Feasibility:
-        """The rules with these pods of the node gone: over that node alone, if that is enough."""
-        feasibility = self._feasibility or Feasibility.of(self._narrowed(name))
+    def _feasibility_without(self, name: NodeName, gone: Iterable[Pod]) -> Feasibility:
+        """Return the rules without these pods, over that node alone if that is enough."""
+        feasibility = self._feasibility or Feasibility.of(self._narrow_snapshot(name))
         for pod in gone:
             feasibility = feasibility.without_pod(pod.uid)
         return feasibility
 
-    def _narrowed(self, name: NodeName) -> Snapshot:
+    def _narrow_snapshot(self, name: NodeName) -> Snapshot:
         snapshot = self.snapshot
         here = {pod.uid: pod for pod in self._on.get(name, ())}
         return attrs.evolve(
@@ -201,8 +205,8 @@ class PreemptionSearch:
             placed=dict.fromkeys(here, name),
         )
 
-    def _protected(self, pods: Iterable[Pod]) -> set[Uid]:
-        """Those that could not all go by their budgets, the most important charged first."""
+    def _protected_uids(self, pods: Iterable[Pod]) -> set[Uid]:
+        """Return the pods beyond their budgets, the most important charged first."""
         left = [budget.allowed for budget in self.budgets]
         protected = set()
         for pod in pods:
@@ -213,13 +217,13 @@ class PreemptionSearch:
                         protected.add(pod.uid)
         return protected
 
-    def _cost(self, found: Preemption) -> tuple[int, bool, int, int, int, float, str]:
+    def _cost_key(self, found: Preemption) -> tuple[int, bool, int, int, int, float, str]:
         priorities = [pod.pod_class.priority for pod in found.victims]
         worst = max(priorities)
         started = min(p.created for p in found.victims if p.pod_class.priority == worst)
         return (
             found.violations,
-            self._unwelcome(found.node),
+            self._is_unwelcome(found.node),
             worst,
             sum(priority + _LEAST_PRIORITY for priority in priorities),
             len(priorities),
@@ -231,7 +235,7 @@ class PreemptionSearch:
 def makes_room(
     snapshot: Snapshot, pod: Pod, found: Preemption, leaving: Collection[Uid] = ()
 ) -> bool:
-    """Whether what was found for the pod a moment ago still does; rules are not asked again."""
+    """Return whether the preemption still makes room, rules aside."""
     gone = {victim.uid for victim in found.victims}
     here = {uid for uid, node in snapshot.placed.items() if node == found.node}
     if found.node not in snapshot.nodes or not gone <= here:
@@ -245,6 +249,6 @@ def makes_room(
     return not shortages(pod.requests, free)
 
 
-def _importance(pod: Pod) -> tuple[int, float, str, str]:
-    """Sorts the most important pod first: by priority, then by age."""
+def _importance_key(pod: Pod) -> tuple[int, float, str, str]:
+    """Sort key: the most important pod first, by priority, then by age."""
     return -pod.pod_class.priority, pod.created, pod.namespace, pod.name

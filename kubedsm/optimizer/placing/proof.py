@@ -1,4 +1,4 @@
-"""Of what a decision about a batch is known that nothing better exists."""
+"""Proof of optimality of a decision, goal by goal."""
 
 from operator import or_
 
@@ -15,17 +15,17 @@ _WORDS = {
 
 @attrs.frozen(slots=True)
 class Proof:
-    """Each by itself, among decisions that are as good in what stands before it."""
+    """True if each goal is optimal, given the goals before it."""
 
-    #: no more pods can be placed, those of higher priority first
+    #: pods placed, by priority
     placed: bool = True
-    #: no greater QoS
+    #: QoS
     qos: bool = True
-    #: no edge that is liked better
+    #: penalties
     preferences: bool = True
-    #: no replicas that are farther apart, of those of each workload that a tier has
+    #: replica spread within each tier
     spread: bool = True
-    #: no edge that is less fragmented
+    #: fragmentation of the edge
     fragmentation: bool = True
 
     @property
@@ -33,12 +33,12 @@ class Proof:
         return all(self.as_json().values())
 
     def or_else(self, other: "Proof") -> "Proof":
-        """What one of them knows, of the same decision."""
+        """Combine the knowledge of two proofs of the same decision."""
         return Proof(*map(or_, attrs.astuple(self), attrs.astuple(other)))
 
     @property
     def words(self) -> str:
-        """As a part of a sentence."""
+        """Proof as part of a sentence."""
         if self.whole:
             return "proven optimal"
         known = [_WORDS[what] for what, known in self.as_json().items() if known]
@@ -52,5 +52,5 @@ NO_PROOF = Proof(*[False] * len(_WORDS))
 
 
 def plain_proof(pods: int, placed: int, on_edge: int) -> Proof:
-    """What needs no search: that all are placed, or all on the edge, where none adds less QoS."""
+    """Return what is proven without search: all placed, or all on the edge."""
     return attrs.evolve(NO_PROOF, placed=placed == pods, qos=on_edge == pods)

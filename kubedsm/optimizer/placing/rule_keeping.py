@@ -1,44 +1,180 @@
-"""A batch kept within the rules about other pods: ports, affinity, spread, volumes.
+"""Repair of a plan under the rules between pods: ports, affinity, spread, volumes.
 
-`match` knows what a class and a node say of each other, and what the pods that are there already
-say. What the pods of the batch say of each other is checked here, one after the other, each seeing
-those before it; a pod whose node rejects it waits while others of the batch may still change that,
-goes to the best other node then, or stays out.
-
-There is an order in which each pod of the batch keeps its rules as it comes: the one given. In the
-end each keeps them with all others in place, too, unless that keeps out pods that kube-scheduler
-would place.
+Pods are placed one after the other, each under the rules with those before it. A rejected pod waits
+while others may open its node, goes to the best other node, or stays out. In the end each pod keeps
+its rules with all others in place, unless that keeps out pods that kube-scheduler would place. Then
+restarts are tried in other orders: unplaced pods first, and groups drawn to one domain after
+another.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import attrs
+import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
-from kubedsm.model.model import NodeName, Pod, Uid
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import NodeName, Pod, Uid, serving_order
+from kubedsm.model.node_index import Ints, Mask
+from kubedsm.model.residents import Selection
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread
-from kubedsm.optimizer.placing.open_nodes import OpenNodes
-from kubedsm.optimizer.placing.other_starts import begun_anew
-from kubedsm.optimizer.placing.settling import GainAtEdge, Placed, Settling, TurnOf
-from kubedsm.plugins.feasibility import Feasibility, Rejection
+from kubedsm.optimizer.placing.settling import GainAtEdge, OpenNodes, Placed, Settling, TurnOf
+from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
 from kubedsm.plugins.scene import speaks_of_others
 
-#: Taking pods out makes room for others, which may be in the way of the next ones.
+#: Rounds of serving unplaced pods first, and of removing pods that break rules.
 _ROUNDS = 3
+#: Domains to try for an affinity group.
+_DOMAINS = 8
+
+
+@attrs.frozen(slots=True)
+class _Start:
+    #: intended nodes
+    """Wanted nodes, and a group drawn to a domain."""
+
+    wanted: Mapping[Uid, NodeName]
+    #: group drawn to the domain
+    drawn: frozenset[Uid] = frozenset()
+    domain: Mask | None = None
+
+
+def restart_batch(
+    batch: Settling,
+    ordered: Sequence[Pod],
+    wanted: Mapping[Uid, NodeName],
+    most: Container[Uid],
+    begin: Callable[[], Settling],
+) -> Settling:
+    """Return the batch, or a restart, that serves most pods, given in the order of turns.
+
+    wanted: planned nodes. most: an upper bound on placed pods. `begin` makes an empty batch where
+    later pods may break the rules of earlier ones.
+    """
+
+    def served(placed: Container[Uid]) -> list[int]:
+        """How many pods, those of the greatest turn first: greater is better."""
+        number = Counter(batch.turn(pod) for pod in ordered if pod.uid in placed)
+        return [number[turn] for turn in dict.fromkeys(map(batch.turn, ordered))]
+
+    best, enough = batch, served(most)
+    try:
+        for start in _list_starts(batch, ordered, wanted, begin):
+            if served(best.placed) >= enough:
+                break
+            for other in _restart_rounds(start, ordered, begin):
+                best = max(best, other, key=lambda b: served(b.placed))
+    except OutOfTimeError:
+        pass
+    return best
+
+
+def _restart_rounds(
+    start: _Start, ordered: Sequence[Pod], begin: Callable[[], Settling]
+) -> Iterator[Settling]:
+    """Yield the results, each time with formerly unplaced pods first."""
+    first: set[Uid] = set()
+    for _ in range(_ROUNDS):
+        tried = begin()
+        tried.deadline.check()
+        if start.domain is not None:
+            tried.drawn.update(dict.fromkeys(start.drawn, start.domain))
+        tried.place_in_line(sorted(ordered, key=lambda pod: pod.uid not in first), start.wanted)
+        homes = _oldest_first(tried, ordered)
+        came = {uid: number for number, uid in enumerate(homes)}
+        line = sorted(ordered, key=lambda pod: came.get(pod.uid, len(came)))
+        in_turns = begin()
+        in_turns.place_in_line(
+            sorted(line, key=in_turns.turn, reverse=True), {**start.wanted, **homes}
+        )
+        yield in_turns
+        out = {pod.uid for pod in ordered if pod.uid not in tried.placed}
+        if out <= first:
+            break
+        first |= out
+
+
+def _oldest_first(batch: Settling, ordered: Iterable[Pod]) -> dict[Uid, NodeName]:
+    """Return nodes in order of arrival; of equal pods the oldest."""
+    alike: defaultdict[EquivalenceClass, deque[Pod]] = defaultdict(deque)
+    for pod in ordered:
+        alike[batch.open.like(pod)].append(pod)
+    return {alike[batch.open.like(p)].popleft().uid: node for p, node in batch.placed.values()}
+
+
+def _list_starts(
+    batch: Settling,
+    ordered: Sequence[Pod],
+    wanted: Mapping[Uid, NodeName],
+    begin: Callable[[], Settling],
+) -> Iterator[_Start]:
+    """Yield starts: as planned.
+
+    Without a plan; with affinity groups in one domain after another.
+    """
+    yield _Start(wanted)
+    yield _Start({})
+    out = [pod for pod in ordered if pod.uid not in batch.placed]
+    for terms in dict.fromkeys(pod.pod_class.rules.affinity for pod in out):
+        near = [Selection.of(term) for term in terms]
+        drawn = frozenset(
+            pod.uid
+            for pod in ordered
+            if pod.pod_class.rules.affinity == terms
+            or any(s.covers(pod.namespace, pod.labels, batch.surroundings) for s in near)
+        )
+        others = {uid: node for uid, node in wanted.items() if uid not in drawn}
+        group = [pod for pod in ordered if pod.uid in drawn]
+        for key in sorted({term.topology_key for term in terms}):
+            for domain in _most_holding(key, group, begin()):
+                yield _Start(others, drawn, domain)
+
+
+def _most_holding(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
+    """Return the domains of that key that hold most of these pods, the best first."""
+    column, on_edge = batch.nodes.label(key), batch.on_edge
+    order = np.lexsort((~on_edge, column.codes))
+    held = np.zeros((2, len(column.values)), dtype=np.int64)
+    taken: defaultdict[str, Ints] = defaultdict(lambda: np.zeros(len(order), dtype=np.int64))
+    for alike in _group_alike(group, batch):
+        fits = np.where(batch.open.feasibility.openable(alike[0]), len(alike), 0)
+        asked = {name: amount for name, amount in alike[0].requests.items() if amount}
+        for name, amount in asked.items():
+            free = np.maximum(batch.room.column(name) - taken[name], 0)
+            fits = np.minimum(fits, free // amount)
+        # Earlier nodes of the domain are filled first.
+        before = fits[order].cumsum() - fits[order]
+        codes = column.codes[order]
+        before -= before[np.searchsorted(codes, codes)]
+        fits[order] = np.clip(len(alike) - before, 0, fits[order])
+        for name, amount in asked.items():
+            taken[name] += amount * fits
+        held += column.sums(fits), column.sums(fits, on_edge)
+    best = np.lexsort((*-held[::-1],))
+    return [column.codes == code for code in best[:_DOMAINS].tolist() if held[0, code]]
+
+
+def _group_alike(pods: Iterable[Pod], batch: Settling) -> list[list[Pod]]:
+    """Return groups of equal pods, large pods first."""
+    alike: dict[EquivalenceClass, list[Pod]] = {}
+    for pod in pods:
+        alike.setdefault(batch.open.like(pod), []).append(pod)
+    return sorted(alike.values(), key=lambda of: (-of[0].requests.cpu, -of[0].requests.memory))
 
 
 @attrs.frozen(slots=True)
 class Kept:
-    #: pod and node, in an order in which the rules allow each after those before it
+    #: placements in an order that the rules allow
+    """Feasible placements, and the rejections of the others."""
+
     placed: tuple[Placed, ...]
-    #: why not, for every node, of those that no node takes any more
+    #: rejections of unplaced pods by every node
     rejections: Mapping[Uid, Mapping[NodeName, Rejection]]
     #: whether all is as planned, and keeps the rules with all the others in place
     as_planned: bool
-    #: each keeps its rules with all the others in place
+    #: all pods keep their rules in the end
     sound: bool = True
 
 
@@ -55,23 +191,18 @@ def keep_rules(
     spread: ReplicaSpread | None = None,
     anew: bool = True,
 ) -> Kept:
-    """What of these placements the rules allow, after mending what they do not.
+    """Return what of these placements the rules allow, after repair.
 
-    proven: no more pods can be placed than are planned, those of the greatest turn first.
-    anew: where pods stay out that kube-scheduler, which takes one pod after the other and lets the
-    later ones break the rules of the earlier, might place, that is done instead.
-
-    Greater turns are settled first, so that they never stay out for lesser ones; all at once where
-    that is so by the plan, and all of it can be kept. A pod that was left over gets a node too, if
-    the others of its turn leave one to it.
-
-    Once the deadline has passed, the remaining pods are placed in turn, without a deadline: each
-    keeps its rules as it comes, though later pods may break these.
+    proven: no placement has more pods. anew: where pods stay out that kube-scheduler might place,
+    that is done instead. Greater turns are settled first. After the deadline, remaining pods are
+    placed in turn, and later pods may break rules of earlier ones.
     """
     left_over = list(left_over)
     concerned = (*(pod for pod, _ in planned), *left_over)
     if not any(speaks_of_others(pod.pod_class) for pod in concerned):
-        return Kept(tuple(planned), _rejections(feasibility, planned, left_over), as_planned=True)
+        return Kept(
+            tuple(planned), _list_rejections(feasibility, planned, left_over), as_planned=True
+        )
     wanted = {pod.uid: node for pod, node in planned}
     ordered = sorted(concerned, key=serving_order)
     ordered.sort(key=turn, reverse=True)
@@ -96,7 +227,7 @@ def keep_rules(
     try:
         for levels in ([ordered], by_turn) if proven and len(by_turn) > 1 else (by_turn,):
             batch = begun()
-            _settle(batch, levels, wanted)
+            _settle_levels(batch, levels, wanted)
             if batch.homes == wanted:
                 break
     except OutOfTimeError:
@@ -107,7 +238,7 @@ def keep_rules(
     as_planned = settled and batch.homes == wanted
     if anew and settled and not as_planned:
         most = wanted if proven else {pod.uid for pod in ordered}
-        batch = begun_anew(batch, ordered, wanted, most, lambda: begun(forgetful=True))
+        batch = restart_batch(batch, ordered, wanted, most, lambda: begun(forgetful=True))
     out = [pod for pod in ordered if pod.uid not in batch.placed]
     return Kept(
         tuple(batch.placed.values()),
@@ -117,10 +248,10 @@ def keep_rules(
     )
 
 
-def _settle(
+def _settle_levels(
     batch: Settling, levels: Sequence[Sequence[Pod]], wanted: Mapping[Uid, NodeName]
 ) -> None:
-    """One level after the other; raises OutOfTimeError."""
+    """Settle one level after the other; raise OutOfTimeError."""
     for level in levels:
         batch.settle([(p, wanted[p.uid]) for p in level if p.uid in wanted])
         batch.retry(p for p in level if p.uid not in batch.placed)
@@ -135,7 +266,7 @@ def _settle(
         pass
 
 
-def _rejections(
+def _list_rejections(
     feasibility: Feasibility, placed: Iterable[Placed], left_over: Sequence[Pod]
 ) -> dict[Uid, dict[NodeName, Rejection]]:
     if left_over:

@@ -1,4 +1,4 @@
-"""A batch whose pods have demands of other pods, or of what surrounds them."""
+"""Decision on a batch with rules between pods."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -8,26 +8,29 @@ from kubedsm.model.model import Pod
 from kubedsm.model.node_index import Mask
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Kind, Packing
-from kubedsm.optimizer.placing.batch import Batch, others
-from kubedsm.optimizer.placing.batch_kinds import judged_kinds
-from kubedsm.optimizer.placing.beyond.few_of_each import few_of_each
-from kubedsm.optimizer.placing.beyond.integer_choice import Also
-from kubedsm.optimizer.placing.beyond.rule_rows import RuleRows
-from kubedsm.optimizer.placing.beyond.solved_again import Attempt, solved, solved_again
+from kubedsm.optimizer.placing.batch import Batch, place_one_at_a_time, without_binding
+from kubedsm.optimizer.placing.batch_kinds import group_ruled_kinds
+from kubedsm.optimizer.placing.batch_mip import Also
 from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, room_after
-from kubedsm.optimizer.placing.one_at_a_time import place_one_at_a_time
 from kubedsm.optimizer.placing.proof import Proof
 from kubedsm.optimizer.placing.rule_keeping import Kept, keep_rules
-from kubedsm.optimizer.placing.split import demands
+from kubedsm.optimizer.placing.ruled_mip import (
+    Attempt,
+    RuleRows,
+    iterate_solved,
+    sample_classes,
+    solve_with_rules,
+)
+from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.in_order import MOST_VARIABLES
 from kubedsm.plugins.feasibility import Feasibility
 
-#: Nodes times kinds beyond which a solver is told of some nodes first.
+#: Nodes times kinds above which the solver gets a sample of nodes first.
 _MANY = 2_000
 
 
 def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
-    """set_aside: pods beyond any node, of which it is only said why."""
+    """Decide on the batch; set_aside: pods larger than any node."""
     ruled = _Ruled(batch, Feasibility.of(batch.snapshot))
     if len(batch.pods) == 1:
         return ruled.decision(ruled.one_at_a_time(), Proof(), set_aside)
@@ -43,14 +46,14 @@ def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
                 break
     proof = ruled.proof(best, bounding)
     if not (proof.placed and proof.qos):
-        # Of equals the first stays: the floor is taken only if its value is greater.
+        # Ties go to the first: the floor must be better.
         floor = Attempt(first.choice, ruled.one_at_a_time(), bounding=False)
         best = max(best, floor, key=ruled.merit)
         proof = ruled.proof(best, bounding)
     if best is first and indifferent:
         proof = attrs.evolve(proof, preferences=False, spread=False, fragmentation=False)
     decision = ruled.decision(best.kept, proof, set_aside)
-    # The last one knows of most rules.
+    # The last choice has the most rules.
     bounded = (c for c in reversed(bounding) if all(e.bound is not None for e in c.certificates))
     certificates = batch.certificates(decision.bindings, next(bounded, first.choice), proof)
     return attrs.evolve(decision, certificates=certificates)
@@ -62,36 +65,35 @@ class _Ruled:
     feasibility: Feasibility
 
     def first_choice(self) -> tuple[Choice, bool]:
-        """The choice among pods that speak of others, or would rather be elsewhere.
+        """Return the choice, and whether penalties were ignored.
 
-        What pods like makes more kinds of them, and so the bounds are met sooner; where that is so,
-        it is also tried without, and what pods like must not cost a placement or any QoS. Says
-        whether it was made without, too.
+        Penalties make more kinds, so the exact-search limit is met sooner. Then the choice is also
+        made without: penalties must cost no placement and no QoS.
         """
-        liked = self.judged()
+        liked = self.group_kinds()
         choice = self.batch.choice(liked)
         if choice.proven or not any(kind.penalties for kind in liked):
             return choice, False
-        indifferent = self.batch.choice(self.judged(preferences=False))
+        indifferent = self.batch.choice(self.group_kinds(preferences=False))
         batch = self.batch
         with_it, without = map(batch.standing, map(batch.bindings, (choice, indifferent)))
         better = without > with_it
         return (indifferent, True) if indifferent.proven or better else (choice, False)
 
-    def judged(self, **how: bool) -> tuple[Kind, ...]:
-        """As `judged_kinds` has it."""
+    def group_kinds(self, **how: bool) -> tuple[Kind, ...]:
+        """Return the kinds of the batch, see `group_ruled_kinds`."""
         batch = self.batch
         surroundings = batch.snapshot.surroundings
-        return judged_kinds(batch.pods, self.feasibility, surroundings, batch.ranks, **how)
+        return group_ruled_kinds(batch.pods, self.feasibility, surroundings, batch.ranks, **how)
 
     def kept(self, choice: Choice, *, anew: bool) -> Kept:
-        """What rules of pods about pods leave of a choice."""
+        """Return what the rules between pods leave of a choice."""
         bindings = self.batch.bindings(choice)
         return keep_rules(
             self.feasibility,
             self.batch.snapshot.surroundings,
             [(binding.pod, binding.node) for binding in bindings],
-            others(self.batch.pods, bindings),
+            without_binding(self.batch.pods, bindings),
             self.batch.gain_at_edge,
             self.batch.turn,
             self.batch.bounds.deadline,
@@ -101,30 +103,27 @@ class _Ruled:
         )
 
     def other_attempts(self, first: Attempt) -> Iterator[Attempt]:
-        """What a solver makes of it, and what can be kept of that; then without the solver.
-
-        Where there are many nodes it is told of some first, and of all only to do better.
-        """
-        batch_kinds = self.judged(told_apart=True)
+        """Yield attempts of the solver, on sampled nodes first, and then restarts without it."""
+        batch_kinds = self.group_kinds(told_apart=True)
         rows = self.batch.edge + self.batch.cloud
         whole = Packing.of(batch_kinds, rows)
-        # What it leaves is for the orders that would be tried without it.
+        # The rest of the time is for restarts without the solver.
         bounds = attrs.evolve(self.batch.bounds, deadline=self.batch.bounds.deadline.part(0.5))
         if len(rows.positions) * len(batch_kinds) > _MANY:
             part = attrs.evolve(bounds, deadline=bounds.deadline.part(0.5))
             likes = [self.feasibility.equivalence(kind.pods[0]) for kind in batch_kinds]
             some = self.feasibility.index.named(node for _, node in first.kept.placed)
-            few = few_of_each(whole, likes, self.feasibility.scene, _MANY // len(batch_kinds))
+            few = sample_classes(whole, likes, self.feasibility.scene, _MANY // len(batch_kinds))
             some[rows.positions[few]] = True
-            for attempt in self._solved_on(some, batch_kinds, first, part):
+            for attempt in self._solve_on(some, batch_kinds, first, part):
                 yield attrs.evolve(attempt, bounding=False)
         if len(rows.positions) * len(batch_kinds) <= MOST_VARIABLES:
             every = self.feasibility.index.every()
-            yield from self._solved_on(every, batch_kinds, first, bounds)
+            yield from self._solve_on(every, batch_kinds, first, bounds)
         if not self.batch.bounds.deadline.passed:
             yield Attempt(first.choice, self.kept(first.choice, anew=True))
 
-    def _solved_on(
+    def _solve_on(
         self,
         nodes: Mask,
         batch_kinds: Sequence[Kind],
@@ -133,10 +132,12 @@ class _Ruled:
     ) -> Iterator[Attempt]:
         edge = Packing.of(batch_kinds, self.batch.edge.only(nodes))
         cloud = Packing.of(batch_kinds, self.batch.cloud.only(nodes))
-        members = demands(edge, self.batch.shares, self.batch.promises, self.batch.objective)
+        members = list_demands(
+            edge, self.batch.shares, self.batch.qos_targets, self.batch.objective
+        )
 
         def choose(also: Also, begun: Kept) -> Choice | None:
-            return solved(
+            return solve_with_rules(
                 edge,
                 cloud,
                 members,
@@ -153,19 +154,16 @@ class _Ruled:
 
         rules = RuleRows.of(self.feasibility, edge, cloud)
         like = self.feasibility.equivalence
-        return solved_again(first, rules, like, choose, keep, bounds.deadline)
+        return iterate_solved(first, rules, like, choose, keep, bounds.deadline)
 
     def merit(self, attempt: Attempt) -> tuple[object, ...]:
-        """Greater is better: that all keep their rules in the end comes before QoS.
-
-        Unless there was too little time to do anything for that.
-        """
+        """Sort key of attempts: soundness comes before QoS, unless time was too short."""
         placed, worth = self.batch.standing(self.bindings(attempt.kept))
         sound = attempt.kept.sound and attempt.choice.proof.qos
         return placed, sound, worth, attempt.kept.as_planned
 
     def proof(self, attempt: Attempt, bounding: Iterable[Choice]) -> Proof:
-        """bounding: choices that no placement is better than, as far as these are proven."""
+        """Return what is proven; bounding: choices that no placement exceeds."""
         bindings = self.bindings(attempt.kept)
         proof, reached = self.batch.plain_proof(bindings), self.batch.standing(bindings)
         if attempt.kept.as_planned and attempt.bounding:
@@ -178,7 +176,7 @@ class _Ruled:
         return proof
 
     def one_at_a_time(self) -> Kept:
-        """The floor: what `place_one_at_a_time` comes to, whatever was planned."""
+        """Return the floor, one pod at a time."""
         settling = place_one_at_a_time(self.batch, self.feasibility)
         out = [pod for pod in self.batch.pods if pod.uid not in settling.placed]
         return Kept(
@@ -189,7 +187,7 @@ class _Ruled:
         )
 
     def decision(self, kept: Kept, proof: Proof, set_aside: Sequence[Pod]) -> Decision:
-        """The decision that carries out what was kept."""
+        """Return the decision that carries out what was kept."""
         batch, bindings = self.batch, self.bindings(kept)
         unplaced = {**kept.rejections, **batch.why_not(bindings, set_aside)}
         room = room_after(batch.snapshot.free, bindings)
@@ -197,5 +195,5 @@ class _Ruled:
         return batch.decision(bindings, unplaced, fragmentation, proof)
 
     def bindings(self, kept: Kept) -> tuple[Binding, ...]:
-        """In an order in which each keeps its rules as it comes."""
+        """Return bindings in an order in which each pod keeps its rules."""
         return self.batch.bindings_at(kept.placed)

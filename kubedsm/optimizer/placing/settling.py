@@ -1,8 +1,7 @@
-"""Pods of a batch being put on nodes one by one, as the rules about other pods allow.
+"""Placement of pods one by one under the rules between pods, with repair of rules broken later.
 
-A pod that comes can upset those that are there: it may unbalance a spread constraint, or give a pod
-that was the first of its group a pod to be near to. kube-scheduler would not look back. Here
-both were decided at once, so all of them are to keep their rules with the others in place.
+kube-scheduler lets later pods break the spread constraints or affinity of earlier ones. Here all
+pods of a batch keep their rules with the others in place.
 """
 
 from collections import Counter
@@ -14,24 +13,141 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
-from kubedsm.model.model import NodeName, Pod, SchedulingRules, Tier, Uid, Workload
-from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions
-from kubedsm.model.residents import Selection
-from kubedsm.model.room import Room
+from kubedsm.model.model import NodeName, Pod, PodAffinityTerm, SchedulingRules, Tier, Uid, Workload
+from kubedsm.model.node_index import MISSING, Ints, Mask, NodeIndex, Positions, Room
+from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread, spreads
 from kubedsm.optimizer.matching.problem import Turn
-from kubedsm.optimizer.placing.open_nodes import OpenNodes
-from kubedsm.plugins.feasibility import EquivalenceClass, Rejection
+from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
 from kubedsm.plugins.fit import shortages
-from kubedsm.plugins.skews import Skews
+from kubedsm.plugins.spread import Skews
 
-#: What a pod of that workload on the edge adds to the QoS when so many more are there already.
+
+class OpenNodes:
+    """Nodes that the rules leave to pods of the batch, capacity and spread aside.
+
+    Updated step by step.
+
+    What one pod closes to another is mostly nothing, or the domains of its node that anti-affinity
+    names. Otherwise the rules are evaluated again.
+    """
+
+    def __init__(
+        self, feasibility: Feasibility, surroundings: Surroundings, batch: Iterable[Pod]
+    ) -> None:
+        #: arrivals (True) and departures
+        self._steps: list[tuple[Pod, NodeName, bool]] = []
+        #: state after the first `_taken` steps
+        self._known = feasibility
+        self._taken = 0
+        self._surroundings = surroundings
+        self._alike: dict[EquivalenceClass, EquivalenceClass] = {}
+        self._likes: dict[Uid, EquivalenceClass] = {}
+        for pod in batch:
+            like = feasibility.equivalence(pod)
+            # Interned for faster lookup.
+            self._likes[pod.uid] = self._alike.setdefault(like, like)
+        self._wishes = {term for like in self._alike for _, term in wishes_of(like.rules)}
+        #: mask, and number of steps it includes
+        self._masks: dict[EquivalenceClass, tuple[Mask, int]] = {}
+        self._indifferent: dict[EquivalenceClass, bool] = {}
+        self._closing: dict[tuple[EquivalenceClass, EquivalenceClass], frozenset[str] | None] = {}
+
+    def like(self, pod: Pod) -> EquivalenceClass:
+        return self._likes[pod.uid]
+
+    @property
+    def feasibility(self) -> Feasibility:
+        for pod, node, came in self._steps[self._taken :]:
+            if came:
+                self._known = self._known.with_pod(pod, node)
+            else:
+                self._known = self._known.without_pod(pod.uid)
+        self._taken = len(self._steps)
+        return self._known
+
+    def of(self, pod: Pod) -> Mask:
+        """Return the nodes open to the pod, capacity and spread aside; not to be changed."""
+        like = self._likes[pod.uid]
+        steps = len(self._steps)
+        mask, seen = self._masks.get(like, (None, steps))
+        if mask is not None and seen < steps:
+            mask = self._update_mask(mask, like, seen)
+        if mask is None:
+            mask = self.feasibility.otherwise_open(pod)
+        self._masks[like] = mask, steps
+        return mask
+
+    def _update_mask(self, mask: Mask, like: EquivalenceClass, seen: int) -> Mask | None:
+        """Return the mask after the steps since then; None if rules must be evaluated again."""
+        index = self._known.index
+        for pod, node, came in self._steps[seen:]:
+            keys = self._closed_keys(self._likes[pod.uid], like)
+            if keys is None or (keys and not came):
+                return None
+            for key in keys:
+                codes = index.label(key).codes
+                code = codes[index.positions[node]]
+                if code != MISSING:
+                    mask[codes == code] = False
+        return mask
+
+    def penalties(self, pod: Pod, nodes: Positions) -> Ints | None:
+        """Return the penalty of each of these nodes by position; None if all are equal for ever."""
+        like = self._likes[pod.uid]
+        if like not in self._indifferent:
+            self._indifferent[like] = self._known.indifferent(pod, self._wishes)
+        if self._indifferent[like]:
+            return None
+        penalties = np.zeros(len(self._known.index), dtype=np.int64)
+        penalties[nodes] = self.feasibility.penalties_at(pod, nodes)
+        return penalties
+
+    def put(self, pod: Pod, node: NodeName) -> None:
+        self._steps.append((pod, node, True))
+
+    def take(self, pod: Pod, node: NodeName) -> None:
+        self._steps.append((pod, node, False))
+
+    def _closed_keys(
+        self, comer: EquivalenceClass, like: EquivalenceClass
+    ) -> frozenset[str] | None:
+        """Return the node labels by which an arrival closes nodes to the other class.
+
+        None if the arrival may do more, or open nodes.
+        """
+        pair = comer, like
+        if pair not in self._closing:
+            self._closing[pair] = self._effect_of(comer, like)
+        return self._closing[pair]
+
+    def _effect_of(self, comer: EquivalenceClass, like: EquivalenceClass) -> frozenset[str] | None:
+        theirs, own = comer.rules, like.rules
+        if any(a and b for a, b in zip(_taken(comer), _taken(like), strict=True)):
+            return None
+        if own.affinity and all(self._is_about(term, comer) for term in own.affinity):
+            return None
+        near = [term.topology_key for term in own.anti_affinity if self._is_about(term, comer)]
+        away = [term.topology_key for term in theirs.anti_affinity if self._is_about(term, like)]
+        return frozenset((*near, *away))
+
+    def _is_about(self, term: PodAffinityTerm, like: EquivalenceClass) -> bool:
+        selection = Selection.of(term)
+        return selection.covers(like.namespace, like.label_map(), self._surroundings)
+
+
+def _taken(like: EquivalenceClass) -> tuple[object, ...]:
+    """Return what a pod takes of a node, capacity aside."""
+    return like.rules.ports, like.rules.claims, like.rules.disks
+
+
+#: QoS gained by one more edge pod of a workload, next to further ones.
 GainAtEdge = Callable[[Workload, int], int]
-#: The turn of a pod: those with a greater one do not stay out for it.
+#: Turn of a pod: greater turns come first.
 TurnOf = Callable[[Pod], Turn]
 Placed = tuple[Pod, NodeName]
-#: domains that a pod is tried in, where it breaks another's rules, until it stays out
+#: domains to try for a pod that breaks rules of others
 _TRIES = 8
 #: in words of ours: kube-scheduler would let the pods of the batch go against each other
 _SPREAD = "PodTopologySpread"
@@ -40,29 +156,29 @@ UPSETS = "node(s) would leave a pod of the same batch against its rules"
 
 @attrs.define
 class Settling:
-    """The cluster with the pods of the batch placed so far; its owner is `keep_rules`."""
+    """Cluster with the pods of the batch placed so far, owned by `keep_rules`."""
 
     nodes: NodeIndex
-    #: what is free with them
+    #: free capacity with the placed pods
     room: Room
-    #: the rules with them: all that pods of the batch look at in each other is here and below
+    #: rules with the placed pods, spread aside
     open: OpenNodes
     skews: Skews
     surroundings: Surroundings
     gain: GainAtEdge
     turn: TurnOf
     deadline: Deadline
-    #: None if it does not matter
+    #: None if spread does not count
     spread: ReplicaSpread | None = None
-    #: as kube-scheduler does, let pods that come later break the rules of those before
+    #: later pods may break rules of earlier ones, as in kube-scheduler
     forgetful: bool = False
     #: in an order that the rules allow, unless `disordered`
     placed: dict[Uid, Placed] = attrs.field(factory=dict)
-    #: how many of these there are of each turn
+    #: placed pods by turn
     turns: Counter[Turn] = attrs.field(factory=Counter)
-    #: pods that had to go, or stay away, for a rule of another: its name
+    #: plugin for whose sake a pod was removed or kept out
     upset: dict[Uid, str] = attrs.field(factory=dict)
-    #: pods that every node rejects, as long as no pod comes that these look at
+    #: classes without a node, until a relevant pod comes
     nowhere: set[EquivalenceClass] = attrs.field(factory=set)
     #: a pod came or went since all were found to keep their rules
     doubtful: bool = False
@@ -74,7 +190,7 @@ class Settling:
     drawn: dict[Uid, Mask] = attrs.field(factory=dict)
     #: pods of the batch on the edge
     edge: Counter[Workload] = attrs.field(factory=Counter)
-    #: by resource and node, what those want that are still to be put where they are planned
+    #: planned but unplaced requests, by resource and node
     wanted: dict[str, Ints] = attrs.field(factory=dict)
     on_edge: Mask = attrs.field(init=False)
 
@@ -87,45 +203,45 @@ class Settling:
         return {uid: node for uid, (_, node) in self.placed.items()}
 
     def settle(self, planned: Iterable[Placed]) -> None:
-        """Place these, as planned where that is allowed, and on other nodes where it is not.
+        """Place pods as planned where allowed, and elsewhere otherwise.
 
-        Those whose rules later ones could break come last.
+        Pods with breakable rules last.
         """
         waiting = sorted(planned, key=lambda e: bool(_topology_keys(e[0].pod_class.rules)))
         for pod, node in waiting:
-            self._want(pod, node)
+            self._count_wanted(pod, node)
         try:
             while waiting := self._as_planned(waiting):
                 for index, (pod, node) in enumerate(waiting):
-                    self._want(pod, node, -1)
+                    self._count_wanted(pod, node, -1)
                     best = self._best_node(pod)
                     if best is not None:
                         self.put(pod, best)
                         del waiting[index]
                         break
-                    self._want(pod, node)
+                    self._count_wanted(pod, node)
                 else:
                     return
         finally:
             self.wanted.clear()
 
-    def _want(self, pod: Pod, node: NodeName, times: int = 1) -> None:
+    def _count_wanted(self, pod: Pod, node: NodeName, times: int = 1) -> None:
         for resource, amount in pod.requests.items():
             if resource not in self.wanted:
                 self.wanted[resource] = np.zeros(len(self.nodes), dtype=np.int64)
             self.wanted[resource][self.nodes.positions[node]] += times * amount
 
     def _as_planned(self, planned: Sequence[Placed]) -> list[Placed]:
-        """Place those of these that may be where they are meant to be; the others are left."""
+        """Place those allowed as planned; return the others."""
         waiting, progress = list(planned), True
         while progress:
             progress = False
             left = []
             for pod, node in waiting:
                 self.deadline.check()
-                if self._allows(pod, node):
+                if self._is_allowed(pod, node):
                     if self.wanted:
-                        self._want(pod, node, -1)
+                        self._count_wanted(pod, node, -1)
                     self.put(pod, node)
                     progress = True
                 else:
@@ -133,8 +249,8 @@ class Settling:
             waiting = left
         return waiting
 
-    def _allows(self, pod: Pod, node: NodeName) -> bool:
-        """Whether the rules allow the pod there, its own and, if it matters, those of others."""
+    def _is_allowed(self, pod: Pod, node: NodeName) -> bool:
+        """Return whether the rules allow the pod there, including those of others if required."""
         at = self.nodes.positions[node]
         return bool(
             self.skews.open(self.open.like(pod))[at]
@@ -144,14 +260,11 @@ class Settling:
         )
 
     def _keeps_away(self, pod: Pod) -> bool:
-        """Whether it stays out rather than break the constraints of others.
-
-        Not as long as there is a pod of a lesser turn that could go instead.
-        """
+        """Return whether the pod stays out rather than break constraints of others."""
         return not self.forgetful and not (self.turns and min(self.turns) < self.turn(pod))
 
     def retry(self, pods: Iterable[Pod]) -> None:
-        """Place these wherever they may be, again and again while that opens nodes to others."""
+        """Place these pods anywhere, again while that opens nodes to others."""
         waiting, progress = list(pods), True
         while progress and waiting:
             progress = False
@@ -163,57 +276,49 @@ class Settling:
                     progress = True
 
     def promote(self) -> None:
-        """Bring pods to the edge where the changes left room there, and QoS is won.
-
-        Only those that no affinity and no spread constraint of the batch looks at, so that nothing
-        depends on where they are.
-        """
-        looks = {look for pod, _ in self.placed.values() for look in _looks(pod.pod_class.rules)}
+        """Bring cloud pods to free edge capacity if that gains QoS and no rule depends on them."""
+        looks = {
+            look for pod, _ in self.placed.values() for look in _selections_of(pod.pod_class.rules)
+        }
         for pod, node in tuple(self.placed.values()):
             gain = self.gain(pod.workload, self.edge[pod.workload])
             if self.on_edge[self.nodes.positions[node]] or gain <= 0:
                 continue
             if any(s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks):
                 continue
-            self._take(pod)
+            self._take_out(pod)
             best = self._best_node(pod)
             better = best is not None and self.on_edge[self.nodes.positions[best]]
             self.put(pod, best if best is not None and better else node)
 
     def place_in_turn(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-        """Place each pod on its wanted node, or else on the best node that takes it.
-
-        For use after the deadline: every pod is tried once, and none is moved later.
-        """
+        """Place each pod on its wanted node, or else on the best: after the deadline, once each."""
         wanted = {**wanted, **self.homes}
         if self.disordered:
             for pod, _ in tuple(self.placed.values()):
-                self._take(pod)
+                self._take_out(pod)
         self.deadline = NO_DEADLINE
         for pod in pods:
             if pod.uid not in self.placed:
-                self._place(pod, wanted)
+                self._place_pod(pod, wanted)
 
     def place_in_line(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-        """Place each where it is wanted, or else where it may be, as it comes.
-
-        Whenever one came those before it that found no node are tried again.
-        """
+        """Place each pod as it comes, and retry unplaced ones after each arrival."""
         waiting: list[Pod] = []
         for pod in pods:
-            self._place(pod, wanted)
+            self._place_pod(pod, wanted)
             waiting = [p for p in (*waiting, pod) if p.uid not in self.placed]
             self.retry(waiting)
 
-    def _place(self, pod: Pod, wanted: Mapping[Uid, NodeName]) -> None:
+    def _place_pod(self, pod: Pod, wanted: Mapping[Uid, NodeName]) -> None:
         node = wanted.get(pod.uid)
-        if node is None or not self._allows(pod, node):
+        if node is None or not self._is_allowed(pod, node):
             node = self._best_node(pod)
         if node is not None:
             self.put(pod, node)
 
     def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
-        """Why each node does not take a pod that was not placed."""
+        """Return why each node rejects an unplaced pod."""
         found = self.open.feasibility.rejections(pod)
         rule = self.upset.get(pod.uid)
         if rule is not None:
@@ -222,22 +327,22 @@ class Settling:
         return found
 
     def make_sound(self) -> bool:
-        """Move or take out pods until all keep their rules; whether it took any out.
+        """Move or remove pods until all keep their rules; return whether any was removed.
 
-        Where later ones broke the rules of a pod, those of a lesser turn have to go, or else it.
+        Pods of a lesser turn yield to the pod whose rules they broke, or else it is removed.
         """
         if not self.doubtful:
             return False
         moved = took = False
-        while broken := self._broken():
+        while broken := self._find_broken():
             moved = True
-            culprit = self._culprit(broken)
+            culprit = self._find_culprit(broken)
             pod = culprit or broken
             if culprit:
                 spread = broken.pod_class.rules.spread
                 self.upset[pod.uid] = _SPREAD if spread else "InterPodAffinity"
-            self._avoid(pod, broken)
-            self._take(pod)
+            self._avoid_domain(pod, broken)
+            self._take_out(pod)
             node = self._best_node(pod)
             if node is None:
                 took = True
@@ -248,11 +353,11 @@ class Settling:
 
     @property
     def sound(self) -> bool:
-        """Whether all keep their rules with all the others in place."""
-        return self._broken() is None
+        """True if all pods keep their rules."""
+        return self._find_broken() is None
 
-    def _avoid(self, pod: Pod, broken: Pod) -> None:
-        """Note that the pod can be nowhere near where it is, as far as that other pod goes."""
+    def _avoid_domain(self, pod: Pod, broken: Pod) -> None:
+        """Exclude the pod from the domain of its node, for the sake of the other pod."""
         at = self.nodes.positions[self.placed[pod.uid][1]]
         near = self.nodes.every()
         for key in _topology_keys(broken.pod_class.rules):
@@ -263,8 +368,8 @@ class Settling:
         if len(avoided) > _TRIES:
             avoided.append(self.nodes.every())
 
-    def _broken(self) -> Pod | None:
-        """The first pod whose rules others have broken since."""
+    def _find_broken(self) -> Pod | None:
+        """Return the first pod whose rules others have broken."""
         sound: set[tuple[EquivalenceClass, tuple[str | None, ...]]] = set()
         even = self.skews.all_kept
         for pod, node in self.placed.values():
@@ -283,9 +388,9 @@ class Settling:
                 sound.add(domains)
         return None
 
-    def _culprit(self, broken: Pod) -> Pod | None:
-        """The last one of a lesser turn that the rules of that pod look at."""
-        looks = tuple(_looks(broken.pod_class.rules))
+    def _find_culprit(self, broken: Pod) -> Pod | None:
+        """Return the last pod of a lesser turn that the pod's rules concern."""
+        looks = tuple(_selections_of(broken.pod_class.rules))
         for pod, _ in reversed(self.placed.values()):
             if self.turn(pod) < self.turn(broken) and any(
                 s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks
@@ -294,33 +399,34 @@ class Settling:
         return None
 
     def _put_in_order(self) -> bool:
-        """Place all once more, in an order that the rules allow; whether any had to be left out."""
+        """Place all pods again in an order that the rules allow; return whether any is left out."""
         waiting = list(self.placed.values())
         for pod, _ in waiting:
-            self._take(pod)
+            self._take_out(pod)
         left = self._as_planned(waiting)
         self.disordered = False
         return bool(left)
 
     def put(self, pod: Pod, node: NodeName) -> None:
-        self._count(pod, node, 1)
+        self._count_pod(pod, node, 1)
         self.open.put(pod, node)
         self.placed[pod.uid] = pod, node
         self.doubtful = True
         for like in tuple(self.nowhere):
             if any(
-                s.covers(pod.namespace, pod.labels, self.surroundings) for s in _looks(like.rules)
+                s.covers(pod.namespace, pod.labels, self.surroundings)
+                for s in _selections_of(like.rules)
             ):
                 self.nowhere.discard(like)
 
-    def _take(self, pod: Pod) -> None:
+    def _take_out(self, pod: Pod) -> None:
         _, node = self.placed.pop(pod.uid)
-        self._count(pod, node, -1)
+        self._count_pod(pod, node, -1)
         self.open.take(pod, node)
         self.doubtful = self.disordered = True
         self.nowhere.clear()
 
-    def _count(self, pod: Pod, node: NodeName, by: int) -> None:
+    def _count_pod(self, pod: Pod, node: NodeName, by: int) -> None:
         at, turn = self.nodes.positions[node], self.turn(pod)
         free = self.room.of(at)
         self.room = self.room.changed(at, free - pod.requests if by > 0 else free + pod.requests)
@@ -333,11 +439,10 @@ class Settling:
             self.spread.put(pod.workload, node, by)
 
     def _best_node(self, pod: Pod) -> NodeName | None:
-        """Of the nodes that take the pod, the best: without taking the room of a planned one.
+        """Return the best node for the pod.
 
-        Then one on the edge, if that gains QoS, or another one, if it costs some; then the one it
-        likes best; then the one where it joins the fewest replicas; then, on the edge, the one with
-        the least room to spare, or the roomiest other.
+        By free capacity for planned pods, gain of the tier, penalty, replicas, then tightest edge
+        node or roomiest other.
         """
         self.deadline.check()
         like = self.open.like(pod)
@@ -350,7 +455,7 @@ class Settling:
         for near in self.avoided.get(pod.uid, ()):
             taking &= ~near
         best = np.flatnonzero(taking)
-        return self._first(pod, best) if len(best) else None
+        return self._first_of(pod, best) if len(best) else None
 
     def open_to(self, pod: Pod) -> Mask | None:
         """Return the nodes that take the pod next to those placed so far; None without any."""
@@ -363,25 +468,25 @@ class Settling:
             return None
         return taking
 
-    def _first(self, pod: Pod, nodes: Positions) -> NodeName:
+    def _first_of(self, pod: Pod, nodes: Positions) -> NodeName:
         penalties = self.open.penalties(pod, nodes)
         if pod.uid in self.drawn:
-            nodes = _least(nodes, ~self.drawn[pod.uid][nodes])
-        nodes = _least(nodes, self._needed(pod, nodes))
+            nodes = _keep_cheapest(nodes, ~self.drawn[pod.uid][nodes])
+        nodes = _keep_cheapest(nodes, self._lacks_capacity(pod, nodes))
         if gain := self.gain(pod.workload, self.edge[pod.workload]):
-            nodes = _least(nodes, self.on_edge[nodes] ^ (gain > 0))
+            nodes = _keep_cheapest(nodes, self.on_edge[nodes] ^ (gain > 0))
         if penalties is not None:
-            nodes = _least(nodes, penalties[nodes])
+            nodes = _keep_cheapest(nodes, penalties[nodes])
         if self.spread is not None and spreads(pod):
-            nodes = _least(nodes, self.spread.by_node(pod.workload, self.nodes)[nodes])
-        nodes = _least(nodes, self.on_edge[nodes])
+            nodes = _keep_cheapest(nodes, self.spread.by_node(pod.workload, self.nodes)[nodes])
+        nodes = _keep_cheapest(nodes, self.on_edge[nodes])
         sign = 1 if self.on_edge[nodes[0]] else -1
         for resource in ("cpu", "memory"):
-            nodes = _least(nodes, sign * self.room.column(resource)[nodes])
+            nodes = _keep_cheapest(nodes, sign * self.room.column(resource)[nodes])
         return self.nodes.names[int(nodes[0])]
 
-    def _needed(self, pod: Pod, nodes: Positions) -> Mask:
-        """Which of these would lack room then for those that are planned there."""
+    def _lacks_capacity(self, pod: Pod, nodes: Positions) -> Mask:
+        """Return which nodes would lack capacity for planned pods."""
         needed = np.zeros(len(nodes), dtype=np.bool_)
         for resource, amount in pod.requests.items():
             if amount and resource in self.wanted:
@@ -390,14 +495,14 @@ class Settling:
         return needed
 
 
-def _least(nodes: Positions, costs: NDArray[Any]) -> Positions:
+def _keep_cheapest(nodes: Positions, costs: NDArray[Any]) -> Positions:
     """Those of the nodes that cost least."""
     least: Positions = nodes[costs == costs.min()]
     return least
 
 
-def _looks(rules: SchedulingRules) -> Iterator[Selection]:
-    """The pods that affinity and spread constraints look at."""
+def _selections_of(rules: SchedulingRules) -> Iterator[Selection]:
+    """Yield selections of affinity and spread constraints."""
     for term in rules.affinity:
         yield Selection.of(term)
     for constraint in rules.spread:
@@ -405,7 +510,7 @@ def _looks(rules: SchedulingRules) -> Iterator[Selection]:
 
 
 def _topology_keys(rules: SchedulingRules) -> list[str]:
-    """The labels of nodes that decide whether others may break these rules by coming."""
+    """Return node labels by which arrivals may break these rules."""
     keys = {term.topology_key for term in rules.affinity}
     keys.update(constraint.topology_key for constraint in rules.spread)
     return sorted(keys)

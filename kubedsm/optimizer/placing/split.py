@@ -1,9 +1,8 @@
-"""The best scores of placing so many pods of each kind on the edge, and whose pods those are.
+"""Best sharing of edge places among workloads: a (max, +) convolution over count vectors.
 
-QoS is a sum over workloads, and a workload's part depends on how many of its pods are on the edge
-only. So a grid of counts replaces the 2^n subsets of a batch: the best split of a vector over the
-workloads is a (max, +) convolution. Kinds that share no workload are independent of each other;
-each component of kinds linked by shared workloads has a grid of its own, and these are added.
+QoS is a sum over workloads, and each part depends on the number of its edge pods only. So a grid of
+counts replaces the 2^n subsets of a batch. Components of kinds linked by shared workloads have
+grids of their own, which are added.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,15 +14,20 @@ from numpy.typing import NDArray
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Share, Workload
-from kubedsm.objective.evenness import EVENNESS, Prospect, scores_and_unevenness
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.objective.objective import Objective, Promises
+from kubedsm.objective.objective import (
+    EVENNESS,
+    Objective,
+    Prospect,
+    QosTargets,
+    scores_and_unevenness,
+)
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Packing
 
 Bools = NDArray[np.bool_]
 
-#: Whatever is added to it, no sum of scores is as low.
+#: Less than any sum of scores.
 _IMPOSSIBLE = -(2**61)
 
 #: How many pods of a workload, of a kind.
@@ -32,40 +36,40 @@ Picks = dict[tuple[Workload, int], int]
 
 @attrs.frozen(eq=False)
 class Demand:
-    """What a workload of the batch would have of the edge."""
+    """Workload of the batch, and its QoS by edge pods."""
 
     workload: Workload
-    #: S, its pods of each kind
+    #: S, pods of each kind
     counts: Ints
-    #: its QoS with 0, 1, 2 ... of the batch's pods on the edge, as `even_scores` have it
+    #: `even_scores` by number of the batch's edge pods
     values: Ints
-    #: what `values` are lowered by
+    #: unevenness, subtracted in `values`
     uneven: Ints
     prospect: Prospect
-    #: the rank of all its kinds has this level
+    #: level of all its kinds
     level: int
 
     def scores(self, objective: Objective) -> Ints:
-        """Its QoS alone, in nano-units."""
+        """Return its QoS alone, in nano-units."""
         prospect = self.prospect
-        return objective.scores(prospect.edge, prospect.total, prospect.promise)
+        return objective.scores(prospect.edge, prospect.total, prospect.qos_target)
 
     def wants(self, number: int) -> bool:
-        """Whether so many of the batch's pods are wanted on the edge."""
-        most = self.prospect.promise.most
+        """Return whether `number` pods of the batch are wanted on the edge."""
+        most = self.prospect.qos_target.most
         return most is None or int(self.prospect.edge[number]) <= most
 
     def kinds(self) -> list[int]:
         return [int(kind) for kind in np.flatnonzero(self.counts)]
 
 
-def demands(
+def list_demands(
     packing: Packing,
     shares: Mapping[Workload, Share],
-    promises: Promises,
+    qos_targets: QosTargets,
     objective: Objective,
 ) -> tuple[Demand, ...]:
-    """The workloads of the packing's pods, in name order."""
+    """Return the workloads of the packing's pods, in name order."""
     counts: dict[Workload, Ints] = {}
     for kind, of_kind in enumerate(packing.kinds):
         for pod in of_kind.pods:
@@ -77,7 +81,7 @@ def demands(
     for workload in named:
         share = shares.get(workload, Share())
         edge = share.edge + np.arange(int(counts[workload].sum()) + 1)
-        prospects.append(Prospect(edge, share.total, promises(workload)))
+        prospects.append(Prospect(edge, share.total, qos_targets(workload)))
     scores, uneven = scores_and_unevenness(objective, prospects)
     return tuple(
         Demand(
@@ -98,7 +102,7 @@ class _Component:
 
     kinds: tuple[int, ...]
     members: tuple[Demand, ...]
-    #: layers[i]: what the first i members make of each vector
+    #: layers[i]: best QoS of each vector for the first i members
     layers: tuple[Ints, ...]
 
     @property
@@ -106,12 +110,12 @@ class _Component:
         return self.members[0].level
 
     def picks(self, vector: Sequence[int]) -> Iterator[tuple[tuple[Workload, int], int]]:
-        """How many pods of which member make up the vector; of equal ones, the first get more."""
+        """Yield how many pods of which member make up the vector; ties give more to the first."""
         left = tuple(vector)
         for index in range(len(self.members) - 1, -1, -1):
             member = self.members[index]
             before, here = self.layers[index], self.layers[index + 1]
-            for taken in _takes(member, self.kinds, left):
+            for taken in _list_takes(member, self.kinds, left):
                 source = tuple(n - t for n, t in zip(left, taken, strict=True))
                 if before[source] + member.values[sum(taken)] == here[left]:
                     left = source
@@ -121,22 +125,24 @@ class _Component:
                     yield (member.workload, kind), number
 
 
-def _takes(member: Demand, kinds: Sequence[int], most: Iterable[int]) -> Iterable[tuple[int, ...]]:
-    """The vectors of pods that a member has, within a limit a kind; fewest first."""
+def _list_takes(
+    member: Demand, kinds: Sequence[int], most: Iterable[int]
+) -> Iterable[tuple[int, ...]]:
+    """Return vectors of pods of a member within a limit a kind, fewest first."""
     greatest = (min(int(member.counts[k]), n) for k, n in zip(kinds, most, strict=True))
     return product(*(range(n + 1) for n in greatest))
 
 
 @attrs.frozen(eq=False)
 class Split:
-    """Made by `best_split`."""
+    """Components of a batch, made by `split_vectors`."""
 
     components: tuple[_Component, ...]
     #: S
     limits: tuple[int, ...]
 
     def best(self, among: Bools) -> Bools:
-        """Those of these vectors with the greatest QoS, by level, and of those the most even."""
+        """Return the vectors with the greatest QoS by level, and of these the most even."""
         values = self.values()
         rounding = sum(len(component.members) for component in self.components)
         for unlike in (EVENNESS + rounding, rounding):
@@ -145,10 +151,7 @@ class Split:
         return among
 
     def values(self) -> list[Ints]:
-        """The greatest scores of the batch's workloads for every vector, of shape limits + 1.
-
-        One array a level, the greatest first.
-        """
+        """Return the greatest scores for every vector, one array a level, the greatest first."""
         found: dict[int, Ints] = {}
         for component in sorted(self.components, key=lambda c: -c.level):
             grid = component.layers[-1]
@@ -160,7 +163,7 @@ class Split:
         return list(found.values())
 
     def picks(self, vector: Ints) -> Picks:
-        """Whose pods they are."""
+        """Return edge pods by workload and kind."""
         return {
             pick: number
             for component in self.components
@@ -168,31 +171,34 @@ class Split:
         }
 
 
-def best_split(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Split | None:
-    """The best split of every vector up to the limits, or None beyond the bounds."""
+def split_vectors(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Split | None:
+    """Return the best sharing of every vector up to the limits.
+
+    None above the exact-search limit.
+    """
     greatest = tuple(limits.tolist())
     components = []
-    for kinds in linked([member.kinds() for member in members], len(greatest)):
+    for kinds in connect_kinds([member.kinds() for member in members], len(greatest)):
         involved = tuple(m for m in members if m.kinds() and m.kinds()[0] in kinds)
         shape = tuple(greatest[kind] + 1 for kind in kinds)
         cells = int(np.prod(shape))
         ways = sum(int(np.prod(member.counts + 1)) for member in involved)
         if cells * ways > bounds.steps or cells * len(involved) > bounds.states:
             return None
-        layers = _convolved(involved, kinds, shape, bounds.deadline)
+        layers = _convolve(involved, kinds, shape, bounds.deadline)
         if layers is None:
             return None
         components.append(_Component(kinds, involved, layers))
     return Split(tuple(components), greatest)
 
 
-def _convolved(
+def _convolve(
     members: Sequence[Demand],
     kinds: Sequence[int],
     shape: tuple[int, ...],
     deadline: Deadline,
 ) -> tuple[Ints, ...] | None:
-    """None once the deadline has passed."""
+    """Return the layers; None after the deadline."""
     layer = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
     layer[(0,) * len(shape)] = 0
     layers = [layer]
@@ -200,7 +206,7 @@ def _convolved(
         if deadline.passed:
             return None
         following = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
-        for taken in _takes(member, kinds, (size - 1 for size in shape)):
+        for taken in _list_takes(member, kinds, (size - 1 for size in shape)):
             target = following[tuple(slice(n, None) for n in taken)]
             source = layer[tuple(slice(size - n) for n, size in zip(taken, shape, strict=True))]
             np.maximum(target, source + member.values[sum(taken)], out=target)
@@ -209,8 +215,8 @@ def _convolved(
     return tuple(layers)
 
 
-def linked(together: Iterable[Sequence[int]], number: int) -> list[tuple[int, ...]]:
-    """So many kinds, put together where any of these has both."""
+def connect_kinds(together: Iterable[Sequence[int]], number: int) -> list[tuple[int, ...]]:
+    """Return connected components of kinds, given lists of linked kinds."""
     group = list(range(number))
     for kinds in together:
         for kind in kinds[1:]:

@@ -1,4 +1,1 @@
-"""Whole policies, to be run and compared: KubeDSM, the baselines, kube-scheduler.
-
-A policy only puts together what the other rooms offer.
-"""
+"""Scheduling policy protocol, and the KubeDSM policy, which combines the optimizer's packages."""

@@ -1,32 +1,27 @@
-"""KubeDSM itself: exact batches, as much of every service at the edge as its promise asks for."""
+"""KubeDSM policy: exact batches, migrations and packing, by the QoS targets of services."""
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.model.model import NodeName, Pod, Tier, Uid
-from kubedsm.model.node_order import nodes_to_find
+from kubedsm.model.node_index import nodes_to_find
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fairness import per_namespace
 from kubedsm.objective.fragmentation import Measure
-from kubedsm.objective.lasting import Lasting, assumed
+from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
-from kubedsm.objective.objective import Objective, Promises
-from kubedsm.objective.response_times import LatencyGoal, or_measured
-from kubedsm.objective.slower_edge import not_filled_further
-from kubedsm.objective.traffic import Rates, by_traffic
-from kubedsm.objective.wishes import as_wished, or_declared
+from kubedsm.objective.objective import Objective, QosTargets
+from kubedsm.objective.qos_targets import LatencyGoal, Rates, resolve_qos_targets
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import Suggestion, SuggestLimits
-from kubedsm.optimizer.packing.pack import Packed, pack
+from kubedsm.optimizer.packing.pack import Packed, pack_cluster
 from kubedsm.optimizer.placing.batch_kinds import is_plain
-from kubedsm.optimizer.placing.by_load import dealt_by_load
-from kubedsm.optimizer.placing.cloud_window import Sampling
+from kubedsm.optimizer.placing.by_load import balance_by_load
+from kubedsm.optimizer.placing.cloud import Sampling
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.programming.programme import Solver
@@ -35,51 +30,49 @@ from kubedsm.plugins.fit import shortages
 if TYPE_CHECKING:
     import random
 
-#: classes of pods, times nodes: what is more is not looked at in no time
+#: pod classes times nodes: above this, decisions are for the planner
 _AT_ONCE = 40_000
 
 
 @attrs.frozen
 class KubeDSM:
-    promises: Promises
+    qos_targets: QosTargets
     objective: Objective
     limits: SuggestLimits = attrs.field(factory=SuggestLimits)
     algorithm: Literal["exact", "paper"] = "exact"
     measure: Measure = Measure.UNUSABLE
-    #: of namespaces, if the weights of their workloads are to add up to the same, or to these
+    #: weights of namespaces; None: no namespace fairness
     namespace_weights: Mapping[str, float] | None = None
-    #: the edge share that tenants may promise their workloads, beside what these are promised
+    #: edge share up to which tenants may raise their targets
     most_wished: float = 0.0
-    #: seconds, after which a pod that waits goes before newer ones of its priority
+    #: seconds after which a pending pod goes before newer ones of its priority
     patience: float = 60.0
-    #: requests/s, if what a workload weighs is to go by what it answers of them
+    #: requests/s of workloads; None: weights do not depend on traffic
     rates: Rates | None = None
-    #: the requests/s that tenants may say of workloads of which `rates` knows nothing
+    #: greatest requests/s that tenants may declare where `rates` knows none
     most_declared: float = 0.0
-    #: the replicas of a workload go as far apart as costs no QoS
+    #: whether replicas of a workload are spread as far as costs no QoS
     default_spread: bool = True
-    #: who is asked beyond the bounds of what can be compared
+    #: for problems above the exact-search limit
     solver: Solver | None = None
-    #: by whose answers promises go, if any are asked for
+    #: latency targets; None without any
     latency: LatencyGoal | None = None
-    #: how measured load counts, if any is asked for
+    #: load balancing; None if off
     load: LoadGoal | None = None
-    #: how much of a large cloud is looked at, as `nodes_to_find` takes it
+    #: percentage of a large cloud to examine, as for `nodes_to_find`
     cloud_percentage: int = 100
 
-    def promises_in(self, snapshot: Snapshot) -> Promises:
-        """What is promised to each workload, and how much that weighs beside the others there."""
-        promises, measured = self.promises, snapshot.measured
-        if self.latency is not None:
-            promises = self.latency.promises(promises, measured)
-        promises = as_wished(promises, snapshot, self.most_wished)
-        if self.rates is not None:
-            rates = or_measured(self.rates, measured)
-            rates = or_declared(rates, snapshot, self.most_declared)
-            promises = by_traffic(promises, snapshot.shares(), rates)
-        if self.namespace_weights is not None:
-            promises = per_namespace(promises, snapshot.shares(), self.namespace_weights)
-        return cache(not_filled_further(promises, snapshot))
+    def qos_targets_in(self, snapshot: Snapshot) -> QosTargets:
+        """Return the QoS target of each workload of the snapshot."""
+        return resolve_qos_targets(
+            self.qos_targets,
+            snapshot,
+            latency=self.latency,
+            max_tenant_qos=self.most_wished,
+            rates=self.rates,
+            max_declared_rate=self.most_declared,
+            namespace_weights=self.namespace_weights,
+        )
 
     def place(
         self,
@@ -100,14 +93,17 @@ class KubeDSM:
     ) -> Decision:
         """Decide on a batch.
 
-        leaving: nodes with room that is not there yet; no pod goes there for load's sake. start:
-        where in turn the search among the nodes of a large cloud begins.
+        leaving: nodes whose capacity is not free yet; no pod goes there for load balance. start:
+        position in the cloud's node order at which the search begins.
         """
-        promises, bounds = self.promises_in(snapshot), Bounds(deadline=deadline, solver=self.solver)
+        qos_targets, bounds = (
+            self.qos_targets_in(snapshot),
+            Bounds(deadline=deadline, solver=self.solver),
+        )
         decision = immediate_schedule(
             snapshot,
             pods,
-            promises,
+            qos_targets,
             self.objective,
             self.measure,
             bounds,
@@ -115,7 +111,7 @@ class KubeDSM:
             default_spread=self.default_spread,
             sampling=Sampling(self.cloud_percentage, start),
         )
-        return dealt_by_load(
+        return balance_by_load(
             decision,
             snapshot,
             self.load,
@@ -133,9 +129,11 @@ class KubeDSM:
         deadline: Deadline = NO_DEADLINE,
         start: int = 0,
     ) -> tuple[Decision, tuple[Pod, ...]]:
-        """Decide as if those pods had left the edge; the pods that have to wait for that come last.
+        """Decide as if the leaving pods had left the edge.
 
-        None has to where rules of pods about pods matter: those that leave still count for them.
+        Return the decision and the pods that must wait.
+
+        With rules between pods no pod waits: leaving pods still count for the rules.
         """
         edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
         gone = [uid for uid in leaving if snapshot.placed.get(uid) in edge]
@@ -162,12 +160,12 @@ class KubeDSM:
         deadline: Deadline,
         start: int = 0,
     ) -> tuple[Decision, tuple[Pod, ...]] | None:
-        """Decide ahead, if that is done in time and a longer thought would gain nothing.
+        """Decide ahead without the solver.
 
-        It would not place more pods, nor come to a greater QoS. The solver is not asked.
+        None if that may be late, or if solving longer could gain.
         """
         classes = {pod.pod_class for pod in pods}
-        if len(classes) * self._looked_at(snapshot, pods) > _AT_ONCE:
+        if len(classes) * self._count_examined(snapshot, pods) > _AT_ONCE:
             return None
         hasty, strictly = attrs.evolve(self, solver=None), attrs.evolve(deadline, strict=True)
         try:
@@ -179,8 +177,8 @@ class KubeDSM:
         enough = self.solver is None or len(pods) <= 1 or (proof.placed and proof.qos)
         return (decision, held) if enough else None
 
-    def _looked_at(self, snapshot: Snapshot, pods: Sequence[Pod]) -> int:
-        """How many nodes are looked at, about; each of the others is half as much work."""
+    def _count_examined(self, snapshot: Snapshot, pods: Sequence[Pod]) -> int:
+        """Return about how many nodes are examined; each of the others is half as much work."""
         cloud, nodes = len(snapshot.index.of_tier(Tier.CLOUD)), len(snapshot.nodes)
         others = cloud - nodes_to_find(cloud, self.cloud_percentage)
         return nodes - others // 2 if others and is_plain(snapshot, pods) else nodes
@@ -190,11 +188,11 @@ class KubeDSM:
         snapshot: Snapshot,
         movable: Movable,
         deadline: Deadline = NO_DEADLINE,
-        lasting: Lasting = assumed,
+        lasting: Lasting = assume_prior,
     ) -> Suggestion:
         return suggest(
             snapshot,
-            self.promises_in(snapshot),
+            self.qos_targets_in(snapshot),
             self.objective,
             self.limits,
             algorithm=self.algorithm,
@@ -214,10 +212,10 @@ class KubeDSM:
         tier_share: float = 0.6,
         allow_evictions: bool = False,
     ) -> Packed:
-        """Find what has to move so that more of the pods that wait have a node."""
-        return pack(
+        """Return the plan that places more pending pods."""
+        return pack_cluster(
             snapshot,
-            self.promises_in(snapshot),
+            self.qos_targets_in(snapshot),
             self.objective,
             Bounds(deadline=deadline, solver=self.solver),
             movable,

@@ -1,4 +1,4 @@
-"""What a scheduler has to be able to do, to be run and compared."""
+"""Protocols of scheduling policies."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Pod
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.lasting import Lasting, assumed
+from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggestion import Suggestion
 from kubedsm.optimizer.placing.decision import Decision
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Policy(Protocol):
-    """Pure but for the chance it is handed: equal inputs give equal decisions."""
+    """Policy that places pods.
+
+    Pure except for the random numbers: equal inputs, equal decisions.
+    """
 
     def place(
         self,
@@ -25,18 +28,21 @@ class Policy(Protocol):
         rng: "random.Random",
         deadline: Deadline = NO_DEADLINE,
     ) -> Decision:
-        """Decide where these waiting pods of the snapshot go, and why the others go nowhere."""
+        """Return the nodes for these pending pods, and the reasons of pods without a node."""
 
 
 @runtime_checkable
 class MigratingPolicy(Policy, Protocol):
-    """A policy that also moves pods that run."""
+    """Policy that also migrates running pods."""
 
     def suggest(
         self,
         snapshot: Snapshot,
         movable: Movable,
         deadline: Deadline = NO_DEADLINE,
-        lasting: Lasting = assumed,
+        lasting: Lasting = assume_prior,
     ) -> Suggestion:
-        """Find the moves worth their disruption; `movable` objects to pods, or says None."""
+        """Return the migrations worth their disruption.
+
+        `movable` objects to pods, or returns None.
+        """

@@ -24,10 +24,10 @@ from kubedsm.optimizer.programming.programme import (
     Status,
 )
 
-#: Largest programme given to a solver. Its linear relaxation takes about half a second, that of one
+#: Largest programme given to a solver. Its linear relaxation takes about half a second, of one
 #: twice as large eight seconds: more than a budget.
 MOST_VARIABLES = 20_000
-#: Part of a goal's greatest weight that solvers in floating point may miss it by.
+#: Floating-point error of solvers, relative to the greatest weight.
 _ROUNDING = 4e-6
 #: Notes on levels that are not proven.
 NOT_CONFIRMED = "the solver's claim was not confirmed in time"
@@ -36,32 +36,32 @@ REFUTED = "the solver's claim was wrong"
 
 @attrs.frozen(eq=False)
 class Goal:
-    """What is to be as much as can be."""
+    """Linear objective of one level."""
 
     name: str
     #: V
     weights: Ints
-    #: of the time that is left when its turn comes, the part that it may take
+    #: part of the remaining time that this level may take
     part: float = 0.5
-    #: what comes after it may cost so much of it: what is lost by rounding the weights
+    #: later levels may lower the value by this much: rounding of the weights
     slack: int = 0
-    #: it cannot come to more, whoever knows that; a solver is not asked for what does
+    #: known upper bound; a solution that reaches it needs no solver
     most: int | None = None
-    #: whose, if that is not said by the name: `priority 100`
+    #: qualifier of the name, such as `priority 100`
     of: str = ""
-    #: how many make one of what people are told
+    #: units of the weights in one displayed unit
     unit: int = 1
 
 
 @attrs.frozen(slots=True)
 class Certificate:
-    """How sure it is that a goal came to no less than it could, given those before it."""
+    """Value and upper bound of a goal, given the goals before it."""
 
     goal: str
     status: Status
-    #: what it came to; None if nothing was found
+    #: value; None without a solution
     value: int | None = None
-    #: the most that it could have come to; None if nothing is known
+    #: upper bound; None if unknown
     bound: int | None = None
     #: seconds
     seconds: float = 0.0
@@ -77,7 +77,7 @@ class Certificate:
 
     @property
     def gap(self) -> float | None:
-        """What may be missing, as a part of the bound; 0 if it is proven."""
+        """Relative optimality gap; 0 if proven."""
         if self.proven:
             return 0.0
         if self.value is None or self.bound is None:
@@ -95,35 +95,37 @@ class Certificate:
         if self.value is None:
             return f"{goal}: nothing found"
         if self.bound is None or self.gap is None:
-            return f"{goal}: {self._told(self.value):g}, and no bound is known"
-        most = f"{self._told(self.value):g} of at most {self._told(self.bound):g}"
+            return f"{goal}: {self._displayed(self.value):g}, and no bound is known"
+        most = f"{self._displayed(self.value):g} of at most {self._displayed(self.bound):g}"
         return f"{goal}: {most} (gap {100 * self.gap:.1f} %)"
 
     def as_json(self) -> dict[str, Any]:
         return {
             "goal": self.goal,
             "of": self.of or None,
-            "value": self._told(self.value),
-            "bound": self._told(self.bound),
+            "value": self._displayed(self.value),
+            "bound": self._displayed(self.bound),
             "gap": None if self.gap is None else round(self.gap, 6),
             "proven": self.proven,
             **({"note": self.note} if self.note else {}),
         }
 
-    def _told(self, amount: int | None) -> float | None:
+    def _displayed(self, amount: int | None) -> float | None:
         return amount if amount is None or self.unit == 1 else amount / self.unit
 
 
-def unproven(certificates: Iterable[Certificate]) -> str:
-    """What is not proven of a decision, in a line; nothing if there is nothing."""
+def describe_unproven(certificates: Iterable[Certificate]) -> str:
+    """Return one line about the goals that are not proven; empty if all are."""
     return "; ".join(each.words for each in certificates if not each.proven)
 
 
 @attrs.frozen(eq=False)
 class Found:
     #: V; None if nothing was found, nor hinted at
+    """Best values, and one certificate a goal."""
+
     values: Ints | None
-    #: one for each of the goals
+    #: one a goal
     certificates: tuple[Certificate, ...]
 
     @property
@@ -131,7 +133,7 @@ class Found:
         return all(certificate.proven for certificate in self.certificates)
 
 
-def maximised_in_order(
+def maximise_in_order(
     programme: Programme,
     goals: Sequence[Goal],
     solver: Solver | None,
@@ -154,14 +156,14 @@ def maximised_in_order(
         certificates.append(level.certificate(seconds))
         value = certificates[-1].value
         if value is None:
-            # Without a solution there is nothing that the goals after it must keep.
+            # Without a solution later goals have no limit to keep.
             continue
         columns = np.flatnonzero(goal.weights)
         # Only a lower limit: between two great numbers a solver may find nothing.
         least = value - goal.slack
         programme = programme.with_row(columns, goal.weights[columns], least, UNBOUNDED)
     if best is not None:
-        certificates = [_revalued(*of, best) for of in zip(certificates, goals, strict=True)]
+        certificates = [_revalue(*of, best) for of in zip(certificates, goals, strict=True)]
     return Found(best, tuple(certificates))
 
 
@@ -183,18 +185,18 @@ class _Level:
         self._status = Status.UNKNOWN
         self._note = ""
         #: difference that counts as rounding
-        self._margin = _rounding(goal)
+        self._margin = _rounding_error(goal)
 
     @property
     def _value(self) -> int | None:
         return None if self.best is None else int(self._goal.weights @ self.best)
 
-    def _reaches(self, bound: int) -> bool:
+    def _reaches_bound(self, bound: int) -> bool:
         return self._value is not None and self._value >= bound - self._margin
 
     def solve(self, solver: Solver | None, hint: Ints | None) -> None:
         weights, size = self._goal.weights, len(self._programme.upper)
-        if solver is None or self._reaches(self._bound):
+        if solver is None or self._reaches_bound(self._bound):
             return
         if size > MOST_VARIABLES:
             self._note = f"too large for a solver: {size} variables, {MOST_VARIABLES} at most"
@@ -209,10 +211,10 @@ class _Level:
             self._note = REFUTED
         elif self._value is None:
             self._status = solved.status
-        elif self._reaches(self._bound):
+        elif self._reaches_bound(self._bound):
             return
-        elif solved.bound is not None and self._reaches(solved.bound):
-            self._confirm(solver)
+        elif solved.bound is not None and self._reaches_bound(solved.bound):
+            self._confirm_optimum(solver)
         else:
             self._claimed = solved.bound
 
@@ -235,7 +237,7 @@ class _Level:
             return refuted
         return refuted or self._value > solved.bound + self._margin
 
-    def _confirm(self, solver: Solver) -> None:
+    def _confirm_optimum(self, solver: Solver) -> None:
         """Ask for a better solution, without the shortcuts in which solvers have had faults."""
         columns = np.flatnonzero(self._goal.weights)
         weights, value = self._goal.weights, self._value or 0
@@ -261,16 +263,16 @@ class _Level:
         return Certificate(goal.name, status, value, bound, seconds, goal.of, goal.unit, note)
 
 
-def _rounding(goal: Goal) -> int:
+def _rounding_error(goal: Goal) -> int:
     greatest = int(np.abs(goal.weights).max(initial=0))
     return max(goal.slack, int(_ROUNDING * greatest))
 
 
-def _revalued(certificate: Certificate, goal: Goal, values: Ints) -> Certificate:
+def _revalue(certificate: Certificate, goal: Goal, values: Ints) -> Certificate:
     """Evaluate a goal for the final values: a level kept at least may have grown since."""
     value, bound = int(goal.weights @ values), certificate.bound
     status, note = certificate.status, certificate.note
-    if bound is not None and value > bound + _rounding(goal):
+    if bound is not None and value > bound + _rounding_error(goal):
         status, bound, note = Status.FEASIBLE, None, REFUTED
     elif not certificate.proven:
         status = Status.FEASIBLE

@@ -1,4 +1,4 @@
-"""Linear programmes in whole numbers: values for a solver, and what it says of them."""
+"""Integer linear programmes as values, and the protocol of solvers."""
 
 import enum
 import math
@@ -14,21 +14,21 @@ from kubedsm.model.deadline import Deadline
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-#: No bound: rows are not limited on that side.
+#: No limit of a row.
 UNBOUNDED = 2**62
-#: Bits after the binary point of a multiplier, so that a bound is computed in whole numbers.
+#: Binary places of a multiplier in integer arithmetic.
 _MULTIPLIER_BITS = 60
 
 
 @attrs.frozen(eq=False)
 class Programme:
-    """V whole numbers from 0 up to `upper`, and M rows: least <= coefficients @ values <= most."""
+    """V integer variables from 0 to `upper`, and M rows: least <= coefficients @ values <= most."""
 
     #: V
     upper: Ints
     #: M + 1: of row i the entries from starts[i] to starts[i + 1]
     starts: Ints
-    #: of each entry the variable, and what it counts
+    #: variable and coefficient of each entry
     columns: Ints
     coefficients: Ints
     #: M, both; -UNBOUNDED and UNBOUNDED where there is none
@@ -36,13 +36,13 @@ class Programme:
     most: Ints
 
     def allows(self, values: Ints) -> bool:
-        """Whether these values, V, keep all rows, to the last unit."""
+        """Return whether the values, V, satisfy all rows exactly."""
         if bool((values < 0).any() or (values > self.upper).any()):
             return False
-        sums = self._sums(values)
+        sums = self._row_sums(values)
         return bool((sums >= self.least).all() and (sums <= self.most).all())
 
-    def _sums(self, values: Ints) -> Ints:
+    def _row_sums(self, values: Ints) -> Ints:
         parts = np.concatenate((np.zeros(1, np.int64), self.coefficients * values[self.columns]))
         total = parts.cumsum()
         sums: Ints = total[self.starts[1:]] - total[self.starts[:-1]]
@@ -83,7 +83,7 @@ class Programme:
 
 
 class Rows:
-    """A programme being put together; owned by whoever makes it."""
+    """Builder of a programme."""
 
     def __init__(self) -> None:
         self._upper: list[Ints] = []
@@ -96,11 +96,11 @@ class Rows:
 
     @property
     def number(self) -> int:
-        """How many variables there are."""
+        """Number of variables."""
         return self._number
 
     def variables(self, upper: "Ints | Sequence[int]") -> Ints:
-        """New variables, one for each of these bounds; their numbers, in the same shape."""
+        """Add variables with these upper bounds; return their numbers in the same shape."""
         bounds = np.asarray(upper, dtype=np.int64)
         numbers = np.arange(self._number, self._number + bounds.size).reshape(bounds.shape)
         self._upper.append(bounds.ravel())
@@ -114,7 +114,7 @@ class Rows:
         least: int = -UNBOUNDED,
         most: int = UNBOUNDED,
     ) -> None:
-        """One more row. A variable may be named once."""
+        """Add a row. A variable may occur once."""
         self._columns.append(np.asarray(columns, dtype=np.int64).ravel())
         self._coefficients.append(np.asarray(coefficients, dtype=np.int64).ravel())
         self._lengths.append(self._columns[-1].size)
@@ -122,7 +122,7 @@ class Rows:
         self._most.append(most)
 
     def add_each(self, columns: Ints, coefficients: Ints, most: Ints) -> None:
-        """A row for each line of these, M x any: no more than so much, M."""
+        """Add one row for each line, M x any, with these upper bounds, M."""
         self._columns.append(columns.ravel())
         self._coefficients.append(coefficients.ravel())
         self._lengths += [columns.shape[1]] * len(columns)
@@ -131,16 +131,16 @@ class Rows:
 
     def programme(self) -> Programme:
         return Programme(
-            _joined(self._upper),
+            _concatenate(self._upper),
             np.concatenate(([0], np.cumsum(self._lengths, dtype=np.int64))).astype(np.int64),
-            _joined(self._columns),
-            _joined(self._coefficients),
+            _concatenate(self._columns),
+            _concatenate(self._coefficients),
             np.array(self._least, dtype=np.int64),
             np.array(self._most, dtype=np.int64),
         )
 
 
-def _joined(parts: Iterable[Ints]) -> Ints:
+def _concatenate(parts: Iterable[Ints]) -> Ints:
     return np.concatenate((np.zeros(0, dtype=np.int64), *parts))
 
 

@@ -12,7 +12,7 @@ from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.optimizer.matching.match import match
-from kubedsm.plugins.fit import reasons
+from kubedsm.plugins.plugins import accepts
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.instances import MI, SERVICES
@@ -193,7 +193,7 @@ def _node_costs(
         last = mask.bit_length() - 1
         pod, room = pods[last], rooms[mask ^ (1 << last)]
         if room is not None:
-            room = None if reasons(pod.pod_class, node, room) else room - pod.requests
+            room = room - pod.requests if accepts(pod.pod_class, node, room) else None
         rooms.append(room)
     return [
         None if room is None else literal_fragmentation(fragmentation, node, room) for room in rooms

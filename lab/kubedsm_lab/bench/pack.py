@@ -8,14 +8,14 @@ from typing import Any
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.packing.pack import Packed, pack
-from kubedsm.optimizer.policies.arrivals import served
-from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
+from kubedsm.optimizer.packing.pack import Packed, pack_cluster
 from kubedsm.solvers.available import SolverKind, installed, solver_of
 from kubedsm.terminal.fitted_table import table
+from kubedsm_lab.baselines.arrivals import served
+from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.bench.report import Report
 from kubedsm_lab.replay.packing.instances import Shape, instance
 
@@ -23,7 +23,7 @@ from kubedsm_lab.replay.packing.instances import Shape, instance
 SIZES = ((4, 4), (4, 8), (8, 4), (8, 8), (16, 8), (32, 8))
 _PRIORITIES, _USAGE = 4, 100
 #: That paper has no edge shares, so they have no weight.
-_TARGET = Promise(weight=0.0)
+_TARGET = QosTarget(weight=0.0)
 _KINDS: tuple[SolverKind, ...] = ("off", "highs", "cp-sat")
 
 
@@ -74,7 +74,7 @@ def _pack(start: Snapshot, kind: SolverKind, seconds: float, *, gaps: bool) -> t
     """Return the packing and its wall-clock seconds."""
     begun = time.monotonic()
     deadline = Deadline(lambda: (time.monotonic() - begun) / seconds, seconds)
-    found = pack(
+    found = pack_cluster(
         start,
         lambda _: _TARGET,
         Objective(),

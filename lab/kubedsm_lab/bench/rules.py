@@ -25,7 +25,7 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.selectors import Requirement
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.terminal.fitted_table import table
@@ -153,7 +153,7 @@ def _decide(case: Case) -> tuple[Decision, float]:
     def decide() -> Decision:
         pod = next(touched)
         mirror.apply(PodApplied(attrs.evolve(pod, ready=not pod.ready)))
-        return immediate_schedule(mirror.snapshot(), waiting, lambda _: Promise(), Objective())
+        return immediate_schedule(mirror.snapshot(), waiting, lambda _: QosTarget(), Objective())
 
     return measure_fastest(decide, _REPEATS)
 

@@ -15,9 +15,9 @@ from kubedsm.config.sections import SiteSettings
 from kubedsm.config.settings import Configuration
 from kubedsm.kube.client.port import Cluster
 from kubedsm.optimizer.policies.policy import Policy
-from kubedsm.optimizer.policies.registry import POLICIES
 from kubedsm.process.clock import VirtualClock
 from kubedsm.terminal.fitted_table import table
+from kubedsm_lab.baselines.registry import POLICIES
 from kubedsm_lab.bench.report import Report
 from kubedsm_lab.emulator.actors.pod_state import is_ready, is_terminating, node_of
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, Object

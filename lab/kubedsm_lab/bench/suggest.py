@@ -11,7 +11,7 @@ import attrs
 
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import NANO, Objective, Promise
+from kubedsm.objective.objective import NANO, Objective, QosTarget
 from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
 from kubedsm.optimizer.moving.suggestion import Suggestion
 from kubedsm.plugins.fit import shortages
@@ -97,7 +97,7 @@ def time_suggestion(seed: int, algorithm: Literal["exact", "paper"]) -> tuple[Su
     """Return the suggestion for one crowded cluster, and its CPU seconds."""
     snapshot = large_instance(seed)
     rng = random.Random(seed)
-    targets = {w: Promise(rng.choice((0.3, 0.5, 0.7, 0.8, 1.0))) for w in snapshot.shares()}
+    targets = {w: QosTarget(rng.choice((0.3, 0.5, 0.7, 0.8, 1.0))) for w in snapshot.shares()}
     return measure_fastest(
         lambda: suggest(
             snapshot, targets.__getitem__, Objective(), SuggestLimits(), algorithm=algorithm

@@ -10,8 +10,8 @@ import structlog
 from rich.progress import Progress
 
 from kubedsm.config.settings import Configuration
-from kubedsm.optimizer.policies.registry import CACHE_SCHEDULER, KUBEDSM, POLICIES
 from kubedsm.terminal.console import Console
+from kubedsm_lab.baselines.registry import CACHE_SCHEDULER, KUBEDSM, POLICIES
 from kubedsm_lab.bench.burst import contenders as burst
 from kubedsm_lab.bench.burst import result as burst_result
 from kubedsm_lab.bench.burst.bare_loop import FOREVER

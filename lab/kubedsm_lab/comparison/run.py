@@ -8,9 +8,9 @@ import msgspec
 
 from kubedsm import __version__
 from kubedsm.config.documents import DocumentError, content, json_as, reading
-from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.terminal.running import nearest
 from kubedsm.terminal.whole_files import folder_for, write_whole
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.comparison.experiments import Asked, Experiment, Part
 from kubedsm_lab.comparison.text import TITLE, text
 from kubedsm_lab.replay.findings import Findings

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import attrs
 
 from kubedsm.dashboard.rows import MoveRow
-from kubedsm.objective.objective import promised_pods
+from kubedsm.objective.objective import count_target_pods
 from kubedsm_lab.demo.disconnection import Disconnection
 from kubedsm_lab.demo.observer import Migrations, NodeView, ServiceView
 from kubedsm_lab.replay.measures import EdgeShares, Latency, counted_levels
@@ -35,7 +35,7 @@ class Standing:
         for level in levels:
             for service, share in level.shares.items():
                 total += level.seconds
-                if share.edge >= promised_pods(promises[service], share.total):
+                if share.edge >= count_target_pods(promises[service], share.total):
                     kept += level.seconds
         return cls(edge.ratio, edge.shares, kept / total if total else None)
 

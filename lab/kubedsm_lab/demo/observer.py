@@ -8,7 +8,7 @@ import attrs
 
 from kubedsm.kube.wire import decoding
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Tier
-from kubedsm.objective.objective import promised_pods
+from kubedsm.objective.objective import count_target_pods
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 from kubedsm_lab.replay.measures import Latency, lost_pod_seconds
@@ -39,7 +39,7 @@ class ServiceView:
     @property
     def missing(self) -> int:
         """Return the shortfall of Ready pods on the edge."""
-        return max(0, promised_pods(self.promise, self.share.total) - self.share.edge)
+        return max(0, count_target_pods(self.promise, self.share.total) - self.share.edge)
 
 
 @attrs.frozen(slots=True)

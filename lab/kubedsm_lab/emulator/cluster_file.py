@@ -27,7 +27,7 @@ from kubedsm.config.documents import (
     refuse_others,
 )
 from kubedsm.config.yaml_text import parsed_all
-from kubedsm.model.quantities import QuantityError, millis
+from kubedsm.model.quantities import QuantityError, parse_millis
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
@@ -218,6 +218,6 @@ def _check_tier(labels: dict[str, str]) -> None:
 
 def _check_amount(field: str, amount: str | float) -> None:
     try:
-        millis(amount)
+        parse_millis(amount)
     except QuantityError as error:
         raise DocumentError(str(error), (field,)) from None

@@ -6,8 +6,8 @@ from collections.abc import Container, Mapping, Sequence
 
 from rich.text import Text
 
-from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.terminal.console import Console
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.report import Report, policies_of, scenarios_of
 from kubedsm_lab.replay.tables import Row, mean

@@ -11,11 +11,11 @@ import click
 
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, load_file
-from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.solvers.available import SolverKind
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.whole_files import folder_for
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.cluster_file import load as load_cluster
 from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.replay import presets, tuning

@@ -7,7 +7,7 @@ from functools import partial
 import attrs
 
 from kubedsm.config.settings import Configuration
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.paper import SERVICES, paper_cluster
 from kubedsm_lab.replay import report
 from kubedsm_lab.replay.presets import (

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Tier
-from kubedsm.plugins.fit import rejection
+from kubedsm.plugins.plugins import rejection
 from kubedsm_lab.replay.optimum import Optimum
 from kubedsm_lab.replay.recording import Record
 from kubedsm_lab.replay.timeline import Level, Life, MoveRecord, Timeline

@@ -10,10 +10,10 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import Node, Pod
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, tabulate
-from kubedsm.optimizer.matching.problem import Packing, kinds
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, build_table
+from kubedsm.optimizer.matching.problem import Packing, group_kinds
 
 #: minutes, and the memory of a small machine: no pod waits for this search
 BOUNDS = Bounds(states=20_000_000, steps=1_000_000_000, loads=500_000)
@@ -42,7 +42,7 @@ class Optimum:
         """
         nodes = list(edge)
         rows = NodeRows.of(nodes, {node.name: node.allocatable for node in nodes})
-        found = kinds(samples.values(), rows)
+        found = group_kinds(samples.values(), rows)
         kind_of = {
             service: index
             for service, sample in samples.items()
@@ -53,7 +53,7 @@ class Optimum:
         for service, index in kind_of.items():
             counts[index] += most.get(service, 0)
         packing = attrs.evolve(Packing.of(found, rows), counts=counts)
-        table = tabulate(packing, None, bounds)
+        table = build_table(packing, None, bounds)
         if table is None:
             return None
         return cls(_maximal(table.costs() < UNREACHABLE), kind_of)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from kubedsm.config.settings import Configuration, with_settings
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.sources import Source, recipe, runs
 from kubedsm_lab.replay.variants import (
     BASELINES,

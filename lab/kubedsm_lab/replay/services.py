@@ -19,7 +19,7 @@ from kubedsm.config.documents import SERVICES as SERVICES_FILE
 from kubedsm.config.documents import DocumentError, at, content, converted, reading
 from kubedsm.config.duration import DurationError, format_duration, parse_duration
 from kubedsm.config.yaml_text import parsed
-from kubedsm.model.quantities import QuantityError, millis
+from kubedsm.model.quantities import QuantityError, parse_millis
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
@@ -114,7 +114,7 @@ def _spec(entry: _Entry) -> ServiceSpec:
     thousandths = {}
     for field, amount in amounts.items():
         try:
-            thousandths[field] = millis(amount)
+            thousandths[field] = parse_millis(amount)
         except QuantityError as error:
             raise DocumentError(str(error), (field,)) from None
         if not thousandths[field]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from kubedsm.config.settings import Configuration, with_settings
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS, PRICES

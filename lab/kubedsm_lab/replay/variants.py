@@ -15,7 +15,7 @@ import attrs
 from kubedsm.config.documents import DocumentError, at
 from kubedsm.config.services import EVERY_SERVICE, Service
 from kubedsm.config.settings import Configuration, with_settings
-from kubedsm.optimizer.policies.registry import KUBEDSM, LOAD_AWARE, ON_REQUEST, POLICIES
+from kubedsm_lab.baselines.registry import KUBEDSM, LOAD_AWARE, ON_REQUEST, POLICIES
 from kubedsm_lab.emulator.paper import NAMESPACE
 
 Reconfigure = Callable[[Configuration], Configuration]

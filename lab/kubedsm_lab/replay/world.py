@@ -13,8 +13,8 @@ from kubedsm.app.prometheus import Asker
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.listener import Listener
 from kubedsm.optimizer.policies.policy import Policy
-from kubedsm.optimizer.policies.registry import KUBEDSM, POLICIES
 from kubedsm.process.clock import Clock, VirtualClock
+from kubedsm_lab.baselines.registry import KUBEDSM, POLICIES
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront

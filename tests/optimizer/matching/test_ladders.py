@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import Tier
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
-from kubedsm.optimizer.matching.cost_digits import Digits
-from kubedsm.optimizer.matching.ladders import Ladders, alike
-from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, tabulate
-from kubedsm.optimizer.matching.problem import Packing, kinds
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, build_table
+from kubedsm.optimizer.matching.node_loads import Digits
+from kubedsm.optimizer.matching.problem import Ladders, Packing, group_equal_rows, group_kinds
 from support.placement_instances import drawn, node, pod, resources, snapshot
 
 
@@ -29,11 +28,11 @@ def test_a_table_has_the_least_charge_then_the_least_fragmentation_of_every_vect
         edge, free = case.tier(Tier.EDGE), case.snapshot.free
         fragmentation = Fragmentation(mix=request_mix(case.snapshot))
         rows = NodeRows.of(edge, free)
-        of_batch = kinds(case.batch, rows)
+        of_batch = group_kinds(case.batch, rows)
         ladders = climbing(rng, len(of_batch), len(edge), max(1, len(case.batch)))
         measured = [vector for vector, _ in fragmentation.mix]
         packing = Packing.of(of_batch, rows, measured, ladders)
-        table = tabulate(packing, fragmentation, Bounds())
+        table = build_table(packing, fragmentation, Bounds())
         costs = table.costs()
         best = {}
         for loads in every_load(packing):
@@ -90,7 +89,7 @@ def test_only_fragmentation_gives_way_where_costs_are_too_large_for_64_bits():
     pods = [pod(f"p{i}", "web", resources(0.1, 0.1)) for i in range(3)]
     shot = snapshot(nodes, pods)
     rows = NodeRows.of(nodes, shot.free)
-    of_batch = kinds(pods, rows)
+    of_batch = group_kinds(pods, rows)
     for crowd, exact in ((10, True), (10**7, False)):
         steps = np.array([[crowd, crowd + 1, crowd + 2]], dtype=np.int64)
         ladders = Ladders(np.zeros((300, 1), dtype=np.int64), steps)
@@ -100,17 +99,17 @@ def test_only_fragmentation_gives_way_where_costs_are_too_large_for_64_bits():
         assert digits.charge > len(nodes) * (SCALE >> digits.lost)
         assert digits.penalty > digits.charge * ladders.greatest([3])
         assert digits.penalty * 2 < UNREACHABLE
-        table = tabulate(packing, Fragmentation(mix=request_mix(shot)), Bounds())
+        table = build_table(packing, Fragmentation(mix=request_mix(shot)), Bounds())
         assert table.charges(np.array([3])) == 3 * crowd
 
 
 def test_which_are_alike():
-    first, which = alike(np.array([[1], [2], [1], [3]]), np.array([[0], [0], [0], [0]]))
+    first, which = group_equal_rows(np.array([[1], [2], [1], [3]]), np.array([[0], [0], [0], [0]]))
     assert first.tolist() == [0, 1, 3]
     assert which.tolist() == [0, 1, 0, 2]
 
 
 @pytest.mark.parametrize(("shape", "first"), [((0, 2), []), ((3, 0), [0])])
 def test_nodes_without_looks_are_alike(shape, first):
-    found, which = alike(np.zeros(shape, dtype=np.int64))
+    found, which = group_equal_rows(np.zeros(shape, dtype=np.int64))
     assert (found.tolist(), which.tolist()) == (first, [0] * shape[0])

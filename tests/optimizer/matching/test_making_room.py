@@ -5,11 +5,10 @@ import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Tier
-from kubedsm.model.node_rows import NodeRows
-from kubedsm.optimizer.matching.best_fit import best_fit_increasing
-from kubedsm.optimizer.matching.making_room import with_room_made
-from kubedsm.optimizer.matching.match import Bounds, tabulate
-from kubedsm.optimizer.matching.problem import Packing, Rank, kinds
+from kubedsm.model.node_index import NodeRows
+from kubedsm.optimizer.matching.best_fit import add_by_ejection_chains, best_fit_increasing
+from kubedsm.optimizer.matching.match import Bounds, build_table
+from kubedsm.optimizer.matching.problem import Packing, Rank, group_kinds
 from support.drawn_packings import drawn_packing
 from support.placement_instances import node, pod, resources
 
@@ -21,7 +20,8 @@ def packing_of(cores, requests, ranks=()):
     rows = NodeRows.of(nodes, {each.name: each.allocatable for each in nodes})
     turn = {f"p{at}": Rank(overdue=rank) for at, rank in enumerate(ranks)}
     of_batch = [
-        attrs.evolve(kind, rank=turn.get(kind.pods[0].name, Rank())) for kind in kinds(pods, rows)
+        attrs.evolve(kind, rank=turn.get(kind.pods[0].name, Rank()))
+        for kind in group_kinds(pods, rows)
     ]
     return Packing.of(of_batch, rows)
 
@@ -41,7 +41,7 @@ def names(packing, placed):
 
 def test_one_goes_elsewhere_for_another():
     packing = packing_of((4, 2), (1.5, 3.5))
-    placed = with_room_made(packing, loads(packing, {"p0": 0}), 1, 0, NO_DEADLINE)
+    placed = add_by_ejection_chains(packing, loads(packing, {"p0": 0}), 1, 0, NO_DEADLINE)
     assert names(packing, placed) == {"p0", "p1"}
 
 
@@ -49,23 +49,23 @@ def test_one_drives_out_one_that_drives_out_another():
     """The largest can only have the first node; whose pod must go where the third is now."""
     packing = packing_of((4, 3, 2), (1.5, 2.5, 3.5))
     begun = loads(packing, {"p1": 0, "p0": 1})
-    assert names(packing, with_room_made(packing, begun, 1, 9, NO_DEADLINE)) == {"p0", "p1"}
-    assert names(packing, with_room_made(packing, begun, 2, 0, NO_DEADLINE)) == {"p0", "p1"}
-    placed = with_room_made(packing, begun, 2, 9, NO_DEADLINE)
+    assert names(packing, add_by_ejection_chains(packing, begun, 1, 9, NO_DEADLINE)) == {"p0", "p1"}
+    assert names(packing, add_by_ejection_chains(packing, begun, 2, 0, NO_DEADLINE)) == {"p0", "p1"}
+    placed = add_by_ejection_chains(packing, begun, 2, 9, NO_DEADLINE)
     assert names(packing, placed) == {"p0", "p1", "p2"}
 
 
 def test_one_of_a_lesser_turn_stays_out_for_one_of_a_greater_and_for_no_other():
     for rank, expected in ((1, {"p1"}), (0, {"p0"})):
         packing = packing_of((2,), (1.5, 1.75), (0, rank))
-        placed = with_room_made(packing, loads(packing, {"p0": 0}), 1, 9, NO_DEADLINE)
+        placed = add_by_ejection_chains(packing, loads(packing, {"p0": 0}), 1, 9, NO_DEADLINE)
         assert names(packing, placed) == expected
 
 
 def test_without_time_nothing_changes():
     packing = packing_of((4, 2), (1.5, 3.5))
     begun = loads(packing, {"p0": 0})
-    assert (with_room_made(packing, begun, 3, 9, Deadline(lambda: 1.0)) == begun).all()
+    assert (add_by_ejection_chains(packing, begun, 3, 9, Deadline(lambda: 1.0)) == begun).all()
 
 
 def test_what_comes_of_it_fits_and_is_seldom_less_than_could_be():
@@ -74,12 +74,12 @@ def test_what_comes_of_it_fits_and_is_seldom_less_than_could_be():
         packing, _ = drawn_packing(seed)
         packing = attrs.evolve(packing, ladders=None)
         begun = best_fit_increasing(packing)
-        found = with_room_made(packing, begun, 3, 100, NO_DEADLINE)
+        found = add_by_ejection_chains(packing, begun, 3, 100, NO_DEADLINE)
         assert (packing.room_after(found) >= 0).all()
         assert (found <= packing.most).all()
         assert (found.sum(axis=0) <= packing.counts).all()
         assert found.sum() >= begun.sum()
-        table = tabulate(packing, None, Bounds())
+        table = build_table(packing, None, Bounds())
         best = max((sum(v) for v in np.argwhere(table.costs() < 2**61).tolist()), default=0)
         before += int(begun.sum())
         placed += int(found.sum())

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import MOST_OF_A_NODE, Tier
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, match, tabulate
-from kubedsm.optimizer.matching.problem import Packing, kinds
-from kubedsm.plugins.fit import reasons
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, build_table, match
+from kubedsm.optimizer.matching.problem import Packing, group_kinds
 from kubedsm_lab.bench.match import instance as paper_instance
 from kubedsm_lab.bench.match import literal_match, run
+from support.literal_fit import reasons
 from support.placement_instances import drawn, node, pod, resources, snapshot
 
 SMALL = Bounds(states=2)
@@ -61,7 +61,7 @@ def test_every_vector_of_the_table_costs_what_its_sets_cost_at_least():
         fragmentation = Fragmentation(Measure.UNUSABLE, request_mix(shot))
         literal = literal_match(case.batch, edge, shot.free, fragmentation)
         rows = NodeRows.of(edge, shot.free)
-        of_batch = kinds(case.batch, rows)
+        of_batch = group_kinds(case.batch, rows)
         kind_of = {p.uid: k for k, kind in enumerate(of_batch) for p in kind.pods}
         least = {}
         for mask, cost in enumerate(literal.costs):
@@ -71,7 +71,7 @@ def test_every_vector_of_the_table_costs_what_its_sets_cost_at_least():
                 least[vector] = min(cost, least.get(vector, cost))
         measured = [vector for vector, _ in fragmentation.mix]
         packing = Packing.of(of_batch, rows, measured)
-        table = tabulate(packing, fragmentation, Bounds())
+        table = build_table(packing, fragmentation, Bounds())
         assert table is not None
         costs = table.costs()
         reached = {tuple(at.tolist()): int(costs[tuple(at)]) for at in _cells(costs)}

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import Tier
-from kubedsm.model.node_rows import NodeRows
-from kubedsm.optimizer.matching.cost_digits import Digits
-from kubedsm.optimizer.matching.ladders import Ladders
-from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, tabulate
-from kubedsm.optimizer.matching.problem import Packing, kinds
+from kubedsm.model.node_index import NodeRows
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, build_table
+from kubedsm.optimizer.matching.node_loads import Digits
+from kubedsm.optimizer.matching.problem import Ladders, Packing, group_kinds
 from support.drawn_packings import drawn_packing
 from support.placement_instances import node, pod, resources, snapshot
 
@@ -60,7 +59,7 @@ def test_the_table_is_that_of_all_loads_on_all_nodes():
     for seed in range(600):
         packing, fragmentation = drawn_packing(seed)
         literal = literal_table(packing, fragmentation, Digits.of(packing))
-        table = tabulate(packing, fragmentation, Bounds())
+        table = build_table(packing, fragmentation, Bounds())
         costs = table.costs()
         reached = {v: int(costs[v]) for v in np.ndindex(costs.shape) if costs[v] < UNREACHABLE}
         assert reached == {vector: cost for vector, (cost, _) in literal.items()}, seed
@@ -82,35 +81,35 @@ def alike_nodes(number, waiting, steps=None, size=4):
     which = np.arange(number)[:, None] % 2
     ladders = None if steps is None else Ladders(which, np.array(steps, dtype=np.int64))
     rows = NodeRows.of(nodes, shot.free)
-    return Packing.of(kinds(pods, rows), rows, ladders=ladders)
+    return Packing.of(group_kinds(pods, rows), rows, ladders=ladders)
 
 
 def test_of_nodes_that_are_alike_only_the_first_are_tried():
-    table = tabulate(alike_nodes(9, 3), None, Bounds())
+    table = build_table(alike_nodes(9, 3), None, Bounds())
     assert table.tried.nodes.tolist() == [0, 1, 2]
     # One pod on three nodes, two on two, three on one; and none on each.
     assert sorted(table.tried.loads.ravel().tolist()) == [0, 0, 0, 1, 1, 1, 2, 2, 3]
 
 
 def test_no_more_pods_are_tried_on_a_node_than_are_charged_as_little_as_on_empty_ones():
-    table = tabulate(alike_nodes(9, 3, [[0, 1, 2], [1, 2, 3]]), None, Bounds())
+    table = build_table(alike_nodes(9, 3, [[0, 1, 2], [1, 2, 3]]), None, Bounds())
     assert table.tried.nodes.tolist() == [0, 2, 4]
     assert sorted(table.tried.loads.ravel().tolist()) == [0, 0, 0, 1, 1, 1]
 
 
 def test_nodes_that_cannot_take_a_pod_each_may_have_to_take_several():
-    table = tabulate(alike_nodes(2, 3, [[0, 1, 2], [1, 2, 3]]), None, Bounds())
+    table = build_table(alike_nodes(2, 3, [[0, 1, 2], [1, 2, 3]]), None, Bounds())
     assert int(table.tried.loads.max()) == 3
 
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_loads_are_enumerated_once_for_nodes_that_are_alike(size):
     packing = alike_nodes(50, 3, size=size)
-    assert tabulate(packing, None, Bounds(loads=size + 1)) is not None
-    assert tabulate(packing, None, Bounds(loads=size)) is None
+    assert build_table(packing, None, Bounds(loads=size + 1)) is not None
+    assert build_table(packing, None, Bounds(loads=size)) is None
 
 
 def test_a_table_that_would_be_too_large_anyway_is_not_begun():
     packing = alike_nodes(50, 3)
-    assert tabulate(packing, None, Bounds(states=3, loads=0)) is None
-    assert tabulate(packing, None, Bounds(steps=64 * 8)) is None
+    assert build_table(packing, None, Bounds(states=3, loads=0)) is None
+    assert build_table(packing, None, Bounds(steps=64 * 8)) is None

@@ -6,7 +6,7 @@ import pytest
 
 from kubedsm.optimizer.matching import node_walk
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
-from kubedsm.optimizer.matching.node_walk import Options, walk
+from kubedsm.optimizer.matching.node_walk import Options, walk_nodes
 
 STATES = np.array(list(itertools.product(range(-2, 3), repeat=2)), dtype=np.int64)
 
@@ -48,7 +48,7 @@ def test_finds_the_cheapest_way_to_every_state(table, monkeypatch):
         rng = random.Random(seed)
         options, ceiling = drawn(rng, rng.randint(0, 4)), rng.choice((5, 12))
         ceilings = np.full(len(STATES), ceiling)
-        found = walk(STATES, ceilings, options, Bounds(steps=10**6))
+        found = walk_nodes(STATES, ceilings, options, Bounds(steps=10**6))
         assert found.costs.tolist() == every_way(options, ceiling)
         for state, cost in enumerate(found.costs.tolist()):
             if cost < UNREACHABLE:
@@ -70,10 +70,10 @@ def check_choices(found, options, state, cost):
 def test_gives_up_beyond_the_steps():
     options = [Options(np.array([[1, 0]]), np.array([1]))] * 3
     ceilings = np.full(len(STATES), 99)
-    assert walk(STATES, ceilings, options, Bounds(steps=2)) is None
-    assert walk(STATES, ceilings, options, Bounds(steps=100)) is not None
+    assert walk_nodes(STATES, ceilings, options, Bounds(steps=2)) is None
+    assert walk_nodes(STATES, ceilings, options, Bounds(steps=100)) is not None
 
 
 def test_gives_up_when_vectors_have_no_code():
     states = np.array([[0] * 8, [2**9] * 8], dtype=np.int64)
-    assert walk(states, np.full(2, 99), [], Bounds(steps=100)) is None
+    assert walk_nodes(states, np.full(2, 99), [], Bounds(steps=100)) is None

@@ -55,14 +55,14 @@ def test_no_other_way_of_dealing_is_cheaper(zones):
     for seed in range(150):
         sizes, slots, crowds, zone, indifferent = drawn(seed, zones)
         transport = Transport(np.array(crowds), np.array(zone), np.array(indifferent))
-        shares = transport.dealt(np.array(sizes), np.array(slots))
+        shares = transport.assign_places(np.array(sizes), np.array(slots))
         assert shares.sum(axis=0).tolist() == slots
         assert shares.sum(axis=1).tolist() == sizes
         cost = literal_cost(shares.tolist(), crowds, zone, indifferent)
         least = min(literal_cost(s, crowds, zone, indifferent) for s in every_deal(sizes, slots))
         assert cost == least or zones > 1, seed
         worse += cost > least
-        first = transport._in_turn(np.array(sizes), np.array(slots))
+        first = transport._fill_greedily(np.array(sizes), np.array(slots))
         exchanged += literal_cost(first.tolist(), crowds, zone, indifferent) > cost
     assert worse <= 3
     assert exchanged >= 10

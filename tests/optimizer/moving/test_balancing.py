@@ -9,12 +9,12 @@ from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import Usage
 from kubedsm.model.model import Taint, Tier
 from kubedsm.objective.load import Capacity, LoadGoal, Loads
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.moving.balancing import still_pays
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
+from kubedsm.optimizer.moving.within_tier import is_still_worthwhile
 from kubedsm.plugins.feasibility import Feasibility
 from support.measured_loads import busy, cloud, drawn_load, edge, twice
 from support.placement_instances import node, resources, snapshot
@@ -28,7 +28,7 @@ GOAL = LoadGoal(move=True)
 SIZED = LoadGoal(move=True, capacity=(Capacity(net=100.0, disk=200.0),))
 LIMITS = SuggestLimits(spread=True)
 #: all that may be is there already
-CONTENT = Promise(0.0)
+CONTENT = QosTarget(0.0)
 CPU, MEMORY = Usage(1000.0, 0.0), Usage(0.0, float(GIB))
 BOTH = [edge("n0"), edge("n1")]
 
@@ -103,7 +103,7 @@ def test_only_if_nothing_else_is_to_be_moved():
     both = snapshot([edge("n0"), edge("n1"), cloud("away")], [*shot.pods.values(), far])
     uses = {**shot.measured.workloads, far.workload: Usage(0.0, 0.0)}
     both = twice(both, uses)
-    [move] = suggested(both, promise=Promise()).moves
+    [move] = suggested(both, promise=QosTarget()).moves
     assert (move.pod.name, move.load_scores) == ("far", None)
     assert moved(both) == [("c1", "n0", "n1", "edge-to-edge")]
     pair = [running(f"p{n}", "pair", resources(), "n1") for n in range(2)]
@@ -244,16 +244,16 @@ def test_who_has_no_time_moves_nothing():
 def test_it_is_looked_at_again_when_it_begins():
     shot = crossed()
     [move] = suggested(shot).moves
-    assert still_pays(shot, GOAL, move)
-    assert not still_pays(shot, None, move)
-    assert not still_pays(shot, attrs.evolve(GOAL, move=False), move)
-    assert not still_pays(shot, attrs.evolve(GOAL, min_gain=50.0), move)
+    assert is_still_worthwhile(shot, GOAL, move)
+    assert not is_still_worthwhile(shot, None, move)
+    assert not is_still_worthwhile(shot, attrs.evolve(GOAL, move=False), move)
+    assert not is_still_worthwhile(shot, attrs.evolve(GOAL, min_gain=50.0), move)
     level = {name: Usage(1000.0, float(GIB)) for name in shot.nodes}
-    assert not still_pays(
+    assert not is_still_worthwhile(
         attrs.evolve(shot, measured=attrs.evolve(shot.measured, nodes=level)), GOAL, move
     )
-    assert not still_pays(shot.without([move.pod.uid]), GOAL, move)
-    assert not still_pays(shot, GOAL, attrs.evolve(move, target="gone"))
+    assert not is_still_worthwhile(shot.without([move.pod.uid]), GOAL, move)
+    assert not is_still_worthwhile(shot, GOAL, attrs.evolve(move, target="gone"))
 
 
 def test_against_trying_every_pod_on_every_node():

@@ -8,10 +8,9 @@ import pytest
 
 from kubedsm.model.model import Preferences, SchedulingRules, SpreadConstraint, Tier
 from kubedsm.objective.fragmentation import Fragmentation
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import UNREACHABLE
-from kubedsm.optimizer.moving.best_changes import Solution
-from kubedsm.optimizer.moving.cost_digits import Digits
+from kubedsm.optimizer.moving.best_changes import Digits, Solution
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.exact import _Chosen
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
@@ -34,7 +33,7 @@ def edge(name, cpu=4, zone=None):
 
 def targets(nodes, pods, limits=LIMITS):
     shot = snapshot([*nodes, CLOUD], pods)
-    found = suggest(shot, lambda _: Promise(), Objective(), limits)
+    found = suggest(shot, lambda _: QosTarget(), Objective(), limits)
     carried_out(shot, found)
     return {move.pod.name: move.target for move in found.moves}
 

@@ -8,9 +8,9 @@ import pytest
 from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import ASSUMED
-from kubedsm.objective.objective import NANO, Objective, Promise, promised_pods
+from kubedsm.objective.objective import NANO, Objective, QosTarget, count_target_pods
 from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
-from kubedsm.plugins.fit import reasons
+from support.literal_fit import reasons
 from support.placement_instances import node, resources, snapshot
 from support.suggest_instances import crowded_case, drawn_case, running
 from support.suggest_literal import carried_out, enumerated
@@ -33,7 +33,7 @@ def suggested(nodes, pods, price, lasting=None, promises=None, **more):
     shot = snapshot(nodes, pods)
     found = suggest(
         shot,
-        lambda w: kept.get(w.name, Promise()),
+        lambda w: kept.get(w.name, QosTarget()),
         Objective(),
         SuggestLimits(price=price, **more),
         lasting=lambda w: (lasting or {}).get(w.name, ASSUMED),
@@ -69,7 +69,7 @@ def test_a_pod_of_fifty_pays_as_one_of_two_does():
 def test_weights_are_to_each_other_as_they_were_whatever_they_add_up_to():
     held = [*pods("a", cloud=1), *pods("b", cloud=1)]
     for scale in (0.01, 1.0, 100.0):
-        weighed = {"a": Promise(weight=3 * scale), "b": Promise(weight=scale)}
+        weighed = {"a": QosTarget(weight=3 * scale), "b": QosTarget(weight=scale)}
         assert told(suggested(nodes(2), held, 40, promises=weighed)) == {("a", "e0")}
 
 
@@ -108,7 +108,7 @@ def test_what_gains_less_at_less_of_a_price_is_preferred_to_a_way_through_the_cl
     swap, held = changing_places()
     held = [*held, running("d-1", "d", resources(1, 1), "cloud")]
     nodes = [*swap, node("e2", Tier.EDGE, 1, 1)]
-    weighed = {"d": Promise(weight=0.75)}
+    weighed = {"d": QosTarget(weight=0.75)}
     cheap = suggested(nodes, held, 2.0, promises=weighed, max_moves=4)
     assert len(cheap.legs) == 4
     assert told(suggested(nodes, held, 6.4, promises=weighed, max_moves=4)) == {("d", "e2")}
@@ -123,7 +123,7 @@ def test_many_that_gain_more_and_need_another_move_do_not_hide_one_that_needs_no
         node("e1", Tier.EDGE, 1, 1),
         node("cloud", Tier.CLOUD, 64, 64),
     ]
-    weighed = {f"x{n}": Promise(weight=1.01 + n / 100) for n in range(9)}
+    weighed = {f"x{n}": QosTarget(weight=1.01 + n / 100) for n in range(9)}
     assert told(suggested(tight, held, 0, promises=weighed)) == {("x8", "e0"), ("f", "e1")}
     assert told(suggested(tight, held, 10, promises=weighed)) == {("z", "e1")}
 
@@ -136,10 +136,10 @@ def test_what_is_lost_by_a_workload_that_stays_counts_for_as_long_as_it_stays():
 
 
 def test_nothing_is_moved_for_a_surplus_beyond_the_promise():
-    half = {"a": Promise(qos=0.5)}
+    half = {"a": QosTarget(qos=0.5)}
     found = suggested(nodes(8), pods("a", 2, 2), 20, promises=half)
     assert not found.moves
-    assert why(found) == {"a": "its workload has on the edge what it was promised"}
+    assert why(found) == {"a": "its workload meets its QoS target"}
     assert not found.may_pay_later
     assert told(suggested(nodes(8), pods("a", 1, 3), 20, promises=half)) == {("a", "e0")}
     assert len(suggested(nodes(8), pods("a", 2, 2), 0, promises=half).moves) == 2
@@ -150,7 +150,7 @@ def test_room_for_a_pod_that_waits_is_made_at_any_price(promised):
     tight = [node("e0", Tier.EDGE, 2, 64), node("cloud", Tier.CLOUD, 1, 64)]
     waiting = running("a-1", "a", resources(2), None)
     held = [*pods("b", 1), attrs.evolve(waiting, phase="Pending", ready=False)]
-    kept = {"a": Promise(qos=promised), "b": Promise(qos=0.0, weight=0.5)}
+    kept = {"a": QosTarget(qos=promised), "b": QosTarget(qos=0.0, weight=0.5)}
     found = suggested(tight, held, 1e4, {"a": 1.0}, kept)
     assert told(found) == {("b", "cloud")}
     assert [awaited.pod.name for awaited in found.awaited] == ["a-1"]
@@ -166,7 +166,7 @@ def test_the_price_is_paid_where_the_gain_comes_first():
 def test_the_papers_form_asks_for_no_price():
     shot = snapshot(nodes(1), pods("a", cloud=1))
     limits = SuggestLimits(price=1e5)
-    found = suggest(shot, lambda _: Promise(), Objective(), limits, algorithm="paper")
+    found = suggest(shot, lambda _: QosTarget(), Objective(), limits, algorithm="paper")
     assert len(found.moves) == 1
 
 
@@ -184,7 +184,7 @@ def literal_worth(case, lasting):
         if all(reasons(pod.pod_class, node, shot.free[node.name]) for node in shot.nodes.values())
     )
     even = attrs.evolve(objective, gamma=0.0)
-    promised = {w: promised_pods(case.promises(w).qos, s.total) for w, s in shares.items()}
+    promised = {w: count_target_pods(case.promises(w).qos, s.total) for w, s in shares.items()}
 
     def score(by, workload, edge):
         promise = case.promises(workload)

@@ -8,12 +8,13 @@ import pytest
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Taint, Tier
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.moving.rebalance import on_one_node
 from kubedsm.optimizer.moving.suggest import MoveKind, SuggestLimits, suggest
-from kubedsm.plugins.fit import reasons, shortages
+from kubedsm.optimizer.moving.within_tier import find_concentrated
+from kubedsm.plugins.fit import shortages
+from support.literal_fit import reasons
 from support.placement_instances import Instance, node, resources, snapshot
 from support.rule_instances import app, evenly, near
 from support.ruled_instances import leaning, member, ruled_case
@@ -25,7 +26,7 @@ ZONE = "topology.kubernetes.io/zone"
 LIMITS = SuggestLimits(spread=True)
 WITHIN_A_TIER = (MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_CLOUD)
 #: all that may be is there already
-CONTENT = Promise(0.0)
+CONTENT = QosTarget(0.0)
 
 
 def edge(name, cpu=4, zone=None, **more):
@@ -55,7 +56,7 @@ def suggested(nodes, pods, limits=LIMITS, promised=None, **more):
         assert found.after.qos == found.before.qos
         assert found.after.shares == found.before.shares
     rebalanced = {move.pod.workload for move in found.moves if move.rebalances}
-    assert not rebalanced & on_one_node(after).keys()
+    assert not rebalanced & find_concentrated(after).keys()
     return found
 
 
@@ -145,7 +146,7 @@ def test_the_most_pods_come_first_before_them_the_weight_and_first_the_priority(
     nodes = [edge("e1", 16), edge("e2", 1)]
     pods = [*together("a", 2, "e1"), *together("b", 3, "e1"), *together("c", 2, "e1")]
     assert told(suggested(nodes, pods)) == {("b-2", "e1", "e2", "edge-to-edge")}
-    heavy = {"a": Promise(0.0, 2.0)}
+    heavy = {"a": QosTarget(0.0, 2.0)}
     assert told(suggested(nodes, pods, promised=heavy)) == {("a-1", "e1", "e2", "edge-to-edge")}
     pods = [*pods[:5], *together("c", 2, "e1", priority=5)]
     assert told(suggested(nodes, pods, promised=heavy)) == {("c-1", "e1", "e2", "edge-to-edge")}
@@ -195,15 +196,17 @@ def test_it_pays_only_where_the_workload_stays_as_it_is_for_long_enough():
 def test_beside_moves_that_gain_it_is_a_group_of_its_own():
     nodes = [edge("e1"), edge("e2"), cloud()]
     pods = [*together("a", 2, "e1"), running("b-1", "b", resources(1), "c1")]
-    found = suggested(nodes, pods, promised={"b": Promise(1.0)})
+    found = suggested(nodes, pods, promised={"b": QosTarget(1.0)})
     assert Counter(move.rebalances for move in found.moves) == {True: 1, False: 1}
     assert sorted(move.group for move in found.moves) == [0, 1]
     assert all(not leg.needs for leg in found.legs)
     # Of what is left by the others of moves, of room, and of workloads.
-    alone = suggested(nodes, pods, attrs.evolve(LIMITS, max_moves=1), promised={"b": Promise(1.0)})
+    alone = suggested(
+        nodes, pods, attrs.evolve(LIMITS, max_moves=1), promised={"b": QosTarget(1.0)}
+    )
     assert [move.rebalances for move in alone.moves] == [False]
     small = [edge("e1", 2), edge("e2", 1), cloud()]
-    assert [m.pod.name for m in suggested(small, pods, promised={"b": Promise(1.0)}).moves] == [
+    assert [m.pod.name for m in suggested(small, pods, promised={"b": QosTarget(1.0)}).moves] == [
         "b-1"
     ]
 
@@ -216,7 +219,7 @@ def test_it_does_not_count_on_room_that_another_move_leaves():
         running("b-1", "b", resources(3), "e2"),
         running("c-1", "c", resources(2), "c1"),
     ]
-    found = suggested(nodes, pods, promised={"c": Promise(1.0)})
+    found = suggested(nodes, pods, promised={"c": QosTarget(1.0)})
     assert {move.pod.name for move in found.moves} == {"b-1", "c-1"}
 
 
@@ -259,7 +262,7 @@ def test_who_has_rules_about_others_waits_until_nothing_else_moves():
     pods = [member(f"a-{n}", "a", "e1", **close) for n in range(2)]
     assert [m.pod.workload.name for m in suggested(nodes, pods).moves] == ["a"]
     pods.append(running("b-1", "b", resources(1), "c1"))
-    beside = suggested(nodes, pods, promised={"b": Promise(1.0)})
+    beside = suggested(nodes, pods, promised={"b": QosTarget(1.0)})
     assert [m.pod.workload.name for m in beside.moves] == ["b"]
 
 
@@ -288,7 +291,7 @@ def lumped(seed):
     free = {of.name: of.allocatable for of in nodes}
     pods, promised = [], {}
     for service in "abcd"[: rng.randint(1, 4)]:
-        promised[service] = Promise(rng.choice((0.0, 0.5, 1.0)), rng.choice((1.0, 2.0)))
+        promised[service] = QosTarget(rng.choice((0.0, 0.5, 1.0)), rng.choice((1.0, 2.0)))
         home, requests = rng.choice(nodes).name, resources(rng.choice((0.5, 1, 2)))
         for n in range(rng.randint(1, 4)):
             on = home if rng.random() < 0.9 else rng.choice(nodes).name
@@ -313,7 +316,7 @@ def possible(shot, found):
             free[name] -= move.pod.requests
     busy = {move.pod.workload for move in others}
     movable = default_movable(shot)
-    for workload, pods in on_one_node(shot).items():
+    for workload, pods in find_concentrated(shot).items():
         for pod in pods:
             source = shot.nodes[pod.node_name]
             for target in shot.nodes.values():
@@ -352,7 +355,7 @@ def test_one_is_made_if_and_only_if_one_can_be(draw):
             pods = Counter(pod.workload for pod in shot.pods.values())
             worth = {of: (case.promises(of).weight, pods[of]) for of, *_ in could}
             assert worth[workload] == max(worth.values())
-            assert workload not in on_one_node(carried_out(shot, found))
+            assert workload not in find_concentrated(carried_out(shot, found))
             assert not any(leg.needs for leg in found.legs if leg.move.rebalances)
             without = suggest(shot, case.promises, case.objective, case.limits)
             if not case.limits.spread:
@@ -388,7 +391,11 @@ def test_suggesting_again_and_again_comes_to_its_end(defragment):
         ranks = []
         for _ in range(40):
             found = suggest(shot, case.promises, case.objective, limits)
-            rank = found.before.qos, -len(on_one_node(shot)), -found.before.fragmentation
+            rank = (
+                found.before.qos,
+                -len(find_concentrated(shot)),
+                -found.before.fragmentation,
+            )
             assert not ranks or rank > ranks[-1], seed
             ranks.append(rank)
             if not found.moves:

@@ -10,14 +10,13 @@ import pytest
 from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import kinds
-from kubedsm.optimizer.moving import best_changes, relaxation
-from kubedsm.optimizer.moving.edge_changes import Changes, changes_within
-from kubedsm.optimizer.moving.edge_pods import EdgePods
-from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.matching.problem import group_kinds
+from kubedsm.optimizer.moving import best_changes
+from kubedsm.optimizer.moving.edge_items import EdgePods
+from kubedsm.optimizer.moving.edge_problem import Changes, EdgeProblem, list_changes
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.moving.rebalance import on_one_node
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
+from kubedsm.optimizer.moving.within_tier import find_concentrated
 from support.ruled_instances import ruled_case
 from support.suggest_instances import crowded_case, drawn_case, wide_case
 from support.suggest_literal import literally_left, problem_of
@@ -38,10 +37,12 @@ def thorough(monkeypatch):
         everywhere = property(lambda problem: np.arange(len(problem.nodes)))
         monkeypatch.setattr(EdgeProblem, "changeable", everywhere)
         monkeypatch.setattr(
-            best_changes, "cheapest", lambda costs, _: np.ones(costs.shape, dtype=np.bool_)
+            best_changes, "select_cheapest", lambda costs, _: np.ones(costs.shape, dtype=np.bool_)
         )
         monkeypatch.setattr(
-            relaxation, "alike", lambda looks: (np.arange(len(looks)), np.arange(len(looks)))
+            best_changes,
+            "group_equal_rows",
+            lambda looks: (np.arange(len(looks)), np.arange(len(looks))),
         )
 
     return pass_over_nothing
@@ -66,7 +67,7 @@ def test_what_a_node_can_undergo_is_what_room_pods_and_clashes_allow(draw):
     for seed in range(30):
         problem, _ = problem_of(draw(seed), Measure.UNUSABLE)
         present = problem.present.sum(axis=0)
-        vectors = changes_within(-present, problem.supply + present, 3, 10**6)
+        vectors = list_changes(-present, problem.supply + present, 3, 10**6)
         nodes = problem.changeable
         asked = Changes.of(vectors).possible(problem, nodes, problem.present, problem.free)
         for node, row in zip(nodes.tolist(), asked, strict=True):
@@ -95,14 +96,16 @@ def allowed(problem, node, vector):
 def test_nodes_that_are_alike_add_what_they_would_one_by_one():
     for seed in range(200):
         rng, most = np.random.default_rng(seed), 1 + seed % 4
-        vectors = changes_within(np.array([-2, 0]), np.array([1, 2]), most, 100)
+        vectors = list_changes(np.array([-2, 0]), np.array([1, 2]), most, 100)
         kept = rng.random((3, len(vectors))) < 0.2
         options = kept[rng.integers(0, 3, rng.integers(1, 9))] | ~vectors.any(axis=1)
         weighing = rng.integers(0, 9, (3, 2))
         expected = np.full((most + 1, most + 1, 3), -1)
         for come, leave in np.ndindex(most + 1, most + 1):
             expected[come, leave] = most_with(vectors, options, weighing, come, leave)
-        assert (relaxation.most_added(vectors, options, weighing, most) == expected).all(), seed
+        assert (best_changes.bound_weights(vectors, options, weighing, most) == expected).all(), (
+            seed
+        )
 
 
 def most_with(vectors, options, weighing, come, leave):
@@ -142,7 +145,7 @@ def test_what_one_node_would_take_is_told_by_who_is_where():
         moved = {uid: rng.choice(sorted(shot.nodes)) for uid in shot.placed if rng.random() < 0.2}
         for targets in ({}, moved):
             expected = literally_on_one_node(shot, {**shot.placed, **targets})
-            assert on_one_node(shot, targets) == expected, seed
+            assert find_concentrated(shot, targets) == expected, seed
             at_risk += len(expected)
     assert at_risk > 100
 
@@ -170,7 +173,7 @@ def test_as_which_kind_pods_go_to_the_cloud_is_told_by_one_of_those_alike():
         groups = pods.groups.values()
         everybody = [pod for g in groups for pod in (*g.here, *g.outside, *g.waiting)]
         gone = shot.without(pod.uid for g in groups for pod in g.outside)
-        expected = kinds(everybody, attrs.evolve(rows, room=gone.room))
+        expected = group_kinds(everybody, attrs.evolve(rows, room=gone.room))
         assert [kind.requests for kind in found] == [kind.requests for kind in expected]
         for alike, literal in zip(found, expected, strict=True):
             assert (alike.nodes == literal.nodes).all()

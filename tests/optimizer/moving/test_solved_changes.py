@@ -6,15 +6,14 @@ import attrs
 import pytest
 
 from kubedsm.objective.fragmentation import Measure
-from kubedsm.objective.gains import Gains, leading
-from kubedsm.objective.lasting import assumed
-from kubedsm.objective.worths import Worths
+from kubedsm.objective.gains import Gains, Worths, leading
+from kubedsm.objective.lasting import assume_prior
 from kubedsm.optimizer.moving import exact
+from kubedsm.optimizer.moving.best_changes import bound_gain
 from kubedsm.optimizer.moving.exact import suggest_exact
-from kubedsm.optimizer.moving.move_groups import legs_of
 from kubedsm.optimizer.moving.proposal import Question
-from kubedsm.optimizer.moving.relaxation import most_gained
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
+from kubedsm.optimizer.moving.suggestion import count_legs
 from kubedsm.solvers.available import Highs
 from support.ruled_instances import ruled_case
 from support.suggest_instances import crowded_case, drawn_case, wide_case
@@ -29,7 +28,7 @@ def question_of(case, bounds=SUGGEST_BOUNDS, levels=1):
     problem, gains = problem_of(case, Measure.UNUSABLE)
     priorities = {workload: at % levels for at, workload in enumerate(sorted(gains.shares))}
     gains = Gains(gains.shares, case.promises, case.objective, priorities)
-    worths = Worths(gains, assumed, problem.awaited) if case.limits.price else gains
+    worths = Worths(gains, assume_prior, problem.awaited) if case.limits.price else gains
     return Question(problem, gains, worths, case.limits, bounds)
 
 
@@ -61,11 +60,11 @@ def test_the_moves_are_worth_what_those_of_the_dp_are(draw, seeds, levels, limit
             assert worth <= most or not best.proven, seed
             assert worth >= most or not found.proven, seed
         if found.proven and best.proven:
-            assert legs_of(found.moves) == legs_of(best.moves), seed
+            assert count_legs(found.moves) == count_legs(best.moves), seed
             if found.certificate is not None:
                 assert found.certificate.proven
                 assert found.certificate.value == max(leading(worth), 0), seed
-        level, bound = most_gained(question)
+        level, bound = bound_gain(question)
         assert not any(most[:level]), seed
         assert most[level] <= bound, seed
         seen["proven"] += found.proven
@@ -96,4 +95,4 @@ def test_beyond_what_a_solver_can_cope_with_it_is_asked_about_a_part(monkeypatch
     found = suggest_exact(question_of(many_case(), bounds))
     assert found.moves
     assert not found.proven
-    assert found.certificate.bound == most_gained(question_of(many_case()))[1]
+    assert found.certificate.bound == bound_gain(question_of(many_case()))[1]

@@ -8,9 +8,9 @@ import attrs
 import pytest
 
 from kubedsm.model.model import SchedulingRules, Tier
-from kubedsm.objective.objective import Objective, Promise
-from kubedsm.optimizer.moving.move_groups import Order
-from kubedsm.optimizer.moving.move_order import Impasse, order_of
+from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.optimizer.moving.migration_graph import Order
+from kubedsm.optimizer.moving.move_order import Impasse, order_migrations
 from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.plugins.feasibility import Feasibility
@@ -68,7 +68,7 @@ def tight_case(seed, *, shy=()):
             rules = attrs.evolve(rules, anti_affinity=(apart(name),))
         pod_class = attrs.evolve(pod.pod_class, rules=rules)
         pods[at] = attrs.evolve(pod, pod_class=pod_class, labels={"app": name})
-    promised = {s: Promise(rng.choice((0.5, 1.0, 1.0)), rng.choice((1, 2))) for s in SIZES}
+    promised = {s: QosTarget(rng.choice((0.5, 1.0, 1.0)), rng.choice((1, 2))) for s in SIZES}
     limits = SuggestLimits(max_edge_reorder=rng.choice((2, 3, 4)), defragment=rng.random() < 0.2)
     return snapshot(nodes, pods), lambda w: promised[w.name], limits
 
@@ -126,7 +126,7 @@ def test_the_cloud_has_room_for_a_second_stopover_beside_the_first(cores, kind):
     ]
     edge = [node(f"e{at}", Tier.EDGE, 2 if at == 4 else 1, 64) for at in range(5)]
     shot = snapshot([*edge, node("c0", Tier.CLOUD, cores, 64)], [move.pod for move in moves])
-    found = order_of(Feasibility.of(shot), moves, shot.free)
+    found = order_migrations(Feasibility.of(shot), moves, shot.free)
     assert isinstance(found, kind)
     if isinstance(found, Order):
         assert [move.stopover for move in found.moves].count("c0") == 2

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from kubedsm.model.model import SchedulingRules, Share, Taint, Tier, Workload
-from kubedsm.objective.objective import NANO, Objective, Promise
+from kubedsm.objective.objective import NANO, Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import MoveKind, SuggestLimits, suggest
@@ -29,7 +29,7 @@ def suggested(nodes, pods, promised=None, limits=DEFAULT, **more):
     promises = promised or {}
     found = suggest(
         shot,
-        lambda w: promises.get(w.name, Promise()),
+        lambda w: promises.get(w.name, QosTarget()),
         more.pop("objective", Objective(gamma=10)),
         limits,
         **more,
@@ -74,7 +74,7 @@ def test_who_has_more_than_promised_gives_way_to_who_has_less():
         running("a-2", "a", resources(1), "e1"),
         running("b-1", "b", resources(1), "cloud"),
     ]
-    found = suggested([edge("e1", 2), cloud()], pods, {"a": Promise(0.5)})
+    found = suggested([edge("e1", 2), cloud()], pods, {"a": QosTarget(0.5)})
     assert told(found) == {
         ("a-1", "e1", "cloud", "edge-to-cloud"),
         ("b-1", "cloud", "e1", "cloud-to-edge"),
@@ -90,7 +90,7 @@ def test_the_papers_form_makes_no_room():
         running("a-1", "a", resources(1), "e1"),
         running("b-1", "b", resources(1), "cloud"),
     ]
-    promised = {"a": Promise(0.0)}
+    promised = {"a": QosTarget(0.0)}
     assert len(suggested([edge("e1", 1), cloud()], pods, promised).moves) == 2
     assert not suggested([edge("e1", 1), cloud()], pods, promised, algorithm="paper").moves
 
@@ -143,7 +143,7 @@ def test_a_workload_that_was_promised_nothing_gives_way():
         running("a-1", "a", resources(1), "e1"),
         running("b-1", "b", resources(1), "cloud"),
     ]
-    found = suggested([edge("e1", 1), cloud()], pods, {"a": Promise(0.0)})
+    found = suggested([edge("e1", 1), cloud()], pods, {"a": QosTarget(0.0)})
     assert told(found) == {
         ("a-1", "e1", "cloud", "edge-to-cloud"),
         ("b-1", "cloud", "e1", "cloud-to-edge"),
@@ -163,7 +163,7 @@ def test_limits_forbid(limits):
         running("a-1", "a", resources(1), "e1"),
         running("b-1", "b", resources(1), "cloud"),
     ]
-    assert not suggested([edge("e1", 1), cloud()], pods, {"a": Promise(0.0)}, limits).moves
+    assert not suggested([edge("e1", 1), cloud()], pods, {"a": QosTarget(0.0)}, limits).moves
 
 
 def test_no_move_within_the_edge_when_that_is_forbidden():
@@ -176,7 +176,7 @@ def test_no_move_within_the_edge_when_that_is_forbidden():
     assert not suggested(nodes, pods, limits=SuggestLimits(max_edge_reorder=0)).moves
     # Nor by way of the cloud: a leaves and an equal pod of a comes, elsewhere.
     pods.append(running("a-2", "a", resources(1), "cloud"))
-    found = suggested(nodes, pods, {"a": Promise(0.5)}, SuggestLimits(max_edge_reorder=0))
+    found = suggested(nodes, pods, {"a": QosTarget(0.5)}, SuggestLimits(max_edge_reorder=0))
     kinds = {(m.pod.workload.name, m.kind) for m in found.moves}
     assert not {("a", MoveKind.CLOUD_TO_EDGE), ("a", MoveKind.EDGE_TO_CLOUD)} <= kinds
 
@@ -187,7 +187,7 @@ def test_the_cloud_must_hold_what_leaves_with_what_is_still_there():
         running("a-1", "a", resources(1), "e1"),
         running("b-1", "b", resources(1), "cloud"),
     ]
-    found = suggested([edge("e1", 1), cloud(cpu=1)], pods, {"a": Promise(0.0)})
+    found = suggested([edge("e1", 1), cloud(cpu=1)], pods, {"a": QosTarget(0.0)})
     assert not found.moves
     assert [(r.pod.name, r.reason) for r in found.rejected] == [
         (
@@ -205,7 +205,7 @@ def test_least_allocated_would_leave_one_out_but_the_cloud_can_be_packed():
         running("c-1", "c", resources(4), "c2"),
     ]
     nodes.append(node("c3", Tier.CLOUD, 1, 64))
-    found = suggested(nodes, pods, {"a": Promise(0.0), "b": Promise(0.0)})
+    found = suggested(nodes, pods, {"a": QosTarget(0.0), "b": QosTarget(0.0)})
     assert {(m.pod.name, m.target) for m in found.moves} == {
         ("a-1", "c3"),
         ("b-1", "c1"),
@@ -218,7 +218,7 @@ def test_room_is_made_for_a_pod_that_fits_nowhere():
     nodes = [edge("e1", 2), edge("e2", 2), cloud(cpu=2)]
     pods.append(running("d-1", "d", resources(1), "e2"))
     pods.append(running("d-2", "d", resources(1), "cloud"))
-    found = suggested(nodes, pods, {"a": Promise(0.0), "d": Promise(0.5)})
+    found = suggested(nodes, pods, {"a": QosTarget(0.0), "d": QosTarget(0.5)})
     # a waits for d to leave the cloud, and b comes in its place.
     assert needed(found) == {"d-2": set(), "a-1": {"d-2"}}
     assert [(a.pod.name, a.target) for a in found.awaited] == [("b-1", "e1")]
@@ -227,7 +227,7 @@ def test_room_is_made_for_a_pod_that_fits_nowhere():
 
 def test_a_pod_that_fits_somewhere_only_waits_for_its_turn():
     pods = [running("a-1", "a", resources(1), "e1"), pod("b-1", "b", resources(1))]
-    found = suggested([edge("e1", 1), cloud()], pods, {"a": Promise(0.0)})
+    found = suggested([edge("e1", 1), cloud()], pods, {"a": QosTarget(0.0)})
     assert not found.moves
     assert not found.awaited
 
@@ -241,7 +241,7 @@ def test_pods_that_must_stay_only_hold_room():
         running("a-2", "a", resources(1), "cloud"),
         running("b-1", "b", resources(1), "cloud"),
     ]
-    promised = {"a": Promise(0.0)}
+    promised = {"a": QosTarget(0.0)}
     assert not suggested([edge("e1", 1), cloud()], pods, promised, movable=reason).moves
     assert suggested([edge("e1", 1), cloud()], pods, promised).moves
 
@@ -316,9 +316,9 @@ def test_groups_that_only_pay_together_are_one():
         running("b-2", "b", resources(1), "cloud"),
     ]
     promised = {
-        "a": Promise(1.0, weight=1),
-        "c": Promise(1.0, weight=1),
-        "b": Promise(1.0, weight=3),
+        "a": QosTarget(1.0, weight=1),
+        "c": QosTarget(1.0, weight=1),
+        "b": QosTarget(1.0, weight=3),
     }
     found = suggested(nodes, pods, promised)
     assert len(found.moves) == 4
@@ -333,7 +333,7 @@ def test_of_an_over_committed_node_only_what_is_short_matters():
         [running("a-1", "a", resources(1, 0), "cloud")],
         {"e1": resources(0, 6, 0)},
     )
-    found = suggest(shot, lambda _: Promise(), Objective(), DEFAULT)
+    found = suggest(shot, lambda _: QosTarget(), Objective(), DEFAULT)
     assert [m.target for m in found.moves] == ["e1"]
 
 
@@ -441,5 +441,5 @@ def test_headroom_is_left_free_by_pods_of_the_cloud(algorithm):
 def test_a_change_of_places_needs_no_headroom():
     pods = [running("a-1", "a", resources(2), "e1"), running("b-1", "b", resources(2), "cloud")]
     limits = SuggestLimits(headroom=0.5)
-    found = suggested([edge("e1", 2), cloud()], pods, {"a": Promise(0.0)}, limits=limits)
+    found = suggested([edge("e1", 2), cloud()], pods, {"a": QosTarget(0.0)}, limits=limits)
     assert len(found.moves) == 2

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from kubedsm.model.model import Tier
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.suggest import SuggestLimits, suggest
 from support.placement_instances import resources, snapshot
 from support.rule_instances import ZONE, app, evenly, near, zoned
@@ -26,7 +26,7 @@ def suggested(pods, nodes=NODES, **promises):
     shot = snapshot(nodes, pods)
     found = suggest(
         shot,
-        lambda w: Promise(promises.get(w.name, 1.0)),
+        lambda w: QosTarget(promises.get(w.name, 1.0)),
         Objective(gamma=10),
         SuggestLimits(),
     )

@@ -7,12 +7,14 @@ import pytest
 from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.objective import quality
-from kubedsm.optimizer.moving.paper.decision_migration import make_decision_with_migration
-from kubedsm.optimizer.moving.paper.free_edge import free_edge_as_needed
-from kubedsm.optimizer.moving.paper.paper_suggester import cloud_to_edge_candidates
-from kubedsm.optimizer.moving.rebalance import Rebalancing
-from kubedsm.optimizer.moving.reorder_edge import reorder_edge
+from kubedsm.optimizer.moving.paper import (
+    cloud_to_edge_candidates,
+    free_edge_as_needed,
+    make_decision_with_migration,
+    reorder_edge,
+)
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
+from kubedsm.optimizer.moving.within_tier import Rebalancing
 from support.literal_moves import pairs_on_edge
 from support.suggest_instances import crowded_case, drawn_case
 from support.suggest_literal import enumerated, item_counts, literal_paper, problem_of

@@ -10,7 +10,7 @@ from kubedsm.model.model import ClaimReference, HostPort, Share, Tier, Workload
 from kubedsm.model.surroundings import Claim
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.gains import Gains, standing, worthwhile
-from kubedsm.objective.objective import NANO, Objective, Promise
+from kubedsm.objective.objective import NANO, Objective, QosTarget
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
 from support.placement_instances import node, pod, resources, snapshot
@@ -33,10 +33,10 @@ def cloud(name="cloud", cpu=64, zone=None):
 
 def suggested(nodes, pods, promised=None, limits=None, **more):
     shot = snapshot(nodes, pods)
-    promises = {name: Promise(qos) for name, qos in (promised or {}).items()}
+    promises = {name: QosTarget(qos) for name, qos in (promised or {}).items()}
     found = suggest(
         shot,
-        lambda w: promises.get(w.name, Promise()),
+        lambda w: promises.get(w.name, QosTarget()),
         Objective(gamma=10),
         limits or SuggestLimits(),
         **more,
@@ -177,7 +177,7 @@ def test_a_pod_whose_volume_claim_does_not_exist_is_not_sent_anywhere():
     lost = {"claims": (ClaimReference("shop", "gone"),)}
     shot = snapshot([edge("e1"), cloud()], [member("a-1", "a", "cloud", **lost)])
     known = attrs.evolve(shot, surroundings=shot.surroundings.knowing(Claim))
-    found = suggest(known, lambda _: Promise(), Objective(gamma=10), SuggestLimits())
+    found = suggest(known, lambda _: QosTarget(), Objective(gamma=10), SuggestLimits())
     assert not found.moves
     assert "persistentvolumeclaim" in why(found)["a-1"]
 
@@ -257,7 +257,7 @@ def test_a_waiting_pod_of_high_priority_has_room_made():
 def test_gains_compare_level_by_level():
     a, b = (Workload("shop", "Deployment", name) for name in "ab")
     shares = {a: Share(1, 2), b: Share(1, 2)}
-    gains = Gains(shares, lambda _: Promise(), Objective(gamma=10), {a: 1, b: 7})
+    gains = Gains(shares, lambda _: QosTarget(), Objective(gamma=10), {a: 1, b: 7})
     assert gains.level == {a: 1, b: 0}
     assert gains.of_changes({a: 1}) == (0, int(10.5 * NANO))
     vectors = np.array([[0, 0], [1, 0], [-1, 1], [1, -1], [0, 1]])
@@ -265,7 +265,7 @@ def test_gains_compare_level_by_level():
     ranked = standing(by_level).argsort().tolist()
     assert ranked == [3, 0, 1, 2, 4]
     assert worthwhile(by_level).tolist() == [False, True, True, False, True]
-    even = Gains(shares, lambda _: Promise(), Objective(gamma=10))
+    even = Gains(shares, lambda _: QosTarget(), Objective(gamma=10))
     assert (standing(even.of_vectors([a, b], vectors)) == by_level.sum(axis=1)).all()
 
 

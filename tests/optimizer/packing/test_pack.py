@@ -4,20 +4,20 @@ import attrs
 import pytest
 
 from kubedsm.model.model import SchedulingRules, Tier
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.packing.pack import pack
+from kubedsm.optimizer.packing.pack import pack_cluster
 from kubedsm.solvers.available import Highs
 from support.placement_instances import node, pod, resources, snapshot
 from support.suggest_instances import running
 
 
 def nothing_promised(_):
-    return Promise(weight=0)
+    return QosTarget(weight=0)
 
 
 def packed(of, **how):
-    return pack(of, nothing_promised, Objective(), Bounds(), lambda _: None, **how)
+    return pack_cluster(of, nothing_promised, Objective(), Bounds(), lambda _: None, **how)
 
 
 @pytest.mark.parametrize("tier", [Tier.EDGE, Tier.CLOUD])
@@ -70,7 +70,9 @@ def test_moves_that_need_each_others_room_are_let_out_by_one_that_stops_over():
         pod("w", "w", resources(1, 2), rules=SSD),
     ]
     of = snapshot(three_nodes(Tier.EDGE, Tier.EDGE, Tier.CLOUD), pods)
-    found = pack(of, lambda _: Promise(), Objective(), Bounds(solver=Highs()), lambda _: None)
+    found = pack_cluster(
+        of, lambda _: QosTarget(), Objective(), Bounds(solver=Highs()), lambda _: None
+    )
     assert found.proven
     small = next(move for move in found.moves if move.pod.name == "small")
     assert (small.stopover, small.target) == ("n2", "n0")

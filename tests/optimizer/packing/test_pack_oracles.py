@@ -6,7 +6,7 @@ import pytest
 
 from kubedsm.objective.gains import Gains
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.packing.pack import pack
+from kubedsm.optimizer.packing.pack import pack_cluster
 from kubedsm.plugins.fit import shortages
 from kubedsm.solvers.available import Highs
 from support.packing_instances import (
@@ -28,7 +28,7 @@ EVICTING = (False, True)
 
 
 def packed(of, promises=nothing_promised, solver=None, **how):
-    return pack(of, promises, OBJECTIVE, Bounds(solver=solver), lambda _: None, **how)
+    return pack_cluster(of, promises, OBJECTIVE, Bounds(solver=solver), lambda _: None, **how)
 
 
 def comes_to(of, found, promises, worth):
@@ -141,7 +141,7 @@ def test_the_search_alone_finds_all_that_could_be_placed_on_small_clusters():
 @pytest.mark.parametrize("seed", [13, 20, 23, 27, 65, 69, 85, 87])
 def test_rules_about_other_pods_are_kept_all_the_way(seed):
     case = ruled_case(seed)
-    found = pack(case.snapshot, case.promises, case.objective, Bounds(), lambda _: None)
+    found = pack_cluster(case.snapshot, case.promises, case.objective, Bounds(), lambda _: None)
     for order in range(5):
         assert refusals(case.snapshot, found, order) == []
     shot = case.snapshot.with_placed({move.pod.uid: move.target for move in found.moves})

@@ -7,15 +7,15 @@ import pytest
 
 from kubedsm.model.model import Share, Tier
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Packing, kinds
-from kubedsm.optimizer.placing.alone import place_alone, rejection_elsewhere
+from kubedsm.optimizer.matching.problem import Packing, group_kinds
+from kubedsm.optimizer.placing.batch import place_alone, rejection_elsewhere
 from kubedsm.optimizer.placing.batch_kinds import is_plain
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
-from kubedsm.optimizer.placing.replica_ladders import ReplicaLadders
+from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
 from kubedsm.plugins.feasibility import Feasibility
 from support.placement_instances import drawn
 from support.rule_instances import drawn as drawn_with_rules
@@ -26,7 +26,7 @@ OBJECTIVES = [
     (Objective(), None),
     (Objective("ecmus"), None),
     (Objective("proportional"), None),
-    (INDIFFERENT, Promise(qos=0.0)),
+    (INDIFFERENT, QosTarget(qos=0.0)),
 ]
 
 
@@ -45,7 +45,7 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(number, way):
         fragmentation = Fragmentation(measure, request_mix(shot))
         measured = [vector for vector, _ in fragmentation.mix]
         for pod in case.batch:
-            [kind] = kinds([pod], edge + cloud)
+            [kind] = group_kinds([pod], edge + cloud)
             spread = ReplicaSpread.of(shot) if spreading else None
             replicas = at_edge = in_cloud = None
             if spread is not None:

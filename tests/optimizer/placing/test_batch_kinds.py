@@ -6,10 +6,10 @@ import attrs
 import pytest
 
 from kubedsm.model.model import EVERY_ADDRESS, Disk, HostPort, Preferences
-from kubedsm.model.node_rows import NodeRows
-from kubedsm.optimizer.matching.problem import kinds
-from kubedsm.optimizer.placing.batch_kinds import is_plain, judged_kinds
-from kubedsm.optimizer.placing.ranks import ranks_of
+from kubedsm.model.node_index import NodeRows
+from kubedsm.optimizer.matching.problem import group_kinds
+from kubedsm.optimizer.placing.batch_kinds import group_ruled_kinds, is_plain
+from kubedsm.optimizer.placing.immediate import rank_pods
 from kubedsm.plugins.feasibility import Feasibility
 from support.placement_instances import drawn as plain_instance
 from support.rule_instances import (
@@ -27,7 +27,7 @@ from support.rule_instances import (
 
 def kinds_of(nodes, batch, *others):
     shot = cluster(nodes, [*batch, *others])
-    return judged_kinds(batch, Feasibility.of(shot), shot.surroundings)
+    return group_ruled_kinds(batch, Feasibility.of(shot), shot.surroundings)
 
 
 def named(mask, names=("n1", "n2", "n3")):
@@ -40,8 +40,8 @@ def test_without_rules_about_others_they_are_the_plain_ones():
         shot = case.snapshot
         nodes = [n for n in shot.nodes.values() if n.tier is not None]
         assert is_plain(shot, case.batch)
-        plain = kinds(case.batch, NodeRows.of(nodes, shot.free))
-        judged = judged_kinds(case.batch, Feasibility.of(shot), shot.surroundings)
+        plain = group_kinds(case.batch, NodeRows.of(nodes, shot.free))
+        judged = group_ruled_kinds(case.batch, Feasibility.of(shot), shot.surroundings)
         described = [
             [(k.requests, k.pods, named(k.nodes, names), k.rank) for k in found]
             for found, names in ((plain, sorted(n.name for n in nodes)), (judged, shot.index.names))
@@ -53,8 +53,8 @@ def test_without_rules_about_others_they_are_the_plain_ones():
 def test_every_pod_is_of_one_kind():
     for seed in range(200):
         shot, batch = drawn_batch(seed)
-        found = judged_kinds(
-            batch, Feasibility.of(shot), shot.surroundings, ranks_of(batch, 0.0, math.inf)
+        found = group_ruled_kinds(
+            batch, Feasibility.of(shot), shot.surroundings, rank_pods(batch, 0.0, math.inf)
         )
         assert sorted(p.uid for k in found for p in k.pods) == sorted(p.uid for p in batch)
         for kind in found:

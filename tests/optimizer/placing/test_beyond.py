@@ -6,11 +6,10 @@ import pytest
 from kubedsm.model.deadline import Deadline
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.placing.beyond.integer_choice import PLACED, QOS
-from kubedsm.optimizer.placing.beyond.relaxed import bounds as relaxed_bounds
+from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, upper_bounds
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
-from kubedsm.optimizer.placing.split import demands
+from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.programme import Solved, Status
 from kubedsm.solvers.available import Highs
 from support.drawn_batches import OBJECTIVES, drawn_batch, worth_of
@@ -23,7 +22,7 @@ def decided(seed, objective, bounds):
     case, edge, cloud = drawn_batch(seed)
     args = case.snapshot.shares(), case.promises, objective
     choice = make_decision(edge, CloudRoom.of(cloud, bounds), *args, Fragmentation(), bounds)
-    return choice, worth_of(edge, cloud, choice, demands(edge, *args))
+    return choice, worth_of(edge, cloud, choice, list_demands(edge, *args))
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: f"{o.kind}-{o.beta}-{o.gamma}")
@@ -65,8 +64,8 @@ def test_no_choice_exceeds_the_bounds_of_the_relaxation():
     for seed in range(200):
         case, edge, cloud = drawn_batch(seed)
         objective = OBJECTIVES[seed % len(OBJECTIVES)]
-        members = demands(edge, case.snapshot.shares(), case.promises, objective)
-        limits = relaxed_bounds(edge, cloud, members, objective)
+        members = list_demands(edge, case.snapshot.shares(), case.promises, objective)
+        limits = upper_bounds(edge, cloud, members, objective)
         choice, (placed, _, _) = decided(seed, objective, Bounds())
         of_turns = [n for (name, _), n in limits.items() if name == PLACED]
         assert all(n <= most for n, most in zip(placed, of_turns, strict=True))

@@ -3,13 +3,13 @@
 import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import serving_order
 from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.matching.problem import Packing
-from kubedsm.optimizer.placing.beyond import by_heuristics
-from kubedsm.optimizer.placing.beyond.by_heuristics import Placement, best_by_heuristics, one_by_one
-from kubedsm.optimizer.placing.cloud import least_allocated_scores
-from kubedsm.optimizer.placing.split import demands
+from kubedsm.optimizer.placing import heuristics
+from kubedsm.optimizer.placing.cloud import allocation_scores
+from kubedsm.optimizer.placing.heuristics import Placement, best_by_heuristics, place_one_by_one
+from kubedsm.optimizer.placing.split import list_demands
 from support.drawn_batches import drawn_batch
 
 
@@ -27,7 +27,7 @@ def literal_one_by_one(whole, number):
             then = size[node] - room[node, :2] + asked[:2]
             after = then / size[node]
             balance = abs(before[1] - before[0]) - abs(after[1] - after[0])
-            score = least_allocated_scores(size[[node]], then[None])[0] + 200 * (node < number)
+            score = allocation_scores(size[[node]], then[None])[0] + 200 * (node < number)
             rated = score + 25 * balance
             if best is None or rated > best[0]:
                 best = rated, node
@@ -42,7 +42,7 @@ def test_one_by_one_is_as_if_all_nodes_were_rated_for_each_pod():
     for seed in range(150):
         _, edge, cloud = drawn_batch(seed, 14)
         whole = Packing.of(edge.kinds, edge.rows + cloud.rows)
-        found = one_by_one(whole, len(edge.free))
+        found = place_one_by_one(whole, len(edge.free))
         assert (found == literal_one_by_one(whole, len(edge.free))).all(), seed
         left_out += int(found.sum()) < int(whole.counts.sum())
     assert 10 < left_out < 140
@@ -53,11 +53,11 @@ def test_nothing_beats_what_cannot_be_exceeded(monkeypatch):
     at_once = 0
     for seed in range(140):
         case, edge, cloud = drawn_batch(seed)
-        members = demands(edge, case.snapshot.shares(), case.promises, Objective())
+        members = list_demands(edge, case.snapshot.shares(), case.promises, Objective())
         nothing = Placement({}, edge.nothing(), cloud.nothing())
         asked = edge, cloud, members, nothing, NO_DEADLINE
         with monkeypatch.context() as patched:
-            patched.setattr(by_heuristics, "_utmost", lambda *_: (None,))
+            patched.setattr(heuristics, "_best_standing", lambda *_: (None,))
             slow = best_by_heuristics(*asked)
         found = best_by_heuristics(*asked)
         assert found.picks == slow.picks, seed

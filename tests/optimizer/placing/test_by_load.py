@@ -10,16 +10,15 @@ import pytest
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.model.model import Preferences, Tier, Workload
-from kubedsm.model.node_order import zone_of
+from kubedsm.model.node_index import zone_of
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.load import Capacity, LoadGoal
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import pairs
 from kubedsm.optimizer.placing.decision import room_after
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.plugins.broken_rules import worsened
-from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.feasibility import Feasibility, is_worse
 from support.measured_loads import cloud, drawn_sample, edge
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.rule_instances import HOST, app, drawn_batch, near, zoned
@@ -28,7 +27,7 @@ from support.ruled_batches import ruled_batch
 
 GIB = 2**30
 GOAL = LoadGoal()
-POLICY = KubeDSM(lambda _: Promise(), Objective(), load=GOAL)
+POLICY = KubeDSM(lambda _: QosTarget(), Objective(), load=GOAL)
 BLIND = attrs.evolve(POLICY, load=None)
 SOME = Usage(400.0, 0.0)
 IDLE, BUSY, FULL = Usage(0.0, 0.0), Usage(2000.0, 0.2 * GIB), Usage(3600.0, 3.6 * GIB)
@@ -263,7 +262,7 @@ def _literally(decision, shot, goal, spread):
         for name in ranked:
             moved = Feasibility.of(shot.with_placed({**placed, pod_.uid: name}))
             everybody = shot.pods.values()
-            if name == here or not worsened(
+            if name == here or not is_worse(
                 everyone.broken_rules(everybody), moved.broken_rules(everybody)
             ):
                 break

@@ -3,15 +3,15 @@
 import attrs
 import numpy as np
 
-from kubedsm.optimizer.matching.best_fit import by_size
-from kubedsm.optimizer.placing.cloud import least_allocated, least_allocated_score
+from kubedsm.optimizer.matching.best_fit import order_by_size
+from kubedsm.optimizer.placing.cloud import allocation_score, place_least_allocated
 from support.drawn_packings import drawn_packing
 
 
 def literal_spread(packing, counts):
     """Each pod on the node that is best of all as it comes."""
     loads = packing.nothing()
-    for kind in by_size(packing, largest_first=True):
+    for kind in order_by_size(packing, largest_first=True):
         for _ in range(int(counts[kind])):
             room = packing.room_after(loads)
             rated = [
@@ -31,7 +31,7 @@ def _key(packing, kind, n, loads, room):
         charged = int(packing.ladders.steps[packing.ladders.which[n, kind], loads[n, kind]])
     size = packing.allocatable[n, :2].tolist()
     used = (packing.allocatable - room + packing.requests[kind])[n, :2].tolist()
-    score = least_allocated_score(size, used)
+    score = allocation_score(size, used)
     return int(packing.penalties[n, kind]), charged, -score, int(loads[n].sum())
 
 
@@ -51,7 +51,7 @@ def test_each_pod_goes_to_the_best_of_all_nodes():
     for seed in range(600):
         packing, _ = drawn_packing(seed)
         for counts in (packing.counts, packing.counts // 2):
-            loads = least_allocated(packing, counts)
+            loads = place_least_allocated(packing, counts)
             assert loads.tolist() == literal_least_allocated(packing, counts).tolist(), seed
             short += bool(0 < loads.sum() < counts.sum())
             several += bool((loads > 1).any())

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.model import node_order
+from kubedsm.model import node_index
 from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.model.model import (
@@ -24,7 +24,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.load import LoadGoal
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.policies import kubedsm
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from support.placement_instances import (
@@ -39,14 +39,14 @@ from support.placement_instances import (
 )
 from support.rule_instances import DISLIKED, HOST, ZONE, app
 
-POLICY = KubeDSM(lambda workload: Promise(PROMISED.get(workload.name, 1.0)), Objective())
+POLICY = KubeDSM(lambda workload: QosTarget(PROMISED.get(workload.name, 1.0)), Objective())
 PROMISED = {"b": 0.5, "c": 0.0}
 GIB = 2**30
 
 
 @pytest.fixture(autouse=True)
 def small_clouds_are_large(monkeypatch):
-    monkeypatch.setattr(node_order, "_FEWEST_NODES", 3)
+    monkeypatch.setattr(node_index, "_FEWEST_NODES", 3)
 
 
 def sampling(percentage):

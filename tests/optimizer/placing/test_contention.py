@@ -10,9 +10,8 @@ import pytest
 from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.objective import Objective, quality
-from kubedsm.optimizer.placing.contention import uncontended
-from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.plugins.fit import rejection
+from kubedsm.optimizer.placing.immediate import immediate_schedule, is_uncontended
+from support.literal_fit import rejection
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.rule_instances import app, near
 
@@ -46,36 +45,36 @@ def replicas(count):
     ],
 )
 def test_what_may_be_decided_at_once(nodes, pods, batch, at_once):
-    assert uncontended(snapshot(nodes, pods), pods, batch) is at_once
+    assert is_uncontended(snapshot(nodes, pods), pods, batch) is at_once
 
 
 def test_another_workload_is_there_to_come():
     there = pod("api-0", "api", SMALL, on="c")
-    assert not uncontended(snapshot([EDGE, CLOUD], [WEB, there]), [WEB], 99)
+    assert not is_uncontended(snapshot([EDGE, CLOUD], [WEB, there]), [WEB], 99)
 
 
 def test_the_only_workload_is_rolled_out_with_other_requests():
     old = pod("web-0", "web", LARGE, on="c")
-    assert not uncontended(snapshot([EDGE, CLOUD], [WEB, old]), [WEB], 99)
+    assert not is_uncontended(snapshot([EDGE, CLOUD], [WEB, old]), [WEB], 99)
 
 
 def test_rules_about_other_pods_are_judged_together():
     friend = pod("friend", "web", SMALL, rules=SchedulingRules(affinity=(near(app("api")),)))
-    assert not uncontended(snapshot([EDGE, CLOUD], [friend]), [friend], 1)
+    assert not is_uncontended(snapshot([EDGE, CLOUD], [friend]), [friend], 1)
 
 
 def test_so_many_classes_are_not_looked_into():
     pods = [pod(f"p{n}", f"s{n}", resources(0.1 + n / 1000, 0.1)) for n in range(9)]
-    assert uncontended(snapshot([EDGE, CLOUD], pods[:8]), pods[:8], 8)
-    assert not uncontended(snapshot([EDGE, CLOUD], pods), pods, 9)
+    assert is_uncontended(snapshot([EDGE, CLOUD], pods[:8]), pods[:8], 8)
+    assert not is_uncontended(snapshot([EDGE, CLOUD], pods), pods, 9)
 
 
 def test_nodes_that_take_no_such_pod_have_no_room_for_it():
     picky = pod("picky", "web", SMALL, rules=SchedulingRules(node_selector=(("disk", "ssd"),)))
     ssd = attrs.evolve(EDGE, name="ssd", labels={"disk": "ssd"}, allocatable=resources(2, 8, 9))
     pods = [picky, API]
-    assert uncontended(snapshot([EDGE, ssd], pods), pods, 2)
-    assert not uncontended(snapshot([EDGE, ssd], pods), pods, 3)
+    assert is_uncontended(snapshot([EDGE, ssd], pods), pods, 2)
+    assert not is_uncontended(snapshot([EDGE, ssd], pods), pods, 3)
 
 
 def arrivals(rng, batch):
@@ -106,7 +105,7 @@ def test_at_once_comes_to_the_same_qos_and_places_as_together(objective):
     seen = Counter()
     for seed in range(400):
         case = drawn(seed, most=4)
-        if not case.batch or not uncontended(case.snapshot, case.batch, len(case.batch)):
+        if not case.batch or not is_uncontended(case.snapshot, case.batch, len(case.batch)):
             continue
         together = placed_in(case, [case.batch], objective)
         for _ in range(3):
@@ -140,7 +139,7 @@ def test_where_there_is_room_for_a_batch_no_placement_keeps_any_of_it_out():
         case = drawn(seed, most=3)
         shot, batch = case.snapshot, case.batch
         several = len({pod.pod_class for pod in batch}) > 1
-        if not several or not uncontended(shot, batch, len(batch)):
+        if not several or not is_uncontended(shot, batch, len(batch)):
             continue
         edge = [p for p in batch if edge_or_stuck(shot, [p]) is None]
         for order in itertools.permutations(edge):

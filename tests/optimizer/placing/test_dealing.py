@@ -6,8 +6,8 @@ import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.optimizer.matching.best_fit import best_fit_increasing
-from kubedsm.optimizer.placing.cloud import least_allocated
-from kubedsm.optimizer.placing.dealing import DealtTier
+from kubedsm.optimizer.placing.cloud import place_least_allocated
+from kubedsm.optimizer.placing.replica_spreading import DealtTier
 from support.drawn_packings import drawn_packing, drawn_spread
 
 
@@ -56,7 +56,7 @@ def _better(tier, group, node):
 def test_each_move_is_to_the_best_of_all_nodes():
     seen = Counter()
     for seed in range(500):
-        for place in (best_fit_increasing, lambda p: least_allocated(p, p.counts)):
+        for place in (best_fit_increasing, lambda p: place_least_allocated(p, p.counts)):
             tier, literal = dealt(seed, place), dealt(seed, place)
             moves = literal_even_out(literal)
             assert tier.even_out(NO_DEADLINE) == len(moves), seed

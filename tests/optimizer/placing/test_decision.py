@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import Share, Tier, shares_after
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Packing, kinds
-from kubedsm.optimizer.placing.cloud import CloudRoom, least_allocated, least_allocated_score
+from kubedsm.optimizer.matching.problem import Packing, group_kinds
+from kubedsm.optimizer.placing.cloud import CloudRoom, allocation_score, place_least_allocated
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.placing.split import best_split, demands
+from kubedsm.optimizer.placing.split import list_demands, split_vectors
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.placement_literal import brute_force, literal_decision, worth
 
@@ -63,7 +63,7 @@ def edge_only(cpu, pods, promised, cloud=True):
         nodes.append(node("cloud", Tier.CLOUD, cpu=64, memory=64))
     shot = snapshot(nodes, pods)
     decision = immediate_schedule(
-        shot, shot.schedulable(pods), lambda w: promised.get(w.name, Promise()), DEFAULT
+        shot, shot.schedulable(pods), lambda w: promised.get(w.name, QosTarget()), DEFAULT
     )
     return Counter(b.pod.workload.name for b in decision.bindings if b.tier is Tier.EDGE), decision
 
@@ -74,14 +74,14 @@ def pods_of(service, number, cpu=1.0, memory=1.0):
 
 def test_a_promise_that_can_be_kept_is_kept_before_one_that_cannot():
     # Two cores: half of a's four pods keep its promise, b's three would need all.
-    edge, _ = edge_only(2, pods_of("a", 4) + pods_of("b", 3), {"a": Promise(0.5)})
+    edge, _ = edge_only(2, pods_of("a", 4) + pods_of("b", 3), {"a": QosTarget(0.5)})
     assert edge == {"a": 2}
 
 
 def test_weight_decides_who_is_kept_waiting():
     pods = pods_of("a", 2) + pods_of("b", 2)
     assert edge_only(2, pods, {})[0] == {"a": 2}
-    assert edge_only(2, pods, {"b": Promise(weight=2)})[0] == {"b": 2}
+    assert edge_only(2, pods, {"b": QosTarget(weight=2)})[0] == {"b": 2}
 
 
 def test_pods_that_run_on_the_edge_already_count():
@@ -96,7 +96,7 @@ def test_pods_that_run_on_the_edge_already_count():
 def test_a_workload_in_two_classes_has_one_promise():
     # Large and small pods of one workload: the small ones make up its half, and leave room.
     pods = [pod("a-1", "a", resources(2, 1)), pod("a-2", "a", resources(1, 1)), *pods_of("b", 1)]
-    edge, decision = edge_only(2, pods, {"a": Promise(0.5)})
+    edge, decision = edge_only(2, pods, {"a": QosTarget(0.5)})
     assert edge == {"a": 1, "b": 1}
     assert {b.pod.name for b in decision.bindings if b.node == "edge"} == {"a-2", "b-0"}
 
@@ -109,8 +109,8 @@ def test_a_pod_only_the_edge_can_hold_goes_there_whatever_it_costs_in_qos():
     ]
     pods = [*pods_of("a", 2), pod("g-1", "g", resources(2, 1, gpu=1))]
     shot = snapshot(nodes, pods)
-    promised = {"g": Promise(0.0, 0.0)}
-    decision = immediate_schedule(shot, pods, lambda w: promised.get(w.name, Promise()), DEFAULT)
+    promised = {"g": QosTarget(0.0, 0.0)}
+    decision = immediate_schedule(shot, pods, lambda w: promised.get(w.name, QosTarget()), DEFAULT)
     assert {b.pod.name: b.node for b in decision.bindings} == {
         "a-0": "cloud",
         "a-1": "cloud",
@@ -124,14 +124,14 @@ def test_what_the_cloud_takes_is_packed_when_spreading_would_leave_pods_out():
     ones, threes = pods_of("a", 2, 1), pods_of("b", 2, 3)
     shot = snapshot(nodes, ones + threes)
     rows = NodeRows.of(nodes, shot.free)
-    cloud = CloudRoom.of(Packing.of(kinds(ones + threes, rows), rows), Bounds())
+    cloud = CloudRoom.of(Packing.of(group_kinds(ones + threes, rows), rows), Bounds())
     assert cloud.exact
     assert int(cloud.place(cloud.packing.counts).sum()) == 4
     nodes = [node("cloud-1", Tier.CLOUD, cpu=4, memory=4), node("cloud-2", Tier.CLOUD, 6, 6)]
     twos, threes = pods_of("a", 2, 2, 2), pods_of("b", 2, 3, 3)
     shot = snapshot(nodes, twos + threes)
     rows = NodeRows.of(nodes, shot.free)
-    cloud = CloudRoom.of(Packing.of(kinds(twos + threes, rows), rows), Bounds())
+    cloud = CloudRoom.of(Packing.of(group_kinds(twos + threes, rows), rows), Bounds())
     assert int(cloud.whole.sum()) == 3
     assert int(cloud.place(cloud.packing.counts).sum()) == 4
 
@@ -140,7 +140,7 @@ def test_the_capacity_of_the_cloud_is_what_can_be_packed_of_every_rest():
     for seed in range(3000, 3100):
         case = drawn(seed)
         rows = NodeRows.of(case.tier(Tier.CLOUD), case.snapshot.free)
-        room = CloudRoom.of(Packing.of(kinds(case.batch, rows), rows), Bounds())
+        room = CloudRoom.of(Packing.of(group_kinds(case.batch, rows), rows), Bounds())
         limits = room.packing.counts
         capacity = room.capacity(limits)
         surely = CloudRoom(room.packing, room.whole, None).capacity(limits)
@@ -155,29 +155,29 @@ def test_the_capacity_of_the_cloud_is_what_can_be_packed_of_every_rest():
 
 def test_least_allocated_scores_as_kube_scheduler_does():
     # (4000-3000)*100/4000 = 25, (8-1)*100/8 = 87; their mean, rounded down.
-    assert least_allocated_score([4000, 8], [3000, 1]) == 56
-    assert least_allocated_score([4000, 8], [5000, 1]) == 43
-    assert least_allocated_score([0, 8], [0, 4]) == 50
-    assert least_allocated_score([0, 0], [0, 0]) == 0
+    assert allocation_score([4000, 8], [3000, 1]) == 56
+    assert allocation_score([4000, 8], [5000, 1]) == 43
+    assert allocation_score([0, 8], [0, 4]) == 50
+    assert allocation_score([0, 0], [0, 0]) == 0
 
 
 def test_least_allocated_spreads_and_takes_names_in_order():
     nodes = [node(f"cloud-{i}", Tier.CLOUD, cpu=4, memory=8) for i in (2, 1, 3)]
     pods = pods_of("a", 4)
     rows = NodeRows.of(nodes, {n.name: n.allocatable for n in nodes})
-    packing = Packing.of(kinds(pods, rows), rows)
-    assert least_allocated(packing, packing.counts).ravel().tolist() == [2, 1, 1]
+    packing = Packing.of(group_kinds(pods, rows), rows)
+    assert place_least_allocated(packing, packing.counts).ravel().tolist() == [2, 1, 1]
 
 
 def test_the_split_over_workloads_is_the_best_of_all_splits():
     for seed in range(4000, 4100):
         case = drawn(seed)
         rows = NodeRows.of(case.snapshot.nodes.values(), case.snapshot.free)
-        batch = kinds(case.batch, rows)
+        batch = group_kinds(case.batch, rows)
         packing = Packing.of(batch, rows)
         shares = case.snapshot.shares()
-        members = demands(packing, shares, case.promises, DEFAULT)
-        split = best_split(members, packing.counts, Bounds())
+        members = list_demands(packing, shares, case.promises, DEFAULT)
+        split = split_vectors(members, packing.counts, Bounds())
         assert split is not None
         kind_of = {p.uid: k for k, kind in enumerate(batch) for p in kind.pods}
         best = {}
@@ -226,14 +226,14 @@ def test_one_tier_too_large_to_tabulate_leaves_the_other_exact():
     nodes = [node("edge", Tier.EDGE, 2, 64), node("cloud", Tier.CLOUD, 30, 64)]
     shot = snapshot(nodes, pods)
     rows = NodeRows.of(nodes, shot.free)
-    batch = kinds(pods, rows)
+    batch = group_kinds(pods, rows)
     measured = Fragmentation(Measure.UNUSABLE, request_mix(shot))
     edge = Packing.of(batch, attrs.evolve(rows, positions=rows.positions[:1]))
     cloud = Packing.of(batch, attrs.evolve(rows, positions=rows.positions[1:]))
     bounds = Bounds(loads=500)
     room = CloudRoom.of(cloud, bounds)
     choice = make_decision(
-        edge, room, shot.shares(), lambda _: Promise(), DEFAULT, measured, bounds
+        edge, room, shot.shares(), lambda _: QosTarget(), DEFAULT, measured, bounds
     )
     assert not choice.proven
     assert len(choice.edge) == 2
@@ -247,7 +247,7 @@ def test_greedy_picks_look_at_gains_anew_after_every_pick():
     decision = immediate_schedule(
         snapshot(nodes, pods),
         pods,
-        lambda w: Promise(0.5 if w.name == "a" else 1.0),
+        lambda w: QosTarget(0.5 if w.name == "a" else 1.0),
         DEFAULT,
         bounds=Bounds(states=2),
     )
@@ -261,7 +261,7 @@ def test_greedy_picks_weigh_gain_by_size():
     nodes = [node("edge", Tier.EDGE, 2, 64), node("cloud", Tier.CLOUD, 64, 64)]
     pods = pods_of("a", 4, 2) + pods_of("b", 4, 1)
     decision = immediate_schedule(
-        snapshot(nodes, pods), pods, lambda _: Promise(), DEFAULT, bounds=Bounds(states=2)
+        snapshot(nodes, pods), pods, lambda _: QosTarget(), DEFAULT, bounds=Bounds(states=2)
     )
     on_edge = [b.pod.name for b in decision.bindings if b.tier is Tier.EDGE]
     assert on_edge == ["b-0", "b-1"]
@@ -284,7 +284,7 @@ def test_beyond_the_bounds_no_room_is_left_that_a_pod_would_fit_into():
         *pods_of("f", 2, 0.5, 2),
     ]
     decision = immediate_schedule(
-        snapshot(nodes, pods), pods, lambda _: Promise(), DEFAULT, bounds=Bounds(loads=6)
+        snapshot(nodes, pods), pods, lambda _: QosTarget(), DEFAULT, bounds=Bounds(loads=6)
     )
     assert not decision.proven
     assert decision.unplaced

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import SchedulingRules, Taint, Tier, Toleration
-from kubedsm.objective.evenness import Prospect, even_scores
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, Prospect, QosTarget, even_scores
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support.placement_instances import drawn, node, pod, resources, snapshot
@@ -18,7 +17,7 @@ from support.placement_literal import literal_decision, worth
 
 SHARE = Objective()
 ROUGH = Bounds(states=2)
-ALL = Promise()
+ALL = QosTarget()
 
 
 def pods_of(service, number, cpu=1.0, **more):
@@ -76,7 +75,7 @@ def test_who_has_more_already_waits():
 
 
 def test_the_bigger_service_of_two_gets_the_same_share_not_the_same_number():
-    assert on_edge(6, pods_of("x", 4) + pods_of("y", 8), {"y": Promise(weight=2)}, nodes=1) == [
+    assert on_edge(6, pods_of("x", 4) + pods_of("y", 8), {"y": QosTarget(weight=2)}, nodes=1) == [
         2,
         4,
     ]
@@ -84,16 +83,16 @@ def test_the_bigger_service_of_two_gets_the_same_share_not_the_same_number():
 
 def test_nobody_gets_more_than_was_promised_before_all_have_that():
     pods = pods_of("x", 10) + pods_of("y", 10)
-    promised = {"x": Promise(0.2)}
+    promised = {"x": QosTarget(0.2)}
     assert on_edge(2, pods, promised, nodes=1) == [1, 1]
     assert on_edge(6, pods, promised, nodes=1) == [2, 4]
     # Beyond all promises, shares are evened out again.
-    low = {"x": Promise(0.2), "y": Promise(0.4)}
+    low = {"x": QosTarget(0.2), "y": QosTarget(0.4)}
     assert on_edge(10, pods, low, nodes=1) == [5, 5]
 
 
 def test_what_adds_no_qos_is_neither_sought_nor_shunned():
-    prospect = Prospect(np.arange(5), 4, Promise(0.5))
+    prospect = Prospect(np.arange(5), 4, QosTarget(0.5))
     for objective, gains in ((Objective("latency"), 2), (Objective(beta=0), 2), (SHARE, 4)):
         [scores] = even_scores(objective, [prospect])
         assert (np.diff(scores)[:gains] > 0).all()
@@ -122,7 +121,7 @@ def test_shares_come_before_what_pods_like():
 @pytest.mark.parametrize("weight", [0.001, 1.0, 1000.0])
 def test_the_scores_of_placements_of_equal_qos_differ_by_spread_only(weight):
     totals = (2, 3, 5, 10)
-    prospects = [Prospect(np.arange(n + 1), n, Promise(1.0, weight)) for n in totals]
+    prospects = [Prospect(np.arange(n + 1), n, QosTarget(1.0, weight)) for n in totals]
     scores = even_scores(SHARE, prospects)
     by_qos = {}
     for counts in product(*(range(n + 1) for n in totals)):

@@ -2,8 +2,8 @@ import numpy as np
 
 from kubedsm.model.model import Tier
 from kubedsm.optimizer.matching.problem import Packing
-from kubedsm.optimizer.placing.batch_kinds import judged_kinds
-from kubedsm.optimizer.placing.beyond.few_of_each import few_of_each
+from kubedsm.optimizer.placing.batch_kinds import group_ruled_kinds
+from kubedsm.optimizer.placing.ruled_mip import sample_classes
 from kubedsm.plugins.feasibility import Feasibility
 from support.rule_instances import HOST, ZONE, app, cluster, near, pod, zoned
 
@@ -12,10 +12,10 @@ def chosen(nodes, waiting, *others, few):
     """The names of the few."""
     snapshot = cluster(nodes, [*others, *waiting])
     feasibility = Feasibility.of(snapshot)
-    kinds = judged_kinds(waiting, feasibility, snapshot.surroundings, told_apart=True)
+    kinds = group_ruled_kinds(waiting, feasibility, snapshot.surroundings, told_apart=True)
     packing = Packing.of(kinds, snapshot.in_turn(Tier.EDGE))
     likes = [feasibility.equivalence(kind.pods[0]) for kind in kinds]
-    few = few_of_each(packing, likes, feasibility.scene, few)
+    few = sample_classes(packing, likes, feasibility.scene, few)
     return {packing.nodes[at].name for at in np.flatnonzero(few)}
 
 

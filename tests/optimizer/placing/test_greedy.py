@@ -4,17 +4,17 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import Tier
-from kubedsm.model.node_rows import NodeRows
-from kubedsm.objective.objective import Objective, Promise
-from kubedsm.optimizer.matching.best_fit import BestFit, sizes
-from kubedsm.optimizer.matching.problem import Packing, Rank, kinds
-from kubedsm.optimizer.placing.beyond.greedy import DrawnIn, pick_greedily
-from kubedsm.optimizer.placing.split import demands
+from kubedsm.model.node_index import NodeRows
+from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.optimizer.matching.best_fit import BestFit, kind_sizes
+from kubedsm.optimizer.matching.problem import Packing, Rank, group_kinds
+from kubedsm.optimizer.placing.heuristics import DrawnIn, pick_greedily
+from kubedsm.optimizer.placing.split import list_demands
 from support.placement_instances import drawn, node, pod, resources, snapshot
 
 
 def literal_pick(edge, members):
-    size, room, picks, taken = sizes(edge), BestFit(edge), {}, [0] * len(members)
+    size, room, picks, taken = kind_sizes(edge), BestFit(edge), {}, [0] * len(members)
     candidates = [(m, kind) for m, member in enumerate(members) for kind in member.kinds()]
 
     def rated(candidate):
@@ -42,14 +42,14 @@ def test_the_pod_that_adds_most_for_its_size_comes_first():
     for seed in range(500):
         case = drawn(seed, most=9)
         rows = NodeRows.of(case.tier(Tier.EDGE), case.snapshot.free)
-        of_batch = kinds(case.batch, rows)
+        of_batch = group_kinds(case.batch, rows)
         if seed % 3 == 0:
             ranks = [Rank(priority=at % 2, overdue=at % 3) for at in range(len(of_batch))]
             of_batch = [attrs.evolve(k, rank=r) for k, r in zip(of_batch, ranks, strict=True)]
             ranked += len(of_batch) > 1
         edge = Packing.of(of_batch, rows)
         objective = Objective(gamma=10, beta=(0.0, 0.5)[seed % 2], alpha=1.0)
-        members = demands(edge, case.snapshot.shares(), case.promises, objective)
+        members = list_demands(edge, case.snapshot.shares(), case.promises, objective)
         room = BestFit(edge)
         picks, loads = pick_greedily(edge, members, room), room.loads
         expected, placed = literal_pick(edge, members)
@@ -63,8 +63,8 @@ def test_what_is_not_wanted_at_the_edge_only_stays_where_it_is():
     nodes = [node("e1", Tier.EDGE, 4, 64)]
     pods = [pod(f"web-{at}", "web", resources(1)) for at in range(3)]
     shot = snapshot(nodes, pods)
-    edge = Packing.of(kinds(pods, shot.in_turn(Tier.EDGE)), shot.in_turn(Tier.EDGE))
-    members = demands(edge, shot.shares(), lambda _: Promise(most=0), Objective())
+    edge = Packing.of(group_kinds(pods, shot.in_turn(Tier.EDGE)), shot.in_turn(Tier.EDGE))
+    members = list_demands(edge, shot.shares(), lambda _: QosTarget(most=0), Objective())
     there = np.array([[2]])
     room = DrawnIn(BestFit(edge, there), there[0], np.array([1]))
     assert pick_greedily(edge, members, room) == {(pods[0].workload, 0): 2}

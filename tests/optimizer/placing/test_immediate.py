@@ -5,13 +5,13 @@ import pytest
 
 from kubedsm.model.model import PodClass, SchedulingRules, Tier
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.plugins.fit import reasons, rejection
-from kubedsm.plugins.rejection import Rejection
+from kubedsm.plugins.scene import Rejection
 from kubedsm_lab.bench.match import literal_fragmentation
 from support.hash_seeds import printed_by_hash_seeds
+from support.literal_fit import reasons, rejection
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.placement_literal import qos_with
 
@@ -19,7 +19,7 @@ DEFAULT = Objective()
 
 
 def schedule(shot, pods):
-    return immediate_schedule(shot, pods, lambda _: Promise(), DEFAULT)
+    return immediate_schedule(shot, pods, lambda _: QosTarget(), DEFAULT)
 
 
 def check(case, decision, measure):

@@ -6,11 +6,11 @@ import pytest
 from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.placing.beyond.integer_choice import LIKED, integer_choice
+from kubedsm.optimizer.placing.batch_mip import LIKED, build_programme
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
-from kubedsm.optimizer.placing.split import demands
-from kubedsm.optimizer.programming.in_order import maximised_in_order
+from kubedsm.optimizer.placing.split import list_demands
+from kubedsm.optimizer.programming.in_order import maximise_in_order
 from kubedsm.solvers.available import Highs
 from support.drawn_batches import OBJECTIVES, drawn_batch, loads_of
 
@@ -27,12 +27,12 @@ def test_its_best_is_what_the_tables_say(objective):
         )
         assert choice.proven
         roomy = room.endless if seed % 5 else None
-        members = demands(edge, shares, case.promises, objective)
-        posed = integer_choice(edge, cloud, members, objective, roomy=roomy)
+        members = list_demands(edge, shares, case.promises, objective)
+        posed = build_programme(edge, cloud, members, objective, roomy=roomy)
         on_edge, picks = loads_of(edge, choice.edge)
         known = posed.hint(on_edge, loads_of(cloud, choice.cloud)[0], picks)
         assert posed.programme.allows(known)
-        found = maximised_in_order(
+        found = maximise_in_order(
             posed.programme, posed.goals, Highs(), NO_DEADLINE, np.zeros_like(known)
         )
         assert found.proven

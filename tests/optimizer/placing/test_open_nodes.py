@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from kubedsm.optimizer.placing.open_nodes import OpenNodes
+from kubedsm.optimizer.placing.settling import OpenNodes
 from kubedsm.plugins.feasibility import Feasibility
 from support.rule_instances import HOST, app, cluster, drawn, drawn_batch, near, pod, zoned
 

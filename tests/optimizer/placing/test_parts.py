@@ -7,15 +7,14 @@ import attrs
 
 from kubedsm.model.model import SchedulingRules, Taint, Tier, Toleration
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.objective.objective import Objective, Promise
-from kubedsm.optimizer.matching.match import Bounds, tabulate
-from kubedsm.optimizer.matching.problem import Packing, kinds
-from kubedsm.optimizer.placing.beyond.parts import chosen_by_parts, parts_of
+from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.optimizer.matching.match import Bounds, build_table
+from kubedsm.optimizer.matching.problem import Packing, group_kinds
+from kubedsm.optimizer.placing.batch_mip import choose_by_parts, split_kinds
 from kubedsm.optimizer.placing.cloud import CloudRoom
-from kubedsm.optimizer.placing.decision import chosen_of
-from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.placing.ranks import ranks_of
-from kubedsm.optimizer.placing.split import demands
+from kubedsm.optimizer.placing.decision import choose_counts
+from kubedsm.optimizer.placing.immediate import immediate_schedule, rank_pods
+from kubedsm.optimizer.placing.split import list_demands
 from support.placement_instances import Instance, node, pod, resources, snapshot
 
 
@@ -45,7 +44,9 @@ def sites(seed, most=3):
                 pods.append(pod(named, of, requests, rules=rules, priority=priority))
     if cloud != "own":
         nodes.append(node("c", Tier.CLOUD, *((64, 64) if cloud == "endless" else (2, 3))))
-    promised = {p.workload.name: Promise(rng.choice((0.5, 1.0)), rng.choice((1, 2))) for p in pods}
+    promised = {
+        p.workload.name: QosTarget(rng.choice((0.5, 1.0)), rng.choice((1, 2))) for p in pods
+    }
     return Instance(snapshot(nodes, pods), tuple(pods), promised)
 
 
@@ -70,17 +71,17 @@ def test_the_best_of_the_parts_is_the_best_of_the_whole():
     for seed in range(150):
         case = sites(seed)
         at_edge, in_cloud = (case.snapshot.in_turn(tier) for tier in (Tier.EDGE, Tier.CLOUD))
-        of_batch = kinds(case.batch, at_edge + in_cloud, ranks_of(case.batch, 0.0, 60.0))
+        of_batch = group_kinds(case.batch, at_edge + in_cloud, rank_pods(case.batch, 0.0, 60.0))
         mix = request_mix(case.snapshot)
         fragmentation = Fragmentation(Measure.UNUSABLE, mix)
         edge = Packing.of(of_batch, at_edge, [vector for vector, _ in mix])
         cloud = CloudRoom.of(Packing.of(of_batch, in_cloud), Bounds())
-        members = demands(edge, case.snapshot.shares(), case.promises, Objective())
-        choose = partial(chosen_of, objective=Objective(), fragmentation=fragmentation)
-        parts = parts_of(edge, cloud, members)
+        members = list_demands(edge, case.snapshot.shares(), case.promises, Objective())
+        choose = partial(choose_counts, objective=Objective(), fragmentation=fragmentation)
+        parts = split_kinds(edge, cloud, members)
         whole += len(parts) == 1
         divided += len(parts) > 1
-        made = chosen_by_parts(parts, edge, cloud, members, Bounds(), choose)
+        made = choose_by_parts(parts, edge, cloud, members, Bounds(), choose)
         undivided = choose(edge, cloud, members, Bounds())
         assert made.proof == undivided.proof
         assert worth_of(made, edge, members, fragmentation) == worth_of(
@@ -117,5 +118,5 @@ def test_parts_are_within_bounds_that_the_whole_exceeds():
 def beyond(case, states):
     """Whether the undivided batch is beyond that bound."""
     at_edge = case.snapshot.in_turn(Tier.EDGE)
-    of_batch = kinds(case.batch, at_edge + case.snapshot.in_turn(Tier.CLOUD))
-    return tabulate(Packing.of(of_batch, at_edge), None, Bounds(states=states)) is None
+    of_batch = group_kinds(case.batch, at_edge + case.snapshot.in_turn(Tier.CLOUD))
+    return build_table(Packing.of(of_batch, at_edge), None, Bounds(states=states)) is None

@@ -5,7 +5,7 @@ import random
 import attrs
 
 from kubedsm.model.model import Tier
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.rule_instances import app, cluster, evenly, near, zoned
@@ -15,7 +15,7 @@ PATIENCE = 60.0
 
 
 def promises(_):
-    return Promise()
+    return QosTarget()
 
 
 def scheduled(shot, batch, patience=PATIENCE):

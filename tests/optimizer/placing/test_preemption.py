@@ -18,7 +18,7 @@ from kubedsm.model.model import (
     Uid,
     Workload,
 )
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.preemption import Budget, Preemption, PreemptionSearch, makes_room
 from support.literal_rules import literal_rule
 from support.placement_instances import node, resources, snapshot
@@ -43,7 +43,7 @@ def pod(name, cpu, priority=0, on=None, *, created=0.0, labels=(), **more):
 
 
 def search(cluster, waiting, *, qos=1.0, **more):
-    return PreemptionSearch(cluster, waiting, lambda _: Promise(qos), Objective(), **more)
+    return PreemptionSearch(cluster, waiting, lambda _: QosTarget(qos), Objective(), **more)
 
 
 def best(nodes, pods, waiting, **more):
@@ -297,7 +297,7 @@ def test_the_edge_comes_first_if_the_workload_gains_by_it():
     ecmus = PreemptionSearch(
         snapshot([EDGE, CLOUD], [on_edge, on_cloud, waiting]),
         waiting,
-        lambda _: Promise(0.0),
+        lambda _: QosTarget(0.0),
         Objective("ecmus"),
     )
     assert names(ecmus.best()) == ("c1", ["b"])

@@ -9,11 +9,11 @@ import numpy as np
 from kubedsm.model.model import PodClass, Preferences, SchedulingRules, Taint, Tier, Toleration
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.fragmentation import SCALE
-from kubedsm.objective.objective import Objective, Promise
-from kubedsm.optimizer.matching.cost_digits import Digits
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds
+from kubedsm.optimizer.matching.node_loads import Digits
 from kubedsm.optimizer.matching.problem import Packing
-from kubedsm.optimizer.placing.batch_kinds import judged_kinds
+from kubedsm.optimizer.placing.batch_kinds import group_ruled_kinds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.feasibility import Feasibility
 from support.literal_preferences import literal_penalties
@@ -34,7 +34,7 @@ from support.rule_instances import (
 
 
 def promise(_):
-    return Promise()
+    return QosTarget()
 
 
 def decided(shot, pods, bounds=None):
@@ -301,7 +301,7 @@ def test_the_two_digits_of_a_cost_fit_into_64_bits():
     nodes = [node(f"e{i}", Tier.EDGE, labels={"disk": "ssd"} if i else {}) for i in range(300)]
     pods = [wanting(f"p{i}", node_affinity=((1, SSD),)) for i in range(3)]
     shot = snapshot(nodes, pods)
-    [kind] = judged_kinds(pods, Feasibility.of(shot), shot.surroundings)
+    [kind] = group_ruled_kinds(pods, Feasibility.of(shot), shot.surroundings)
     packing = Packing.of([kind], shot.in_turn(Tier.EDGE))
     few, many = packing, attrs.evolve(packing, counts=np.array([10**6]))
     for problem, exact in ((few, True), (many, False)):

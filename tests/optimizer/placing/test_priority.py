@@ -7,10 +7,10 @@ import attrs
 import pytest
 
 from kubedsm.model.model import Tier
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.plugins.fit import reasons
+from support.literal_fit import reasons
 from support.placement_instances import Instance, drawn, node, pod, resources, snapshot
 from support.placement_literal import every_placement, standing
 
@@ -80,7 +80,7 @@ CLOUD = node("cloud", Tier.CLOUD, cpu=8)
 def test_a_promise_of_the_higher_is_kept_before_one_that_weighs_more():
     low = pod("a-0", "a", resources(1, 1))
     high = pod("b-0", "b", resources(1, 1), priority=10)
-    case = Instance(snapshot([EDGE, CLOUD], [low, high]), (low, high), {"a": Promise(weight=100)})
+    case = Instance(snapshot([EDGE, CLOUD], [low, high]), (low, high), {"a": QosTarget(weight=100)})
     assert {b.pod.name: b.node for b in decided(case).bindings} == {"a-0": "cloud", "b-0": "edge"}
 
 
@@ -97,7 +97,7 @@ def test_all_of_a_workload_count_with_its_highest():
     other = pod("a-1", "a", resources(0.5, 1))
     third = pod("b-0", "b", resources(0.5, 1), priority=5)
     pods = (urgent, other, third)
-    case = Instance(snapshot([EDGE, CLOUD], pods), pods, {"b": Promise(weight=100)})
+    case = Instance(snapshot([EDGE, CLOUD], pods), pods, {"b": QosTarget(weight=100)})
     homes = {b.pod.name: b.node for b in decided(case).bindings}
     assert homes == {"a-0": "edge", "a-1": "edge", "b-0": "cloud"}
 

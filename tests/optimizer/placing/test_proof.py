@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from kubedsm.model.model import Tier
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.placing.proof import NO_PROOF, Proof
@@ -17,7 +17,7 @@ NONE = Bounds(states=1, steps=1, loads=1)
 
 
 def scheduled(shot, batch, bounds=None):
-    return immediate_schedule(shot, batch, lambda _: Promise(), Objective(), bounds=bounds)
+    return immediate_schedule(shot, batch, lambda _: QosTarget(), Objective(), bounds=bounds)
 
 
 def test_what_is_said_without_a_search_is_so():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kubedsm.optimizer.placing.replica_ladders import Crowds
+from kubedsm.optimizer.placing.replica_spreading import Crowds
 from support.drawn_packings import drawn_packing, drawn_spread
 
 

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kubedsm.model.model import HostPort, NodeName, Tier
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.decision import Binding
@@ -34,7 +34,7 @@ BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "2500"))
 
 
 def scheduled(snapshot, pods, bounds=None):
-    return immediate_schedule(snapshot, pods, lambda _: Promise(), Objective(), bounds=bounds)
+    return immediate_schedule(snapshot, pods, lambda _: QosTarget(), Objective(), bounds=bounds)
 
 
 def waiting_in(nodes, pods, *others):
@@ -175,11 +175,11 @@ def test_the_order_of_the_input_changes_nothing(bounds):
 
 
 _PRINT = """
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support.rule_instances import drawn_batch
 for seed in range(60):
-    args = (lambda _: Promise(), Objective())
+    args = (lambda _: QosTarget(), Objective())
     decision = immediate_schedule(*drawn_batch(seed), *args)
     print([(b.pod.name, b.node) for b in decision.bindings], decision.unplaced)
 """

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import serving_order
 from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.policies.registry import POLICIES
+from kubedsm_lab.baselines.registry import POLICIES
 from support.batch_orders import best_of_all, most_served, promises, served
 from support.placement_literal import standing
 from support.rule_instances import drawn_batch

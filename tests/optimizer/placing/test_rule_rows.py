@@ -11,12 +11,12 @@ from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.matching.problem import Packing
-from kubedsm.optimizer.placing.batch_kinds import judged_kinds
-from kubedsm.optimizer.placing.beyond.integer_choice import integer_choice
-from kubedsm.optimizer.placing.beyond.rule_rows import RuleRows
-from kubedsm.optimizer.placing.ranks import ranks_of
-from kubedsm.optimizer.placing.split import demands
-from kubedsm.optimizer.programming.in_order import maximised_in_order
+from kubedsm.optimizer.placing.batch_kinds import group_ruled_kinds
+from kubedsm.optimizer.placing.batch_mip import build_programme
+from kubedsm.optimizer.placing.immediate import rank_pods
+from kubedsm.optimizer.placing.ruled_mip import RuleRows
+from kubedsm.optimizer.placing.split import list_demands
+from kubedsm.optimizer.programming.in_order import maximise_in_order
 from kubedsm.optimizer.programming.programme import Status
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.solvers.available import Highs
@@ -37,9 +37,9 @@ class Posed:
     @property
     def rules(self):
         feasibility = Feasibility.of(self.snapshot)
-        ranks = ranks_of(self.batch, self.snapshot.at, math.inf)
+        ranks = rank_pods(self.batch, self.snapshot.at, math.inf)
         surroundings = self.snapshot.surroundings
-        kinds = judged_kinds(self.batch, feasibility, surroundings, ranks, told_apart=True)
+        kinds = group_ruled_kinds(self.batch, feasibility, surroundings, ranks, told_apart=True)
         tiers = Tier.EDGE, Tier.CLOUD
         packings = [Packing.of(kinds, self.snapshot.in_turn(tier)) for tier in tiers]
         return attrs.evolve(RuleRows.of(feasibility, *packings), sound=self.sound), packings
@@ -47,10 +47,10 @@ class Posed:
     def choice(self):
         rules, (edge, cloud) = self.rules
         concerned = set(rules.likes) if self.concerned is None else self.concerned
-        return integer_choice(
+        return build_programme(
             edge,
             cloud,
-            demands(edge, self.snapshot.shares(), promises, Objective()),
+            list_demands(edge, self.snapshot.shares(), promises, Objective()),
             Objective(),
             lambda rows, y: rules.add(rows, y, concerned),
         )
@@ -59,7 +59,7 @@ class Posed:
         """How many can be placed, by priority."""
         made = self.choice()
         goals = [goal for goal in made.goals if goal.name.startswith("pods")]
-        found = maximised_in_order(made.programme, goals, Highs(), NO_DEADLINE)
+        found = maximise_in_order(made.programme, goals, Highs(), NO_DEADLINE)
         assert found.proven
         return [certificate.value for certificate in found.certificates]
 

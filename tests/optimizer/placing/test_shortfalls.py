@@ -2,10 +2,9 @@
 
 import attrs
 
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.placing.beyond.integer_choice import PLACED, QOS
-from kubedsm.optimizer.placing.beyond.shortfalls import amounts, shortfalls
+from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
@@ -15,7 +14,7 @@ from support.rule_instances import drawn_batch
 NONE = Bounds(states=0, steps=0, loads=0)
 
 
-def told(snapshot, batch, promises=lambda _: Promise()):
+def told(snapshot, batch, promises=lambda _: QosTarget()):
     """What is said without tables, beside what is decided with them."""
     decisions = [
         immediate_schedule(snapshot, batch, promises, Objective(), bounds=bounds)
@@ -51,15 +50,15 @@ def test_what_rules_among_pods_cost_may_be_missing():
 
 
 def test_of_what_comes_after_a_goal_that_was_missed_nothing_is_known():
-    best = amounts({(10, 0): 3, (0, 0): 5}, {0: 700})
-    reached = amounts({(10, 0): 3, (0, 0): 4}, {0: 600})
-    assert list(shortfalls(reached, best, ())) == [
+    best = list_amounts({(10, 0): 3, (0, 0): 5}, {0: 700})
+    reached = list_amounts({(10, 0): 3, (0, 0): 4}, {0: 600})
+    assert list(list_shortfalls(reached, best, ())) == [
         Certificate(PLACED, Status.FEASIBLE, 4, 5, of="priority 0")
     ]
 
 
 def test_what_may_be_missing_of_parts_adds_up():
-    best = amounts({(0, 0): 8}, {0: 700})
+    best = list_amounts({(0, 0): 8}, {0: 700})
     part = Certificate(PLACED, Status.FEASIBLE, 3, 5, of="priority 0")
-    [placed] = shortfalls(best, best, [part, attrs.evolve(part, value=5, bound=6)])
+    [placed] = list_shortfalls(best, best, [part, attrs.evolve(part, value=5, bound=6)])
     assert (placed.value, placed.bound, placed.of) == (8, 11, "")

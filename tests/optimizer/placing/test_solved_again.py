@@ -13,13 +13,13 @@ import attrs
 import pytest
 
 from kubedsm.model.deadline import Deadline
-from kubedsm.model.serving_order import serving_order
+from kubedsm.model.model import serving_order
 from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.policies.registry import POLICIES
 from kubedsm.optimizer.programming.programme import Solved, Status
 from kubedsm.solvers.available import Highs
+from kubedsm_lab.baselines.registry import POLICIES
 from support.batch_orders import best_of_all, promises, served
 from support.literal_rules import literal_rule
 from support.placement_literal import standing

@@ -16,14 +16,12 @@ from kubedsm.model.model import (
     SpreadConstraint,
     Tier,
 )
-from kubedsm.model.node_order import zone_of
-from kubedsm.model.node_rows import NodeRows
+from kubedsm.model.node_index import NodeRows, zone_of
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
-from kubedsm.objective.objective import Objective, Promise
-from kubedsm.optimizer.matching.ladders import Ladders
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Packing, kinds
-from kubedsm.optimizer.placing.cloud import least_allocated
+from kubedsm.optimizer.matching.problem import Ladders, Packing, group_kinds
+from kubedsm.optimizer.placing.cloud import place_least_allocated
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from support.placement_instances import Instance, node, pod, resources, snapshot
@@ -34,7 +32,7 @@ OBJECTIVE = Objective(gamma=10)
 SMALL = resources(0.01, 1 / 64)
 
 
-def placed(nodes, batch, there=(), bounds=None, promise=Promise(), **more):  # noqa: B008
+def placed(nodes, batch, there=(), bounds=None, promise=QosTarget(), **more):  # noqa: B008
     shot = snapshot(nodes, [*there, *batch])
     return immediate_schedule(shot, batch, lambda _: promise, OBJECTIVE, bounds=bounds, **more)
 
@@ -163,7 +161,7 @@ def test_where_the_edge_is_worth_nothing_both_tiers_have_their_part(gain):
     nodes = [*edge(2), *(node(f"c{n}", Tier.CLOUD) for n in range(2))]
     shot = snapshot(nodes, batch := replicas("web", 4))
     objective = Objective(beta=gain)
-    decision = immediate_schedule(shot, batch, lambda _: Promise(0.0), objective)
+    decision = immediate_schedule(shot, batch, lambda _: QosTarget(0.0), objective)
     each = {"e0": 1, "e1": 1, "c0": 1, "c1": 1}
     assert by_node(decision) == (each if not gain else {"e0": 2, "e1": 2})
 
@@ -211,7 +209,7 @@ def test_pods_that_rules_bring_together_are_spread_there():
 def test_the_policy_does_as_it_is_told():
     batch = replicas("web", 3)
     for told, nodes in ((True, 3), (False, 1)):
-        policy = KubeDSM(lambda _: Promise(), OBJECTIVE, default_spread=told)
+        policy = KubeDSM(lambda _: QosTarget(), OBJECTIVE, default_spread=told)
         assert len(by_node(policy.decide(snapshot(edge(3), batch), batch))) == nodes
 
 
@@ -220,10 +218,10 @@ def test_the_cloud_takes_what_is_charged_before_what_is_allocated():
     batch, free = replicas("web", 3), {"c0": resources(4, 8, 9), "c1": resources(1, 1, 9)}
     ladders = Ladders(np.array([[0], [0]]), np.array([[0, 1, 2]]))
     rows = NodeRows.of(nodes, free)
-    of_batch = kinds(batch, rows)
+    of_batch = group_kinds(batch, rows)
     for charged, loads in ((ladders, [2, 1]), (None, [3, 0])):
         packing = Packing.of(of_batch, rows, ladders=charged)
-        assert least_allocated(packing, packing.counts).ravel().tolist() == loads
+        assert place_least_allocated(packing, packing.counts).ravel().tolist() == loads
 
 
 def test_without_it_names_and_fragmentation_decide():
@@ -268,7 +266,7 @@ def drawn(seed, zones):
         pod(f"{service}-old-{n}", service, resources(0.1, 0.1), on=rng.choice(nodes).name)
         for n, service in enumerate(rng.choices("ab", k=rng.randint(0, 3)))
     ]
-    promised = {service: Promise(rng.choice((0.0, 0.5, 1.0))) for service in "ab"}
+    promised = {service: QosTarget(rng.choice((0.0, 0.5, 1.0))) for service in "ab"}
     return Instance(snapshot(nodes, [*batch, *there]), tuple(batch), promised)
 
 

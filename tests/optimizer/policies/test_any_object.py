@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kubedsm.model.model import MOST_OF_A_NODE, Node, NodeName, Resources, Tier
 from kubedsm.objective.fragmentation import Measure
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.fit import unschedulable_message
@@ -15,7 +15,7 @@ from support.examples import examples
 from support.placement_instances import GPU, node, pod, resources, snapshot
 
 NODES = [node("e1", Tier.EDGE), node("e2", Tier.EDGE), node("c", Tier.CLOUD, 64, 64)]
-POLICY = KubeDSM(lambda _: Promise(), Objective())
+POLICY = KubeDSM(lambda _: QosTarget(), Objective())
 
 
 @examples(200)

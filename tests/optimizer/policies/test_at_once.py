@@ -5,7 +5,7 @@ import pytest
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.model.model import Tier
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.policies import kubedsm
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from support.placement_instances import drawn, node, pod, resources, snapshot
@@ -19,7 +19,7 @@ class Unasked:
         raise AssertionError("a solver takes its time")
 
 
-POLICY = KubeDSM(lambda _: Promise(), Objective(), solver=Unasked())
+POLICY = KubeDSM(lambda _: QosTarget(), Objective(), solver=Unasked())
 WITHOUT = attrs.evolve(POLICY, solver=None)
 
 

@@ -7,17 +7,15 @@ import attrs
 import pytest
 
 from kubedsm.model.deadline import Deadline
-from kubedsm.model.model import NodeName, Tier, shares_after
-from kubedsm.model.serving_order import levels_of, serving_order
-from kubedsm.objective.objective import Objective, Promise, quality
+from kubedsm.model.model import NodeName, Tier, levels_of, serving_order, shares_after
+from kubedsm.objective.objective import Objective, QosTarget, quality
 from kubedsm.optimizer.matching.problem import NO_RANK
 from kubedsm.optimizer.placing import immediate
-from kubedsm.optimizer.placing.open_nodes import OpenNodes
 from kubedsm.optimizer.placing.preemption import PreemptionSearch
-from kubedsm.optimizer.placing.settling import Settling
+from kubedsm.optimizer.placing.settling import OpenNodes, Settling
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.optimizer.policies.registry import KUBEDSM, POLICIES
 from kubedsm.plugins.feasibility import Feasibility
+from kubedsm_lab.baselines.registry import KUBEDSM, POLICIES
 from support.literal_rules import literal_rule
 from support.placement_instances import drawn as placement_instance
 from support.placement_instances import node, resources, snapshot
@@ -25,7 +23,7 @@ from support.placement_instances import pod as plain
 from support.rule_instances import HOST, app, cluster, drawn_batch, evenly, near, pod, zoned
 from support.suggest_instances import drawn_case
 
-POLICY = KubeDSM(lambda _: Promise(), Objective())
+POLICY = KubeDSM(lambda _: QosTarget(), Objective())
 NO_TIME = Deadline(lambda: 1.0)
 ZONED = [
     *(zoned(f"e{n}", "xyz"[n], cpu=40, memory=64) for n in range(3)),
@@ -142,7 +140,7 @@ def value(policy, shot, pods, bindings):
     by_level = dict.fromkeys(sorted(set(levels.values()) or {0}, reverse=True), 0)
     for workload in {p.workload for p in pods} & after.keys():
         of_workload = {workload: after[workload]}
-        worth = quality(of_workload, policy.promises_in(shot), policy.objective)
+        worth = quality(of_workload, policy.qos_targets_in(shot), policy.objective)
         by_level[levels.get(workload, 0)] += worth
     return [placed[priority] for priority in priorities], list(by_level.values())
 
@@ -164,7 +162,7 @@ def batches(seeds):
         yield POLICY, *drawn_batch(seed)
     for seed in seeds:
         case = placement_instance(seed, most=9)
-        yield attrs.evolve(POLICY, promises=case.promises), case.snapshot, case.batch
+        yield attrs.evolve(POLICY, qos_targets=case.promises), case.snapshot, case.batch
         yield POLICY, *drawn_batch(seed)
 
 
@@ -219,7 +217,7 @@ def test_small_pods_go_to_an_empty_edge_whenever_the_deadline_passes(looks):
 @pytest.mark.parametrize("name", sorted(POLICIES.keys() - {KUBEDSM}))
 def test_policies_that_place_one_pod_at_a_time_stop_when_time_is_up(name):
     pods = [pod(f"p{n}") for n in range(4)]
-    policy = POLICIES[name](lambda _: Promise(), Objective())
+    policy = POLICIES[name](lambda _: QosTarget(), Objective())
     decision = policy.place(cluster(ZONED, pods), pods, random.Random(0), NO_TIME)
     assert [b.pod.name for b in decision.bindings] == ["p0"]
     assert [p.name for p in decision.late] == ["p1", "p2", "p3"]
@@ -267,7 +265,7 @@ def test_who_came_only_beside_one_that_had_to_go_is_not_left_there():
         Deadline(),
     )
     batch.settle([(friend, NodeName("e1")), (follower, NodeName("e1"))])
-    batch._take(friend)
+    batch._take_out(friend)
     batch.avoided[friend.uid] = [feasibility.index.every()]
     batch.deadline = NO_TIME
     batch.place_in_turn(both, {})
@@ -300,7 +298,7 @@ def test_a_search_for_victims_ends_with_the_node_it_is_at():
 
     def search(deadline):
         return PreemptionSearch(
-            shot, high, lambda _: Promise(), Objective(), deadline=deadline
+            shot, high, lambda _: QosTarget(), Objective(), deadline=deadline
         ).best()
 
     assert search(Deadline()).node == NodeName("e1")

@@ -8,17 +8,16 @@ import pytest
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.fragmentation import Fragmentation, Measure
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Packing, kinds
+from kubedsm.optimizer.matching.problem import Packing, group_kinds
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import Cause, MoveKind, SuggestLimits
-from kubedsm.optimizer.placing.beyond.integer_choice import QOS
-from kubedsm.optimizer.placing.beyond.relaxed import bounds as relaxed_bounds
+from kubedsm.optimizer.placing.batch_mip import QOS, upper_bounds
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.placing.split import demands
+from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.available import Highs
 from support.drawn_batches import OBJECTIVES
@@ -28,7 +27,7 @@ from support.suggest_instances import crowded_case, running
 
 SSD = SchedulingRules(node_selector=(("disk", "ssd"),))
 NONE = Bounds(states=0, steps=0, loads=0)
-POLICY = KubeDSM(lambda _: Promise(), Objective())
+POLICY = KubeDSM(lambda _: QosTarget(), Objective())
 
 
 def slow(seed, most):
@@ -53,16 +52,16 @@ def test_a_batch_is_placed_as_trying_every_node_for_every_pod_has_it():
 
 def chosen(case, objective, bounds):
     rows = [case.snapshot.in_turn(tier) for tier in (Tier.EDGE, Tier.CLOUD)]
-    of_batch = kinds(case.batch, rows[0] + rows[1])
+    of_batch = group_kinds(case.batch, rows[0] + rows[1])
     edge, cloud = (Packing.of(of_batch, of_tier) for of_tier in rows)
     args = case.snapshot.shares(), case.promises, objective
     choice = make_decision(edge, CloudRoom.of(cloud, bounds), *args, Fragmentation(), bounds)
     gained = 0
-    for member in demands(edge, *args):
+    for member in list_demands(edge, *args):
         scores = member.scores(objective)
         number = sum(p.workload == member.workload for p, _ in choice.edge)
         gained += int(scores[number] - scores[0])
-    limit = relaxed_bounds(edge, cloud, demands(edge, *args), objective)[QOS, "priority 0"]
+    limit = upper_bounds(edge, cloud, list_demands(edge, *args), objective)[QOS, "priority 0"]
     return choice, (len(choice.edge) + len(choice.cloud), gained), limit
 
 
@@ -98,7 +97,7 @@ def test_it_comes_to_a_crowded_cloud_rather_than_to_an_empty_edge(number, bounds
         shot = snapshot([*nodes, node("c1", Tier.CLOUD, room, 64)], [*pods, *batch])
         measured = Measured(1.0, slower=frozenset({pods[0].workload}))
         shot = attrs.evolve(shot, measured=measured)
-        promises = POLICY.promises_in(shot)
+        promises = POLICY.qos_targets_in(shot)
         decision = immediate_schedule(shot, batch, promises, POLICY.objective, bounds=bounds)
         assert len(decision.bindings) == number
         assert sum(b.tier is Tier.EDGE for b in decision.bindings) == expected
@@ -160,7 +159,9 @@ def test_no_pod_of_it_takes_the_place_of_another_at_the_edge():
         running("api-0", "api", resources(1), on="c1"),
         cloud=9,
     )
-    policy = attrs.evolve(POLICY, promises=lambda w: Promise(weight=9 if w.name == "api" else 1))
+    policy = attrs.evolve(
+        POLICY, qos_targets=lambda w: QosTarget(weight=9 if w.name == "api" else 1)
+    )
     found = policy.suggest(shot, lambda _: None)
     assert {move.pod.name for move in found.moves} == {"web-0", "api-0"}
 
@@ -207,7 +208,7 @@ def test_one_that_waits_is_packed_into_the_cloud():
     shot = tight([4, 2, 2], db, web, STUCK)
     shot = attrs.evolve(shot, measured=Measured(1.0, slower=frozenset({web.workload})))
     policy = attrs.evolve(
-        POLICY, solver=Highs(), promises=lambda w: Promise(weight=float(w.name == "web"))
+        POLICY, solver=Highs(), qos_targets=lambda w: QosTarget(weight=float(w.name == "web"))
     )
     found = policy.pack(shot, lambda _: None)
     assert {move.pod.name: move.target[0] for move in found.awaited} == {"stuck": "c", "web": "c"}

@@ -10,7 +10,7 @@ from kubedsm.optimizer.programming.in_order import (
     NOT_CONFIRMED,
     REFUTED,
     Goal,
-    maximised_in_order,
+    maximise_in_order,
 )
 from kubedsm.optimizer.programming.programme import UNBOUNDED, Rows, Solved, Status
 from kubedsm.solvers.available import Highs
@@ -89,11 +89,11 @@ LIES = [
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_at_any_level_is_not_proven_and_the_best_known_solution_is_kept(lie, level):
     programme, goals = posed()
-    truth = maximised_in_order(programme, goals, Highs(), NO_DEADLINE)
+    truth = maximise_in_order(programme, goals, Highs(), NO_DEADLINE)
     assert truth.proven
     hint = truth.values.copy()
     hint[np.flatnonzero(hint)[0]] -= 1
-    found = maximised_in_order(programme, goals, Liar(lie, level), NO_DEADLINE, hint)
+    found = maximise_in_order(programme, goals, Liar(lie, level), NO_DEADLINE, hint)
     assert programme.allows(found.values)
     assert [c.proven for c in found.certificates[: level + 1]] == [True] * level + [False]
     assert found.certificates[level].note == REFUTED
@@ -111,7 +111,7 @@ def test_a_lie_at_any_level_is_not_proven_and_the_best_known_solution_is_kept(li
 @pytest.mark.parametrize("level", range(LEVELS - 1))  # at the last one there is nothing worse
 def test_a_suboptimal_claim_that_contradicts_nothing_is_found_out_by_the_second_solve(level):
     programme, goals = posed()
-    truth = maximised_in_order(programme, goals, Highs(), NO_DEADLINE)
+    truth = maximise_in_order(programme, goals, Highs(), NO_DEADLINE)
 
     claimed = []
 
@@ -125,12 +125,12 @@ def test_a_suboptimal_claim_that_contradicts_nothing_is_found_out_by_the_second_
         claimed.append(int(goal @ values))
         return Solved(Status.OPTIMAL, values, claimed[-1])
 
-    found = maximised_in_order(programme, goals, Liar(claims_less, level), NO_DEADLINE)
+    found = maximise_in_order(programme, goals, Liar(claims_less, level), NO_DEADLINE)
     assert not found.certificates[level].proven
     assert found.certificates[level].note == REFUTED
     assert found.certificates[level].value >= claimed[-1]
     alone = Liar(claims_less, level, confirms=False)
-    found = maximised_in_order(programme, goals, alone, NO_DEADLINE)
+    found = maximise_in_order(programme, goals, alone, NO_DEADLINE)
     assert not found.certificates[level].proven
     # At a later level the solution of the level before it may be better than the claim.
     assert found.certificates[level].note in {NOT_CONFIRMED, REFUTED if level else ""}
@@ -147,7 +147,7 @@ def test_what_has_reached_its_bound_is_not_given_to_a_solver():
     rows = Rows()
     rows.add(rows.variables([5, 5]), [1, 1], most=7)
     goal = Goal("all", np.array([1, 1]), most=7)
-    found = maximised_in_order(rows.programme(), [goal], Asked(), NO_DEADLINE, np.array([3, 4]))
+    found = maximise_in_order(rows.programme(), [goal], Asked(), NO_DEADLINE, np.array([3, 4]))
     assert found.proven
 
 
@@ -156,7 +156,7 @@ def test_what_is_too_large_is_not_given_to_a_solver_and_the_reason_is_said():
     variables = rows.variables(np.ones(MOST_VARIABLES + 1, dtype=np.int64))
     rows.add(variables, np.ones(variables.size, dtype=np.int64), most=3)
     goal, hint = Goal("all", np.ones(variables.size, dtype=np.int64)), np.zeros_like(variables)
-    found = maximised_in_order(rows.programme(), [goal], Asked(), NO_DEADLINE, hint)
+    found = maximise_in_order(rows.programme(), [goal], Asked(), NO_DEADLINE, hint)
     assert found.certificates[0].words.endswith(
         "; too large for a solver: 20001 variables, 20000 at most"
     )
@@ -166,7 +166,7 @@ def test_what_is_too_large_is_not_given_to_a_solver_and_the_reason_is_said():
 def test_any_multipliers_give_a_bound_that_nothing_exceeds(seed):
     rng = np.random.default_rng(seed)
     programme, goals = posed()
-    optimum = maximised_in_order(programme, goals[:1], Highs(), NO_DEADLINE).certificates[0].value
+    optimum = maximise_in_order(programme, goals[:1], Highs(), NO_DEADLINE).certificates[0].value
     for scale in (0.1, 1.0, 1e6):
         multipliers = rng.normal(0.0, scale, len(programme.least))
         assert programme.dual_bound(goals[0].weights, multipliers) >= optimum

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
-from kubedsm.optimizer.programming.in_order import Certificate, Goal, maximised_in_order, unproven
+from kubedsm.optimizer.programming.in_order import (
+    Certificate,
+    Goal,
+    describe_unproven,
+    maximise_in_order,
+)
 from kubedsm.optimizer.programming.programme import Rows, Solved, Status
 from kubedsm.solvers.available import Highs
 
@@ -28,7 +33,7 @@ def test_the_best_for_the_first_goal_and_of_these_for_the_second(seed):
     every = itertools.product(*(range(n + 1) for n in programme.upper.tolist()))
     allowed = [v for v in map(np.array, every) if programme.allows(v)]
     best = max(tuple(int(goal @ v) for goal in goals) for v in allowed)
-    found = maximised_in_order(
+    found = maximise_in_order(
         programme, [Goal("one", goals[0]), Goal("two", goals[1])], Highs(), NO_DEADLINE
     )
     assert found.proven
@@ -47,7 +52,7 @@ def test_what_it_began_with_is_kept_where_nothing_better_is_found():
     rows = Rows()
     rows.add(rows.variables([5, 5]), [1, 1], most=7)
     hint = np.array([3, 2])
-    found = maximised_in_order(
+    found = maximise_in_order(
         rows.programme(), [Goal("all", np.array([1, 1]))], Silent(), NO_DEADLINE, hint
     )
     assert found.values.tolist() == [3, 2]
@@ -59,14 +64,14 @@ def test_what_reaches_the_bound_of_the_goal_is_proven_whoever_found_it():
     rows = Rows()
     rows.add(rows.variables([5, 5]), [1, 1], most=7)
     goals, hint = [Goal("all", np.array([1, 1]), most=7)], np.array([3, 4])
-    assert maximised_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, hint).proven
+    assert maximise_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, hint).proven
 
 
 def test_what_reaches_a_bound_that_only_the_solver_claims_is_not_proven():
     rows = Rows()
     rows.add(rows.variables([5, 5]), [1, 1], most=7)
     goals, hint = [Goal("all", np.array([1, 1]))], np.array([3, 4])
-    found = maximised_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, hint)
+    found = maximise_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, hint)
     assert not found.proven
     assert found.certificates[0].bound == 10
 
@@ -75,7 +80,7 @@ def test_what_is_not_allowed_is_never_the_answer():
     rows = Rows()
     rows.add(rows.variables([5]), [1], most=3)
     goals = [Goal("all", np.array([1]))]
-    found = maximised_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, np.array([4]))
+    found = maximise_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, np.array([4]))
     assert found.values is None
 
 
@@ -99,13 +104,13 @@ def test_what_is_not_proven_is_told_in_what_people_count_in():
     known = Certificate("evenness", Status.OPTIMAL, 3, 3)
     nothing = Certificate("preferences", Status.UNKNOWN)
     unbounded = Certificate("moves", Status.FEASIBLE, -4)
-    assert unproven((placed, known, qos)) == (
+    assert describe_unproven((placed, known, qos)) == (
         "pods placed: 188 of at most 203 (gap 7.4 %);"
         " QoS of priority 100: 1.5 of at most 2 (gap 25.0 %)"
     )
     assert nothing.words == "preferences: nothing found"
     assert unbounded.words == "moves: -4, and no bound is known"
-    assert not unproven((known,))
+    assert not describe_unproven((known,))
     assert qos.as_json() == {
         "goal": "QoS",
         "of": "priority 100",
@@ -120,6 +125,6 @@ def test_a_goal_says_whose_it_is_and_in_which_unit():
     rows = Rows()
     rows.add(rows.variables([5]), [1], most=3)
     goal = Goal("QoS", np.array([1]), of="priority 7", unit=10)
-    found = maximised_in_order(rows.programme(), [goal], Highs(), NO_DEADLINE)
+    found = maximise_in_order(rows.programme(), [goal], Highs(), NO_DEADLINE)
     assert found.certificates[0].as_json()["of"] == "priority 7"
     assert found.certificates[0].as_json()["value"] == 0.3

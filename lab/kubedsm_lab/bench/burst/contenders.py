@@ -16,8 +16,8 @@ from pathlib import Path
 import attrs
 
 from kubedsm.kube.client.kubernetes import KubernetesCluster
-from kubedsm.optimizer.policies.registry import KUBEDSM, POLICIES
 from kubedsm.process.clock import SystemClock
+from kubedsm_lab.baselines.registry import KUBEDSM, POLICIES
 from kubedsm_lab.bench.burst import bare_loop, policy_process
 from kubedsm_lab.bench.burst.result import CPU, BurstResult, Side
 from kubedsm_lab.bench.burst.run import Plan

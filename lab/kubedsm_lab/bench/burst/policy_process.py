@@ -26,13 +26,13 @@ from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Cluster
 from kubedsm.observability.instruments import Instruments
 from kubedsm.observability.measured_cluster import MeasuredCluster
-from kubedsm.optimizer.policies.cache_scheduler import CacheScheduler
-from kubedsm.optimizer.policies.in_turn import InTurn
 from kubedsm.optimizer.policies.policy import Policy
-from kubedsm.optimizer.policies.registry import POLICIES
-from kubedsm.optimizer.policies.score_cache import Why
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.running import reserve_stdout
+from kubedsm_lab.baselines.cache_scheduler import CacheScheduler
+from kubedsm_lab.baselines.in_turn import InTurn
+from kubedsm_lab.baselines.registry import POLICIES
+from kubedsm_lab.baselines.score_cache import Why
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 
 READY = b"watching"

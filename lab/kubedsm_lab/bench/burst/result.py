@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from kubedsm.optimizer.policies.score_cache import Why
+from kubedsm_lab.baselines.score_cache import Why
 from kubedsm_lab.bench.burst import bare_loop
 from kubedsm_lab.bench.report import Report
 from kubedsm_lab.replay.standings import Standing, ours_and_best

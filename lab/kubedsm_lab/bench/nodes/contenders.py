@@ -21,10 +21,10 @@ from kubedsm.model.model import Node, NodeName, Pod, Resources, Workload
 from kubedsm.model.node_index import Ints
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.decision import Binding, Decision
-from kubedsm.optimizer.policies.in_turn import InTurn, Room
-from kubedsm.optimizer.policies.kube_scheduler import KubeScheduler
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.in_turn import InTurn, Room
+from kubedsm_lab.baselines.kube_scheduler import KubeScheduler
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.nodes.result import (
     KUBE_SCHEDULER,

@@ -12,8 +12,8 @@ from kubedsm.model.model import Resources
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.cloud import score_with
 from kubedsm.optimizer.placing.decision import Binding
-from kubedsm.optimizer.policies.registry import KUBEDSM
-from kubedsm.plugins.node_scores import balanced_allocation_score
+from kubedsm_lab.baselines.kube_scheduler import balanced_allocation_score
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.bench.burst.result import summarize_evenness
 from kubedsm_lab.bench.report import Report
 from kubedsm_lab.replay.standings import Standing, ours_and_best

@@ -23,16 +23,16 @@ from kubedsm.model.selectors import Requirement
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.gains import Gains
-from kubedsm.objective.objective import Objective, Promise
-from kubedsm.optimizer.matching.match import Bounds, tabulate
-from kubedsm.optimizer.matching.problem import Packing, kinds
-from kubedsm.optimizer.moving.best_changes import TooManyError, best_changes
+from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.optimizer.matching.match import Bounds, build_table
+from kubedsm.optimizer.matching.problem import Packing, group_kinds
+from kubedsm.optimizer.moving.best_changes import TooManyError, iterate_best_changes
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.proposal import Question
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
-from kubedsm.optimizer.placing.ranks import ranks_of
+from kubedsm.optimizer.placing.immediate import rank_pods
 from kubedsm.plugins.fit import shortages
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.instances import MI
@@ -57,10 +57,10 @@ class Instance:
     snapshot: Snapshot
     #: pending pods; none if migrations are to be found
     batch: tuple[Pod, ...]
-    promised: dict[Workload, Promise]
+    promised: dict[Workload, QosTarget]
     objective: Objective
 
-    def promises(self, workload: Workload) -> Promise:
+    def promises(self, workload: Workload) -> QosTarget:
         return self.promised[workload]
 
 
@@ -107,10 +107,10 @@ def _has_too_many_placements(instance: Instance) -> bool:
     snapshot = instance.snapshot
     edge, cloud = snapshot.in_turn(Tier.EDGE), snapshot.in_turn(Tier.CLOUD)
     fragmentation = Fragmentation(mix=request_mix(snapshot))
-    ranks = ranks_of(instance.batch, snapshot.at, 60.0)
-    batch = kinds(instance.batch, edge + cloud, ranks)
+    ranks = rank_pods(instance.batch, snapshot.at, 60.0)
+    batch = group_kinds(instance.batch, edge + cloud, ranks)
     packing = Packing.of(batch, edge, [vector for vector, _ in fragmentation.mix])
-    return packing.weights is None or tabulate(packing, fragmentation, Bounds()) is None
+    return packing.weights is None or build_table(packing, fragmentation, Bounds()) is None
 
 
 def _has_too_many_moves(instance: Instance) -> bool:
@@ -120,7 +120,7 @@ def _has_too_many_moves(instance: Instance) -> bool:
     problem = EdgeProblem.of(snapshot, default_movable(snapshot), fragmentation, bounds)
     gains = Gains.of(snapshot, instance.promises, instance.objective)
     try:
-        next(best_changes(Question(problem, gains, gains, SuggestLimits(), bounds)), None)
+        next(iterate_best_changes(Question(problem, gains, gains, SuggestLimits(), bounds)), None)
     except TooManyError:
         return True
     return False
@@ -221,7 +221,7 @@ def _instance(
         name,
         instances.snapshot(nodes, [*running, *waiting], free),
         tuple(waiting),
-        {s.workload: Promise(rng.choice(_PROMISES), rng.choice(_WEIGHTS)) for s in services},
+        {s.workload: QosTarget(rng.choice(_PROMISES), rng.choice(_WEIGHTS)) for s in services},
         Objective(gamma=rng.choice((0, 10))),
     )
 

@@ -10,19 +10,18 @@ from typing import TypeVar
 
 import attrs
 
-from kubedsm.model.model import Pod, Share, Tier, Workload, shares_after
-from kubedsm.model.serving_order import levels_of
+from kubedsm.model.model import Pod, Share, Tier, Workload, levels_of, shares_after
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import NANO, quality
 from kubedsm.optimizer.moving.suggestion import Suggestion, SuggestLimits
-from kubedsm.optimizer.placing.beyond.integer_choice import QOS
-from kubedsm.optimizer.policies.in_turn import InTurn, Room
-from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
+from kubedsm.optimizer.placing.batch_mip import QOS
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.plugins.fit import shortages
 from kubedsm.solvers.available import Highs
 from kubedsm.solvers.process import pids
+from kubedsm_lab.baselines.in_turn import InTurn, Room
+from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.bench.processes import cpu_seconds
 from kubedsm_lab.bench.report import DisagreementError, measure_cpu
 from kubedsm_lab.bench.solve.instances import Instance, batches, crowded, ruled

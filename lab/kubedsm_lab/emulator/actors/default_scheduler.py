@@ -13,9 +13,9 @@ from kubedsm.kube.wire import dump
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier, Tiers
 from kubedsm.optimizer.placing.decision import Decision
-from kubedsm.optimizer.policies.in_turn import InTurn
-from kubedsm.optimizer.policies.kube_scheduler import KubeScheduler
 from kubedsm.plugins.fit import unschedulable_message
+from kubedsm_lab.baselines.in_turn import InTurn
+from kubedsm_lab.baselines.kube_scheduler import KubeScheduler
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.conditions import find, of
 from kubedsm_lab.emulator.actors.controller import Controller

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from kubedsm.model.model import Resources
-from kubedsm.model.quantities import millis, units
+from kubedsm.model.quantities import parse_millis, parse_units
 from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
@@ -315,7 +315,7 @@ def _success_status(pod: Object, now: str) -> Object:
 
 def _amounts(quantities: Mapping[str, str]) -> dict[str, int]:
     return {
-        name: millis(quantity) if name == "cpu" else units(quantity)
+        name: parse_millis(quantity) if name == "cpu" else parse_units(quantity)
         for name, quantity in quantities.items()
     }
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 import attrs
 import msgspec
 
-from kubedsm.model.quantities import QuantityError, millis
+from kubedsm.model.quantities import QuantityError, parse_millis
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.conditions import find, of
 from kubedsm_lab.emulator.actors.controller import Controller
@@ -296,7 +296,7 @@ def _request(pod: Object, resource: str) -> int:
     spec = pod["spec"]
     whole = ((spec.get("resources") or {}).get("requests") or {}).get(resource)
     if whole is not None:
-        return millis(whole)
+        return parse_millis(whole)
     sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
     total = 0
     for container in (*spec["containers"], *sidecars):
@@ -306,13 +306,13 @@ def _request(pod: Object, resource: str) -> int:
                 f"missing request for {resource} in container {container['name']} "
                 f"of Pod {pod['metadata']['name']}"
             )
-        total += millis(requests[resource])
+        total += parse_millis(requests[resource])
     return total
 
 
 def _positive(given: str | float | None) -> Fraction:
     try:
-        thousandths = millis(given)
+        thousandths = parse_millis(given)
     except QuantityError as error:
         raise _invalid_metric(str(error)) from None
     if not thousandths:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from kubedsm.model.quantities import millis
+from kubedsm.model.quantities import parse_millis
 from kubedsm_lab.emulator.api.errors import bad_request
 from kubedsm_lab.emulator.api.resources import Object
 
@@ -36,7 +36,7 @@ def thousandths(quantity: object) -> int:
 
 @lru_cache(maxsize=4096)
 def _thousandths(quantity: str) -> int:
-    return -millis(quantity[1:]) if quantity.startswith("-") else millis(quantity)
+    return -parse_millis(quantity[1:]) if quantity.startswith("-") else parse_millis(quantity)
 
 
 def format_quantity(name: str, amount: int) -> str:

@@ -15,7 +15,7 @@ import attrs
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from kubedsm.model.quantities import units
+from kubedsm.model.quantities import parse_units
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.resources import NODES, Object
 from kubedsm_lab.emulator.api.store import Store
@@ -247,7 +247,7 @@ def _of_nodes(nodes: list[Object], memory: dict[str, int], accounts: Accounts) -
         used = accounts.nodes[name]
         for mode in ("user", "system"):
             cpu.add_metric((name, "0", mode), getattr(used, mode))
-        capacity = units((node["status"].get("capacity") or {}).get("memory", "0"))
+        capacity = parse_units((node["status"].get("capacity") or {}).get("memory", "0"))
         total.add_metric((name,), capacity)
         available.add_metric((name,), max(0, capacity - memory[name]))
         for family, what in _OF_NODES.items():

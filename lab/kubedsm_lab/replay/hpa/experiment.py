@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from kubedsm.optimizer.policies.registry import CACHE_SCHEDULER, KUBEDSM
+from kubedsm_lab.baselines.registry import CACHE_SCHEDULER, KUBEDSM
 from kubedsm_lab.replay.findings import MODELLED, Findings, Preset, encode_trials, play_trials
 from kubedsm_lab.replay.hpa.service import DEMAND
 from kubedsm_lab.replay.hpa.tables import (

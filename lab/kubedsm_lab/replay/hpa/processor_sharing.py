@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import attrs
 
 from kubedsm.model.model import NodeName, Uid
-from kubedsm.optimizer.policies.in_turn import pick
+from kubedsm_lab.baselines.in_turn import pick
 from loadgen.recovery import Window
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import attrs
 
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.findings import select_trials
 from kubedsm_lab.replay.hpa.service import DEMAND
 from kubedsm_lab.replay.hpa.trial import Outcome, Start

@@ -14,11 +14,11 @@ from kubedsm.config.load_aware import LoadAware, NodeCapacity
 from kubedsm.config.settings import Configuration
 from kubedsm.objective.load import Capacity, LoadGoal
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.policies.in_turn import Choose, InTurn
-from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
-from kubedsm.optimizer.policies.load_aware import load_aware, one_eviction
-from kubedsm.optimizer.policies.registry import KUBEDSM
 from kubedsm.process.clock import Clock, VirtualClock
+from kubedsm_lab.baselines.in_turn import Choose, InTurn
+from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
+from kubedsm_lab.baselines.load_aware import load_aware, one_eviction
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS

@@ -13,19 +13,19 @@ from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Resources
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.gains import Gains
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.packing.pack import Packed, pack
+from kubedsm.optimizer.packing.pack import Packed, pack_cluster
 from kubedsm.optimizer.packing.phases import Form, Phases
 from kubedsm.optimizer.packing.problem import Problem
-from kubedsm.optimizer.policies.arrivals import served
-from kubedsm.optimizer.policies.kube_scheduler import kube_scheduler
 from kubedsm.optimizer.programming.programme import Solver
+from kubedsm_lab.baselines.arrivals import served
+from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.replay.packing.instances import Shape, instance
 
 #: no edge target and no gain from the edge: only placed pods count
-_PROMISE, _OBJECTIVE = Promise(qos=0.0), Objective(beta=0.0)
+_PROMISE, _OBJECTIVE = QosTarget(qos=0.0), Objective(beta=0.0)
 
 #: pods of an instance that the paper's order packs to the end in less than a second
 SMALL = 16
@@ -134,7 +134,7 @@ def call(
     """Pack within a limit, and compare with kube-scheduler's snapshot."""
     begun = time.monotonic()
     deadline = Deadline(lambda: (time.monotonic() - begun) / seconds, seconds)
-    packed = pack(
+    packed = pack_cluster(
         start,
         lambda _: _PROMISE,
         _OBJECTIVE,
@@ -204,7 +204,7 @@ def place_by_paper(start: Snapshot, levels: Sequence[int], solver: Solver) -> Pl
     gains = Gains.of(start, lambda _: _PROMISE, _OBJECTIVE)
     problem = Problem.of(start, default_movable(start), gains, allow_evictions=True)
     phases = Phases(problem, gains, Form(order="by tier"))
-    loads, found = phases.solved(solver, NO_DEADLINE, problem.old)
+    loads, found = phases.solve_goals(solver, NO_DEADLINE, problem.old)
     placed = dict(zip(problem.priorities, problem.placed(loads), strict=True))
     return tuple(placed.get(level, 0) for level in levels) if found.proven else None
 

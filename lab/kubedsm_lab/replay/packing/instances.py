@@ -23,9 +23,9 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.optimizer.policies.arrivals import served
-from kubedsm.optimizer.policies.in_turn import Room
-from kubedsm.optimizer.policies.kube_scheduler import scores, total_scores
+from kubedsm_lab.baselines.arrivals import served
+from kubedsm_lab.baselines.in_turn import Room
+from kubedsm_lab.baselines.kube_scheduler import scores, total_scores
 
 NODES, PODS_PER_NODE, PRIORITIES = (4, 8, 16, 32), (4, 8), (1, 2, 4)
 #: requests of all pods in percent of all nodes

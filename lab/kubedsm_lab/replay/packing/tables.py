@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
-from kubedsm.optimizer.policies.registry import KUBEDSM
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.packing.attempts import Attempt, Call, Category, category
 from kubedsm_lab.replay.packing.instances import NODES, PODS_PER_NODE, PRIORITIES, USAGES
 from kubedsm_lab.replay.presets import REFERENCE

@@ -1,0 +1,234 @@
+"""QoS targets of workloads, from configuration to decision: steps in the order they apply.
+
+1. A latency target becomes the edge share at which the mean response time is that target:
+   Q = (tC - target) / (tC - tE), clipped to 0..1 (arXiv 2501.07130v1).
+2. Tenants lower the targets of their own workloads, or raise them as far as the operator allows.
+3. If the objective weighs traffic, weights are multiplied by request rates: configured rates, then
+   measured, then declared by tenants. The QoS is then that of requests, not of workloads.
+4. Namespace fairness: the workloads of one namespace share the weight of that namespace. Without
+   this step a tenant that splits one Deployment into four has four terms in the objective.
+5. If the edge answers a workload more slowly than the cloud, the edge gets no further pods of it.
+
+Every step takes targets and returns targets.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+
+import attrs
+
+from kubedsm.model.measured import Measured
+from kubedsm.model.model import Pod, Share, Tier, Workload
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.objective import GREATEST, QosTarget, QosTargets
+
+#: Requests/s of a workload; None if unknown.
+Rates = Callable[[Workload], float | None]
+
+
+def resolve_qos_targets(
+    targets: QosTargets,
+    snapshot: Snapshot,
+    *,
+    latency: "LatencyGoal | None" = None,
+    max_tenant_qos: float = 0.0,
+    rates: Rates | None = None,
+    max_declared_rate: float = 0.0,
+    namespace_weights: Mapping[str, float] | None = None,
+) -> QosTargets:
+    """Apply all steps to the configured targets; results are cached by workload."""
+    if latency is not None:
+        targets = apply_latency_targets(targets, latency, snapshot.measured)
+    targets = apply_tenant_targets(targets, snapshot, max_tenant_qos)
+    if rates is not None:
+        rates = add_measured_rates(rates, snapshot.measured)
+        rates = add_declared_rates(rates, snapshot, max_declared_rate)
+        targets = weigh_by_traffic(targets, snapshot.shares(), rates)
+    if namespace_weights is not None:
+        targets = share_namespace_weights(targets, snapshot.shares(), namespace_weights)
+    return cache(cap_slower_edge(targets, snapshot))
+
+
+def _override(targets: QosTargets, changed: Mapping[Workload, QosTarget]) -> QosTargets:
+    return (lambda workload: changed.get(workload) or targets(workload)) if changed else targets
+
+
+@attrs.frozen(slots=True)
+class ResponseTimes:
+    """Response times of a workload at the tiers in seconds: tE and tC."""
+
+    edge: float
+    cloud: float
+
+    @classmethod
+    def of(cls, seconds: Mapping[Tier, float], configured: "ResponseTimes") -> "ResponseTimes":
+        """Return the measured times; tiers without a measurement have the configured time."""
+        edge, cloud = Tier.EDGE, Tier.CLOUD
+        return cls(seconds.get(edge, configured.edge), seconds.get(cloud, configured.cloud))
+
+    def qos(self, target: float) -> float:
+        """Return the QoS factor of a latency target. Needs tE < tC."""
+        return min(1.0, max(0.0, (self.cloud - target) / (self.cloud - self.edge)))
+
+
+@attrs.frozen
+class LatencyGoal:
+    """Latency targets by workload, and the response times to assume without measurements."""
+
+    #: seconds; None for workloads with a QoS factor instead
+    targets: Callable[[Workload], float | None]
+    #: for workloads without measurements
+    configured: ResponseTimes
+
+    def times(self, workload: Workload, measured: Measured) -> ResponseTimes:
+        """Return the measured times; the configured ones if the edge is measured no faster."""
+        steady = measured.steady.get(workload, {})
+        times = ResponseTimes.of(measured.believed(steady), self.configured)
+        return times if times.edge < times.cloud else self.configured
+
+
+def apply_latency_targets(targets: QosTargets, goal: LatencyGoal, measured: Measured) -> QosTargets:
+    """Replace the QoS factor of measured workloads that have a latency target."""
+    changed = {}
+    for workload in measured.steady:
+        target = goal.targets(workload)
+        if target is not None:
+            qos = goal.times(workload, measured).qos(target)
+            changed[workload] = attrs.evolve(targets(workload), qos=qos)
+    return _override(targets, changed)
+
+
+def newest_requesting_pods(snapshot: Snapshot) -> dict[Workload, Pod]:
+    """Return the newest pod of each workload of which any pod carries tenant annotations.
+
+    During a rollout pods may differ: the newest says what the tenant wants now.
+    """
+    requesting = snapshot.census.wishing
+    newest: dict[Workload, Pod] = {}
+    for pod in snapshot.pods.values() if requesting else ():
+        if pod.workload not in requesting or pod.scheduler_name != snapshot.scheduler_name:
+            continue
+        known = newest.get(pod.workload)
+        if known is None or (pod.created, pod.name) > (known.created, known.name):
+            newest[pod.workload] = pod
+    return newest
+
+
+def apply_tenant_targets(targets: QosTargets, snapshot: Snapshot, max_qos: float) -> QosTargets:
+    """Lower QoS factors as tenants request, or raise them up to `max_qos`."""
+    changed = {}
+    for workload, pod in newest_requesting_pods(snapshot).items():
+        if pod.wishes is not None and pod.wishes.qos is not None:
+            target = targets(workload)
+            qos = min(pod.wishes.qos, max(target.qos, max_qos))
+            changed[workload] = attrs.evolve(target, qos=qos)
+    return _override(targets, changed)
+
+
+def add_measured_rates(rates: Rates, measured: Measured) -> Rates:
+    """Return the rates; unknown ones are the sum of the measured rates at all tiers."""
+
+    def rate(workload: Workload) -> float | None:
+        known = rates(workload)
+        answers = measured.steady.get(workload)
+        if known is not None or answers is None:
+            return known
+        return sum(each.rate for each in answers.values())
+
+    return rate
+
+
+def add_declared_rates(rates: Rates, snapshot: Snapshot, max_rate: float) -> Rates:
+    """Return the rates; unknown ones are as tenants declare, up to `max_rate` (0: ignored)."""
+    declared = {
+        workload: min(pod.wishes.rate, max_rate)
+        for workload, pod in newest_requesting_pods(snapshot).items()
+        if max_rate and pod.wishes is not None and pod.wishes.rate is not None
+    }
+
+    def rate(workload: Workload) -> float | None:
+        known = rates(workload)
+        return declared.get(workload) if known is None else known
+
+    return rate
+
+
+def weigh_by_traffic(
+    targets: QosTargets, shares: Mapping[Workload, Share], rates: Rates
+) -> QosTargets:
+    """Multiply weights by the workload's rate over the mean rate of the present workloads.
+
+    A workload without a rate counts with the mean rate per pod: replicas follow load. If no rate
+    is known, weights stay.
+    """
+    asked = {workload: rates(workload) for workload in shares}
+    known = {workload: rate for workload, rate in asked.items() if rate is not None}
+    total = sum(known.values())
+    if not total:
+        return targets
+    per_pod = total / sum(shares[workload].total for workload in known)
+    assumed = {w: known.get(w, per_pod * share.total) for w, share in shares.items()}
+    mean = sum(assumed.values()) / len(assumed)
+
+    def weighed(workload: Workload) -> QosTarget:
+        target = targets(workload)
+        if workload not in assumed:
+            return target
+        return attrs.evolve(
+            target, weight=min(target.weight * (assumed[workload] / mean), GREATEST)
+        )
+
+    return weighed
+
+
+def share_namespace_weights(
+    targets: QosTargets, present: Iterable[Workload], weights: Mapping[str, float]
+) -> QosTargets:
+    """Scale the weights of present workloads: their sum is the weight of their namespace.
+
+    A namespace without a configured weight weighs 1. If all workloads are in one namespace, return
+    the targets unchanged: there is no other namespace to take capacity from.
+    """
+    total: dict[str, float] = {}
+    for workload in present:
+        namespace = workload.namespace
+        total[namespace] = total.get(namespace, 0.0) + targets(workload).weight
+    if len(total) <= 1:
+        return targets
+
+    def scaled(workload: Workload) -> QosTarget:
+        target, namespace = targets(workload), workload.namespace
+        if namespace not in total:
+            return target
+        part = target.weight / max(total[namespace], target.weight) if target.weight else 0.0
+        return attrs.evolve(target, weight=part * weights.get(namespace, 1.0))
+
+    return scaled
+
+
+def cap_slower_edge(targets: QosTargets, snapshot: Snapshot) -> QosTargets:
+    """Cap workloads that the edge answers more slowly at the pods that the edge has of them.
+
+    Pods on the edge keep their benefit: none is to leave, and no further pod is to come.
+    """
+    if not snapshot.measured.slower:
+        return targets
+    shares = snapshot.shares()
+    return _override(
+        targets,
+        {
+            workload: attrs.evolve(targets(workload), most=shares[workload].edge)
+            for workload in sorted(snapshot.measured.slower)
+            if workload in shares
+        },
+    )
+
+
+def without_caps(targets: QosTargets) -> QosTargets:
+    """Return the targets as if the edge were slower for no workload."""
+    return lambda workload: attrs.evolve(targets(workload), most=None)
+
+
+def is_capped(targets: QosTargets, workload: Workload) -> bool:
+    """Return whether the edge is to get no further pod of the workload."""
+    return targets(workload).most is not None

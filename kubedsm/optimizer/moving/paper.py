@@ -1,0 +1,286 @@
+"""Suggester of the KubeDSM paper under its names: Algorithms 2, 3, 5 and 6. Kept for comparison.
+
+Candidates are cloud pods that fit into the free capacity of the edge in sum; so no pod ever has to
+leave for them, and the exact form finds more. (Algorithm 4, the choice of candidates, is
+`cloud_to_edge_candidates`; Algorithm 8 is `match`.)
+"""
+
+import attrs
+import numpy as np
+
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.model import NodeName, Workload
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.objective.gains import Gains, standing
+from kubedsm.optimizer.matching.best_fit import BestFit, greatest_allocatable, pod_size
+from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, match
+from kubedsm.optimizer.matching.node_walk import walk_nodes
+from kubedsm.optimizer.moving.edge_problem import (
+    Changes,
+    EdgeProblem,
+    added_fragmentation,
+    list_changes,
+    split_options,
+)
+from kubedsm.optimizer.moving.move_order import Impasse
+from kubedsm.optimizer.moving.pairing import pair_moves
+from kubedsm.optimizer.moving.proposal import Proposal, Question, drop_rejected
+
+
+def suggest_paper(question: Question) -> Proposal:
+    """Algorithm 2: bring pods to the edge, and move pods within the edge for them.
+
+    First the migrations within the edge that leave the least fragmentation, then as many of the
+    chosen candidates as fit; of all these, what rules between pods allow.
+    """
+    problem, plan = question.problem, paper_plan(question)
+    states = plan.decision.choices
+    if not plan.decision.chosen.any():
+        return Proposal(proven=False, states=states)
+    placed = _place_candidates(problem, plan.decision.chosen, plan.changes, question.bounds)
+    moves = pair_moves(problem, plan.changes + placed)
+    if isinstance(moves, Impasse) and problem.rules is not None:
+        order, refused = drop_rejected(problem.rules.feasibility, moves.moves, problem.room)
+        return Proposal(order.moves, proven=False, states=states, refused=refused)
+    return Proposal(moves if isinstance(moves, tuple) else (), proven=False, states=states)
+
+
+@attrs.frozen(eq=False)
+class MigrationDecision:
+    #: I: how many candidates of each item
+    chosen: Ints
+    #: number of pods of `FreeEdge` that leave
+    freed: int
+    #: nano-units of QoS, of all priorities together
+    gain: int
+    #: how many choices there were
+    choices: int
+
+
+@attrs.frozen(eq=False)
+class PaperPlan:
+    decision: MigrationDecision
+    #: N x I: departures and moves within the edge, candidates aside
+    changes: Ints
+
+    @property
+    def moves(self) -> int:
+        """Number of migrations, those of the candidates included."""
+        return int(self.decision.chosen.sum() + np.maximum(-self.changes, 0).sum())
+
+
+def paper_plan(question: Question) -> PaperPlan:
+    """Return the decision of Algorithm 2 before the candidates get their nodes."""
+    problem, gains, bounds = question.problem, question.gains, question.bounds
+    most = question.limits.max_cloud_to_edge
+    room = problem.to_fill(question.limits.headroom)
+    candidates = cloud_to_edge_candidates(problem, gains, most, bounds.loads, room)
+    freeing = free_edge_as_needed(problem, gains, bounds.deadline)
+    decision = make_decision_with_migration(problem, candidates, freeing, gains)
+    index = {node.name: at for at, node in enumerate(problem.nodes)}
+    changes = np.zeros_like(problem.present)
+    for item, name in zip(
+        freeing.items[: decision.freed], freeing.nodes[: decision.freed], strict=True
+    ):
+        changes[index[name], item] -= 1
+    free, present = problem.free - changes @ problem.requests, problem.present + changes
+    if decision.chosen.any():
+        reordered = reorder_edge(problem, free, present, question.limits.max_edge_reorder, bounds)
+        if reordered is not None:
+            changes += reordered
+    return PaperPlan(decision, changes)
+
+
+def cloud_to_edge_candidates(
+    problem: EdgeProblem, gains: Gains, most: int, choices: int, room: Ints
+) -> Ints:
+    """Algorithm 4: return I, pods picked by priority, then by QoS gained for their size.
+
+    Scores are updated after every pick, up to `most` picks, or until there are `choices` subsets. A
+    pod fits if the free capacity of all edge nodes together, R, holds it and those before it.
+    """
+    sizes = item_sizes(problem)
+    candidates = np.zeros(len(problem.items), dtype=np.int64)
+    change = dict.fromkeys(problem.workloads, 0)
+    able = [at for at, item in enumerate(problem.items) if item.outside]
+
+    def score(index: int) -> float:
+        workload = problem.items[index].workload
+        now = change[workload]
+        more = gains.of_workload(workload, now + 1) - gains.of_workload(workload, now)
+        return more / sizes[index]
+
+    def turn(index: int) -> tuple[int, float]:
+        return -gains.level[problem.items[index].workload], score(index)
+
+    while able and int(candidates.sum()) < most and int(np.prod(candidates + 1)) < choices:
+        best = max(able, key=turn)
+        requests = problem.requests[best]
+        if score(best) <= 0 or not bool(((requests <= room) | (requests == 0)).all()):
+            able.remove(best)
+            continue
+        room = room - requests
+        candidates[best] += 1
+        change[problem.items[best].workload] += 1
+        if int(candidates[best]) == len(problem.items[best].outside):
+            able.remove(best)
+    return candidates
+
+
+def _place_candidates(problem: EdgeProblem, chosen: Ints, changes: Ints, bounds: Bounds) -> Ints:
+    """Return N x I, the nodes of the candidates after the change (`match`)."""
+    room = dict(problem.room)
+    for (node, item), number in np.ndenumerate(changes):
+        for _ in range(abs(int(number))):
+            requests, name = problem.items[item].requests, problem.nodes[node].name
+            room[name] = room[name] - requests if number > 0 else room[name] + requests
+    pods = {
+        pod: index
+        for index, number in enumerate(chosen.tolist())
+        for pod in problem.items[index].outside[:number]
+    }
+    matched = match(pods, problem.nodes, room, problem.fragmentation, bounds)
+    index = {node.name: at for at, node in enumerate(problem.nodes)}
+    placed = np.zeros_like(changes)
+    for pod, name in matched.targets:
+        placed[index[name], pods[pod]] += 1
+    return placed
+
+
+def item_sizes(problem: EdgeProblem) -> list[float]:
+    """Return the size of a pod of each item, against the edge nodes."""
+    greatest = greatest_allocatable(problem.nodes)
+    return [pod_size(item.requests, greatest) for item in problem.items]
+
+
+@attrs.frozen(eq=False)
+class FreeEdge:
+    """Order in which pods would leave the edge, whatever capacity is needed."""
+
+    #: P: item of each pod
+    items: tuple[int, ...]
+    #: P: the node each leaves
+    nodes: tuple[NodeName, ...]
+    #: (P + 1) x I: how many of each item the first 0, 1, 2 ... are
+    counts: Ints
+    #: (P + 1) x R: total free capacity of the edge after each departure
+    room: Ints
+
+    def count_needed(self, needs: Ints) -> Ints:
+        """Return how many pods must leave for each of T needs, T x R.
+
+        P + 1 if all are not enough.
+        """
+        most = np.zeros(len(needs), dtype=np.int64)
+        for room, need in zip(self.room.T, needs.T, strict=True):
+            # Without a request any free capacity suffices.
+            enough = np.where(need > 0, np.searchsorted(room, need), 0)
+            np.maximum(most, enough, out=most)
+        return most
+
+
+def free_edge_as_needed(
+    problem: EdgeProblem, gains: Gains, deadline: Deadline = NO_DEADLINE
+) -> FreeEdge:
+    """Algorithm 5: order the pods that may leave by priority, then by QoS lost for their size.
+
+    Scores are updated after every pick; ties go to the first item in canonical order. A pod that
+    the cloud cannot hold next to those before it stays. The order does not depend on the need, so
+    it is computed once, and a need is answered by binary search. After the deadline the order ends.
+    """
+    sizes = item_sizes(problem)
+    cloud = BestFit(problem.cloud.packing)
+    queues = [
+        [name for name in sorted(item.here) for _ in item.here[name]] for item in problem.items
+    ]
+    gone: dict[Workload, int] = {}
+    picked: list[int] = []
+    nodes: list[NodeName] = []
+
+    def score(index: int) -> tuple[int, float]:
+        workload = problem.items[index].workload
+        change = gone.get(workload, 0)
+        lost = gains.of_workload(workload, change - 1) - gains.of_workload(workload, change)
+        return gains.level[workload], lost / sizes[index]
+
+    able = [at for at, queue in enumerate(queues) if queue]
+    while able and not deadline.passed:
+        best = max(able, key=score)
+        kind = problem.items[best].cloud_kind
+        if kind is None or not cloud.place(kind):
+            able.remove(best)
+            continue
+        workload = problem.items[best].workload
+        gone[workload] = gone.get(workload, 0) - 1
+        picked.append(best)
+        nodes.append(queues[best].pop(0))
+        if not queues[best]:
+            able.remove(best)
+    one_each = np.eye(len(problem.items), dtype=np.int64)[picked]
+    counts = np.vstack((np.zeros((1, len(problem.items)), dtype=np.int64), one_each)).cumsum(axis=0)
+    room = np.maximum(problem.free, 0).sum(axis=0) + counts @ problem.requests
+    return FreeEdge(tuple(picked), tuple(nodes), counts, room)
+
+
+def make_decision_with_migration(
+    problem: EdgeProblem, candidates: Ints, freeing: FreeEdge, gains: Gains
+) -> MigrationDecision:
+    """Algorithm 3 with migration: return the choice of greatest QoS, then fewest migrations.
+
+    The paper tries every subset and reorders the edge for each. QoS depends on counts only, so
+    counts are tried, and the edge is reordered once. Ties go to the lexicographically first choice.
+    candidates: I, counts.
+    """
+    choices = np.argwhere(np.ones(tuple((candidates + 1).tolist()), dtype=np.bool_))
+    number = len(choices)
+    freed = freeing.count_needed(choices @ problem.requests)
+    possible = np.flatnonzero(freed < len(freeing.room))
+    choices, freed = choices[possible], freed[possible]
+    gain = gains.of_vectors(
+        [item.workload for item in problem.items], choices - freeing.counts[freed]
+    )
+    moves = choices.sum(axis=1) + freed
+    best = int(np.lexsort((moves, -standing(gain)))[0])
+    return MigrationDecision(choices[best], int(freed[best]), int(gain[best].sum()), number)
+
+
+def reorder_edge(
+    problem: EdgeProblem, free: Ints, present: Ints, most: int, bounds: Bounds
+) -> Ints | None:
+    """Algorithm 6: return N x I, migrations within the edge that leave the least fragmentation.
+
+    The paper tries every choice of pods and every order. Here one DP over the nodes does: its
+    states are how many pods of each item are placed less removed so far, and the touches. Up to
+    `most` migrations, as the text says, where the listing has "less than". None above the
+    exact-search limit. free: N x R. present: N x I, movable pods. Ties have the fewest migrations.
+    """
+    everything = np.minimum(present.sum(axis=0), most)
+    vectors = list_changes(-everything, everything, most, bounds.loads)
+    if vectors is None:
+        return None
+    changes = Changes.of(vectors)
+    everywhere = np.arange(len(problem.nodes))
+    possible = changes.possible(problem, everywhere, present, free) & (changes.touched > 0)
+    # Every missing pod must be placed again, one touch each, within the touches.
+    spans = [
+        (at, touches)
+        for at, touched in enumerate(changes.touched.tolist())
+        for touches in range(touched, 2 * most - touched + 1, 2)
+    ]
+    if len(spans) * (len(problem.nodes) + 1) > bounds.states or int(possible.sum()) > bounds.loads:
+        return None
+    which, touches = np.array(spans, dtype=np.int64).T
+    states = np.column_stack((vectors[which], touches))
+    nodes, kept = possible.nonzero()
+    added = added_fragmentation(problem, nodes, free, vectors[kept])
+    options = split_options(possible, np.column_stack((vectors, changes.touched)), added)
+    walked = walk_nodes(states, np.full(len(states), UNREACHABLE), options, bounds)
+    if walked is None:
+        return None
+    whole = np.flatnonzero(~vectors[which].any(axis=1))
+    best = int(whole[np.lexsort((touches[whole], walked.costs[whole]))[0]])
+    reordered = np.zeros_like(present)
+    for node, vector in enumerate(walked.choices(best)):
+        if vector is not None:
+            reordered[node] = vector[:-1]
+    return reordered

@@ -1,0 +1,327 @@
+"""Migrations within a tier, which change no edge share: spreading workloads, and balancing load.
+
+Spreading: if all pods of a workload are on one node and another node of the tier has room, one pod
+is migrated, so that no node failure takes the whole workload. Balancing: the load-aware paper's
+descheduler. From the most uneven node, the pod that scores better elsewhere by most is migrated,
+if both nodes together score more then; so balancing ends. The gain must hold in two consecutive
+samples, and nodes whose pods changed within the window are left out.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Self
+
+import attrs
+import numpy as np
+
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.measured import only_in
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Uid, Workload
+from kubedsm.model.node_index import Mask, zone_of
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Fragmentation
+from kubedsm.objective.gains import Gains
+from kubedsm.objective.load import Floats, LoadGoal, Loads, evenness
+from kubedsm.objective.objective import QosTargets
+from kubedsm.objective.replica_spread import ReplicaSpread
+from kubedsm.optimizer.moving.edge_items import leaving_turn
+from kubedsm.optimizer.moving.migration_graph import Order
+from kubedsm.optimizer.moving.movable import Movable
+from kubedsm.optimizer.moving.move_order import order_migrations
+from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits, count_legs
+from kubedsm.optimizer.placing.batch_kinds import is_plain
+from kubedsm.optimizer.placing.cloud import score_with
+from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.fit import shortages
+
+WITHIN = {Tier.EDGE: MoveKind.EDGE_TO_EDGE, Tier.CLOUD: MoveKind.CLOUD_TO_CLOUD}
+
+
+@attrs.frozen(slots=False, eq=False)
+class Beside:
+    """Feasibility of one more migration within a tier, next to migrations that are made anyway."""
+
+    snapshot: Snapshot
+    limits: SuggestLimits
+    #: migrations that are made anyway, first nodes of pending pods included
+    others: Collection[Move] = ()
+
+    def one_more(self, tier: Tier) -> bool:
+        """Return whether the limits allow one more migration."""
+        inside = sum(move.kind is MoveKind.EDGE_TO_EDGE for move in self.others)
+        return count_legs(self.others) < self.limits.max_moves and (
+            tier is not Tier.EDGE or inside < self.limits.max_edge_reorder
+        )
+
+    def open_to(self, pod: Pod) -> list[Node]:
+        """Return the other nodes of the tier that accept the pod at no greater penalty."""
+        source = self.snapshot.nodes[self.snapshot.placed[pod.uid]]
+        if source.tier is None or not self.one_more(source.tier):
+            return []
+        if self.others and not is_plain(self.snapshot, [pod]):
+            return []  # the other migrations could change feasibility
+        without = self._feasibility.without_pod(pod.uid)
+        taking = set(without.feasible(pod))
+        found = [
+            node
+            for node in self.snapshot.in_turn(source.tier).nodes
+            if node.name in taking
+            and node.name != source.name
+            and not shortages(pod.requests, self.room[node.name])
+        ]
+        here, *there = without.penalties(pod, [source.name, *(node.name for node in found)])
+        return [node for node, penalty in zip(found, there, strict=True) if penalty <= here]
+
+    def kept(self, move: Move) -> bool:
+        """Return whether the migration breaks no rule of other pods."""
+        return isinstance(order_migrations(self._feasibility, [move], self.room), Order)
+
+    @cached_property
+    def _feasibility(self) -> Feasibility:
+        return Feasibility.of(self.snapshot)
+
+    @cached_property
+    def room(self) -> Mapping[NodeName, Resources]:
+        """Free capacity next to all pods that come, before any pod has left."""
+        room = dict(self.snapshot.free)
+        for move in self.others:
+            for name in {move.target, move.stopover or move.target}:
+                room[name] -= move.pod.requests
+        return room
+
+
+def find_concentrated(
+    snapshot: Snapshot, moved: Mapping[Uid, NodeName] | None = None
+) -> dict[Workload, list[Pod]]:
+    """Return workloads of two or more Ready pods that are all on one node, with their pods.
+
+    moved: nodes of pods that are elsewhere than in the snapshot.
+    """
+    moved = moved or {}
+    placed, scheduler_name = {**snapshot.placed, **moved}, snapshot.scheduler_name
+    suspects = _list_suspects(snapshot, moved)
+    pods: dict[Workload, list[Pod]] = {}
+    for pod in snapshot.pods.values() if suspects else ():
+        if pod.workload in suspects and pod.scheduler_name == scheduler_name and pod.counts_for_qos:
+            pods.setdefault(pod.workload, []).append(pod)
+    return {
+        workload: members
+        for workload, members in pods.items()
+        if sum(pod.ready for pod in members) > 1
+        and len({placed.get(pod.uid) for pod in members}) == 1
+    }
+
+
+def _list_suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
+    """Return the workloads that may be on one node, judged by counts alone."""
+    standing = snapshot.census.standing
+    suspects = {
+        workload
+        for workload, share in snapshot.shares().items()
+        if share.total > 1
+        and max(standing.get(workload, {}).values(), default=share.total) >= share.total
+    }
+    return suspects | {snapshot.pods[uid].workload for uid in moved}
+
+
+@attrs.frozen(eq=False)
+class Rebalancing:
+    """Search for spreading migrations, each feasible next to the others."""
+
+    beside: Beside
+    movable: Movable
+    fragmentation: Fragmentation
+    deadline: Deadline
+
+    def possible(self, gains: Gains, qos_targets: QosTargets) -> Iterator[Move]:
+        """Yield one migration a workload: by priority, then by weight, then by number of pods."""
+        if not self.beside.one_more(Tier.CLOUD):
+            return
+        at_risk = find_concentrated(self.beside.snapshot)
+
+        def turn(workload: Workload) -> tuple[int, float, int, Workload]:
+            level, weight = gains.level[workload], qos_targets(workload).weight
+            return level, -weight, -len(at_risk[workload]), workload
+
+        moving = {move.pod.workload for move in self.beside.others}
+        for workload in sorted(at_risk.keys() - moving, key=turn):
+            # Of equal pods the youngest.
+            pods = {p.pod_class: p for p in sorted(at_risk[workload], key=leaving_turn)[::-1]}
+            for pod in sorted(pods.values(), key=leaving_turn):
+                if self.deadline.passed:
+                    return
+                if not self.movable(pod) and (move := self._best_move(pod)):
+                    yield move
+                    break
+
+    def _best_move(self, pod: Pod) -> Move | None:
+        """Return the migration to another zone if possible, and then with the least cost."""
+        snapshot = self.beside.snapshot
+        source, targets = snapshot.nodes[snapshot.placed[pod.uid]], self.beside.open_to(pod)
+        if source.tier is None or not targets:
+            return None
+        costs = self._node_costs(pod, targets, source.tier)
+        ranked = sorted(
+            (zone_of(node) == zone_of(source), cost, turn, node.name)
+            for turn, (node, cost) in enumerate(zip(targets, costs, strict=True))
+        )
+        kind = WITHIN[source.tier]
+        moves = (Move(pod, source.name, name, kind, rebalances=True) for *_, name in ranked)
+        return next(filter(self.beside.kept, moves), None)
+
+    def _node_costs(self, pod: Pod, nodes: list[Node], tier: Tier) -> list[int]:
+        """Return the ranking cost of each node, as for new pods."""
+        room = self.beside.room
+        if tier is Tier.EDGE:
+            return self.fragmentation.added(pod.requests, nodes, room)
+        return [-score_with(pod.requests, node, room[node.name]) for node in nodes]
+
+
+#: least score that both nodes gain together: less may be rounding
+_LEAST = 1e-3
+
+
+def balance_load(
+    beside: Beside,
+    goal: LoadGoal,
+    movable: Movable,
+    fragmentation: Fragmentation,
+    deadline: Deadline = NO_DEADLINE,
+) -> Move | None:
+    """Return the balancing migration; None if no migration is worthwhile, or after the deadline.
+
+    beside: without other migrations. movable: the reason why a pod must stay, or None.
+    """
+    samples = Samples.of(goal, beside.snapshot)
+    if samples is None or not goal.move:
+        return None
+    balancing = _Balancing(beside, samples, fragmentation)
+    homes: dict[NodeName, list[Pod]] = {}
+    for uid, name in beside.snapshot.placed.items():
+        homes.setdefault(name, []).append(beside.snapshot.pods[uid])
+    for source in samples.uneven:
+        node = beside.snapshot.index.nodes[source]
+        if deadline.passed:
+            return None
+        if node.tier is not None and beside.one_more(node.tier):
+            pods = [pod for pod in homes.get(node.name, ()) if not movable(pod)]
+            move = next(balancing.moves(sorted(pods, key=leaving_turn), source, node.tier), None)
+            if move is not None:
+                return move
+    return None
+
+
+def is_still_worthwhile(snapshot: Snapshot, goal: LoadGoal | None, move: Move) -> bool:
+    """Return whether a balancing migration is still worthwhile by current measurements."""
+    samples = Samples.of(goal, snapshot) if goal is not None and goal.move else None
+    source = snapshot.placed.get(move.pod.uid)
+    if samples is None or source is None or move.target not in snapshot.index.positions:
+        return False
+    positions = snapshot.index.positions
+    return bool(samples.gains(move.pod, positions[source])[positions[move.target]] > 0)
+
+
+@attrs.frozen(eq=False)
+class Samples:
+    """Two consecutive samples of load."""
+
+    goal: LoadGoal
+    now: Loads
+    before: Loads
+    #: nodes whose samples show the current use
+    known: Mask
+
+    @classmethod
+    def of(cls, goal: LoadGoal, snapshot: Snapshot) -> Self | None:
+        first = snapshot.measured.before
+        now = Loads.of(goal, snapshot)
+        before = Loads.of(goal, snapshot, first) if first is not None else None
+        if now is None or first is None or before is None:
+            return None
+        sample, placed = snapshot.measured, snapshot.placed
+        since = {
+            name for _, name in (*only_in(sample.placed, placed), *only_in(placed, sample.placed))
+        }
+        within = {placed[uid] for uid in sample.came if uid in placed} | sample.left.keys()
+        known = ~snapshot.index.named({*since, *within})
+        return cls(goal, now, before, known)
+
+    @property
+    def uneven(self) -> Iterator[int]:
+        """Positions of nodes from which a migration may gain enough, most uneven first."""
+        for position in self.now.most_uneven_first:
+            if 100.0 - self.now.own[position] < self.goal.min_gain:
+                return
+            if self.known[position]:
+                yield position
+
+    def gains(self, pod: Pod, source: int) -> Floats:
+        """Return N: the score that the pod gains on each node; 0 if it is not to go there."""
+        name = self.now.nodes.names[source]
+        if not all(loads.sample.placed.get(pod.uid) == name for loads in (self.now, self.before)):
+            return np.zeros(len(self.known))
+        gains = self.now.gains(pod, source)
+        if gains.max() < self.goal.min_gain:
+            return np.zeros(len(self.known))
+        enough = np.minimum(gains, self.before.gains(pod, source)) >= self.goal.min_gain
+        return np.where(
+            enough & self.known & (self._gains_of_both(pod, source) > _LEAST), gains, 0.0
+        )
+
+    def _gains_of_both(self, pod: Pod, source: int) -> Floats:
+        """Return N: the score that each node and the source gain together."""
+        now, own = self.now, self.now.own
+        left = np.maximum(now.used[source] - now.expected(pod), 0.0) / now.sizes[source]
+        lost = own[source] - evenness(left)
+        return np.asarray(now.gains(pod, source) + own[source] - own - lost)
+
+
+@attrs.frozen(eq=False)
+class _Balancing:
+    beside: Beside
+    samples: Samples
+    fragmentation: Fragmentation
+
+    def moves(self, pods: list[Pod], source: int, tier: Tier) -> Iterator[Move]:
+        """Yield the migrations from a node, greatest gain first."""
+        nodes = self.beside.snapshot.index
+        inside = nodes.at(nodes.of_tier(tier))
+        found = [
+            (-gain, number, target)
+            for number, pod in enumerate(pods)
+            for target, gain in _positive_gains(self.samples.gains(pod, source) * inside)
+        ]
+        here = float(self.samples.now.own[source])
+        open_to: dict[int, set[NodeName]] = {}
+        for loss, number, target in sorted(found):
+            pod, name = pods[number], nodes.names[target]
+            if number not in open_to:
+                open_to[number] = {node.name for node in self.beside.open_to(pod)}
+            scores = here, here - loss
+            move = Move(pod, nodes.names[source], name, WITHIN[tier], load_scores=scores)
+            if name in open_to[number] and self._is_harmless(move) and self.beside.kept(move):
+                yield move
+
+    def _is_harmless(self, move: Move) -> bool:
+        """Return whether the migration keeps replicas apart and does not fragment the edge."""
+        snapshot, source, target = self.beside.snapshot, move.source, move.target
+        if source is None:
+            return False
+        workload, requests = move.pod.workload, move.pod.requests
+        spread = ReplicaSpread.of(snapshot, {workload})
+        spread.put(workload, source, -1)
+        if spread.company(workload, target) > spread.company(workload, source):
+            return False
+        if not self.beside.limits.defragment or move.kind is not MoveKind.EDGE_TO_EDGE:
+            return True
+        nodes = [snapshot.nodes[name] for name in (source, target)]
+        free = {node.name: snapshot.free[node.name] for node in nodes}
+        before = self.fragmentation.of(nodes, free)
+        free[source] += requests
+        free[target] -= requests
+        return self.fragmentation.of(nodes, free) <= before
+
+
+def _positive_gains(gains: Floats) -> Iterator[tuple[int, float]]:
+    for position in gains.nonzero()[0].tolist():
+        yield position, float(gains[position])

@@ -1,0 +1,384 @@
+"""Integer programme of a batch above the exact-search limit, its upper bounds, and its parts.
+
+The goals are those of `make_decision`: pods placed by turn; QoS by level; evenness by level;
+penalties. Variables count the pods of a kind on a node; further ones count whose pods are on the
+edge, and steps of QoS. A cloud that holds the whole batch is one node without limits. Kinds that
+share no workload and no node are solved as independent parts.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.model.node_index import Mask
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.objective.objective import NANO, Objective
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.matching.problem import Packing, Turn
+from kubedsm.optimizer.placing.cloud import CloudRoom
+from kubedsm.optimizer.placing.heuristics import Placement, best_by_heuristics, steepest_slopes
+from kubedsm.optimizer.placing.proof import NO_PROOF, Proof
+from kubedsm.optimizer.placing.split import Demand, Picks, connect_kinds
+from kubedsm.optimizer.programming.in_order import Certificate, Goal, maximise_in_order
+from kubedsm.optimizer.programming.programme import Programme, Rows, Status
+
+#: Called with the rows and the N x S variables, to add rows and variables to them.
+Also = Callable[[Rows, Ints], None]
+#: Names of the goals.
+PLACED, QOS, EVEN, LIKED = "pods placed", "QoS", "evenness", "preferences"
+#: rounding error of equal gains
+_ROUNDED = 2
+
+
+@attrs.frozen(eq=False)
+class IntegerChoice:
+    """Programme of a batch, made by `build_programme`."""
+
+    members: Sequence[Demand]
+    programme: Programme
+    goals: tuple[Goal, ...]
+    #: N x S, variables: edge nodes, then cloud nodes, or one row for the cloud
+    loads: Ints
+    #: S, how many are placed of each kind
+    placed: Ints
+    #: P: members and kinds that may have edge pods, and their variables
+    owners: Ints
+    kinds: Ints
+    taken: Ints
+    #: step variables of each member, one a pod
+    steps: tuple[Ints, ...]
+
+    def hint(self, on_edge: Ints, in_cloud: Ints, picks: Picks) -> Ints:
+        """Return the values of another choice, as a start solution; variables of `also` are 0."""
+        values = np.zeros(len(self.programme.upper), dtype=np.int64)
+        others = self.loads[len(on_edge) :]
+        loads = in_cloud if len(others) == len(in_cloud) else in_cloud.sum(axis=0, keepdims=True)
+        values[self.loads] = np.concatenate((on_edge, loads))
+        values[self.placed] = values[self.loads].sum(axis=0)
+        for member, kind, variable in zip(
+            self.owners.tolist(), self.kinds.tolist(), self.taken.tolist(), strict=True
+        ):
+            number = picks.get((self.members[member].workload, kind), 0)
+            values[variable] = number
+            steps = self.steps[member]
+            values[steps[int(values[steps].sum()) :][:number]] = 1
+        return values
+
+    def picks(self, values: Ints) -> Picks:
+        """Return the edge pods by workload and kind."""
+        return {
+            (self.members[member].workload, kind): int(values[variable])
+            for member, kind, variable in zip(
+                self.owners.tolist(), self.kinds.tolist(), self.taken.tolist(), strict=True
+            )
+            if values[variable]
+        }
+
+
+def build_programme(
+    edge: Packing,
+    cloud: Packing,
+    members: Sequence[Demand],
+    objective: Objective,
+    also: Also | None = None,
+    roomy: Ints | None = None,
+) -> IntegerChoice:
+    """Build the programme; both packings have the same kinds, and the members their pods.
+
+    roomy: S, pods of each kind that the cloud holds in any case; then its nodes do not matter.
+    """
+    rows = Rows()
+    on_edge = _add_nodes(rows, edge)
+    in_cloud = _add_nodes(rows, cloud) if roomy is None else rows.variables(roomy[None])
+    loads = np.concatenate((on_edge, in_cloud))
+    placed = rows.variables(edge.counts)
+    pods = np.array([member.counts for member in members], dtype=np.int64, ndmin=2)
+    owners, kinds = np.nonzero(pods)
+    taken = rows.variables(pods[owners, kinds])
+    for kind in range(len(placed)):
+        _add_equality(rows, loads[:, kind], placed[kind : kind + 1])
+        _add_equality(rows, on_edge[:, kind], taken[kinds == kind])
+    steps = tuple(_add_steps(rows, member.scores(objective)) for member in members)
+    for member, of_member in enumerate(steps):
+        _add_equality(rows, taken[owners == member], of_member)
+    if also is not None:
+        also(rows, loads)
+    programme = rows.programme()
+    size = len(programme.upper)
+    least = cloud.penalties if roomy is None else cloud.least_penalties[None]
+    disliked = _weight_vector(size, loads, -np.concatenate((edge.penalties, least)))
+    goals = (
+        *(
+            Goal(PLACED, _weight_vector(size, placed, kinds), of=turn)
+            for turn, kinds in list_turns(edge)
+        ),
+        *_qos_goals(members, steps, objective, size),
+        Goal(LIKED, disliked),
+    )
+    return IntegerChoice(members, programme, goals, loads, placed, owners, kinds, taken, steps)
+
+
+def _add_nodes(rows: Rows, packing: Packing) -> Ints:
+    """Add variables, N x S, within the capacity of the nodes."""
+    upper = packing.fitting
+    variables = rows.variables(upper)
+    for resource, asked in enumerate(packing.requests.T):
+        wanted = np.flatnonzero(asked)
+        tight = np.flatnonzero(upper @ asked > packing.free[:, resource])
+        coefficients = np.broadcast_to(asked[wanted], (len(tight), len(wanted)))
+        rows.add_each(variables[np.ix_(tight, wanted)], coefficients, packing.free[tight, resource])
+    return variables
+
+
+def _add_steps(rows: Rows, scores: Ints) -> Ints:
+    """Add a variable for each further pod of a workload, ordered where gains are not concave."""
+    steps = rows.variables(np.ones(len(scores) - 1, dtype=np.int64))
+    if (np.diff(scores, 2) > _ROUNDED).any():
+        ones = np.ones((len(steps) - 1, 1), dtype=np.int64)
+        rows.add_each(
+            np.column_stack((steps[1:], steps[:-1])), np.hstack((ones, -ones)), 0 * ones[:, 0]
+        )
+    return steps
+
+
+def _add_equality(rows: Rows, these: Ints, those: Ints) -> None:
+    signs = np.repeat([1, -1], [len(these), len(those)])
+    rows.add(np.concatenate((these, those)), signs, 0, 0)
+
+
+def turn_called(turn: Turn) -> str:
+    priority, overdue = turn
+    return f"priority {priority}, overdue {overdue}" if overdue else f"priority {priority}"
+
+
+def list_turns(packing: Packing) -> Iterator[tuple[str, Mask]]:
+    """Yield the name and the kinds of each turn, the greatest first."""
+    turns = [kind.rank.turn for kind in packing.kinds]
+    for turn in sorted(set(turns), reverse=True):
+        yield turn_called(turn), np.array([each == turn for each in turns], dtype=np.bool_)
+
+
+def level_called(level: int) -> str:
+    return f"priority {level}"
+
+
+def list_levels(members: Sequence[Demand]) -> Iterator[tuple[str, list[int]]]:
+    """Yield the name and the members of each level, the greatest first."""
+    for level in sorted({member.level for member in members}, reverse=True):
+        of_level = [at for at, member in enumerate(members) if member.level == level]
+        yield level_called(level), of_level
+
+
+def _qos_goals(
+    members: Sequence[Demand], steps: Sequence[Ints], objective: Objective, size: int
+) -> Iterator[Goal]:
+    scores = [member.scores(objective) for member in members]
+    uneven = [-member.uneven for member in members]
+    for name, values, unit in ((QOS, scores, int(NANO)), (EVEN, uneven, 1)):
+        for called, of_level in list_levels(members):
+            weights = np.zeros(size, dtype=np.int64)
+            for at in of_level:
+                weights[steps[at]] = np.diff(values[at])
+            yield Goal(name, weights, slack=len(of_level), of=called, unit=unit)
+
+
+def _weight_vector(size: int, variables: Ints, weights: Ints | Mask) -> Ints:
+    every = np.zeros(size, dtype=np.int64)
+    every[variables] = weights
+    return every
+
+
+#: error of float sums
+_FLOAT_ERROR = 0.01
+
+
+def upper_bounds(
+    edge: Packing, cloud: Packing, members: Sequence[Demand], objective: Objective
+) -> dict[tuple[str, str], int]:
+    """Return upper bounds on pods placed by turn and QoS by level (fractional knapsack relaxation).
+
+    All nodes that accept a kind are one, pods may be split, and only the scarcest resource counts.
+    """
+    most: dict[tuple[str, str], int] = {}
+    whole = Packing.of(edge.kinds, edge.rows + cloud.rows)
+    takes = np.minimum(whole.fitting.sum(axis=0), whole.counts)
+    for called, of_turn in list_turns(edge):
+        kinds = np.repeat(np.flatnonzero(of_turn), takes[of_turn])
+        room = _capacity_of(whole, of_turn)
+        most[PLACED, called] = _knapsack_bound(np.ones(len(kinds)), whole.requests[kinds], room)
+    takes = np.minimum(edge.fitting.sum(axis=0), edge.counts)
+    for called, of_level in list_levels(members):
+        gains, requests = [np.zeros(0)], [edge.requests[:0]]
+        concerned = np.zeros(len(takes), dtype=np.bool_)
+        for member in (members[at] for at in of_level):
+            has = member.counts > 0
+            concerned |= has
+            number = int(np.minimum(member.counts, takes).sum())
+            # A pod with negative gain stays off the edge.
+            ways = np.array(steepest_slopes(member.scores(objective)[: number + 1].tolist()))
+            gains.append(np.maximum(ways, 0.0))
+            requests.append(np.tile(edge.requests[has].min(axis=0), (number, 1)))
+        room = _capacity_of(edge, concerned)
+        most[QOS, called] = _knapsack_bound(np.concatenate(gains), np.concatenate(requests), room)
+    return most
+
+
+def _capacity_of(packing: Packing, kinds: Mask) -> Ints:
+    """Return R, free capacity of nodes that accept one of these kinds."""
+    room: Ints = packing.free[packing.feasible[:, kinds].any(axis=1)].sum(axis=0)
+    return room
+
+
+def _knapsack_bound(gains: NDArray[np.float64], requests: Ints, room: Ints) -> int:
+    """Return the most that some of these pods gain together; K, K x R, R."""
+    least = float(gains.sum())
+    for asked, free in zip(requests.T.astype(np.float64), room.tolist(), strict=True):
+        dear = np.flatnonzero(asked)
+        best = dear[np.argsort(-gains[dear] / asked[dear], kind="stable")]
+        sums = np.concatenate(([0.0], asked[best].cumsum()))
+        worth = np.concatenate(([0.0], gains[best].cumsum()))
+        found = float(np.interp(free, sums, worth)) + float(gains[asked == 0].sum())
+        least = min(least, found)
+    return int(least + _FLOAT_ERROR)
+
+
+@attrs.frozen(eq=False)
+class Chosen:
+    """Placement with its proof and certificates."""
+
+    placement: Placement
+    proof: Proof
+    #: of unproven goals, evenness aside
+    certificates: tuple[Certificate, ...] = ()
+    #: lower bound of the edge's charges
+    charged: int = 0
+
+
+def choose_by_solver(
+    edge: Packing,
+    cloud: CloudRoom,
+    members: Sequence[Demand],
+    objective: Objective,
+    first: Placement,
+    bounds: Bounds,
+) -> Chosen:
+    """Return the best choice of heuristics and solver; `first` was found quickly."""
+    placement = best_by_heuristics(edge, cloud.packing, members, first, bounds.deadline)
+    posed = build_programme(edge, cloud.packing, members, objective, roomy=cloud.endless)
+    limits = upper_bounds(edge, cloud.packing, members, objective)
+    goals = [attrs.evolve(goal, most=limits.get((goal.name, goal.of))) for goal in posed.goals]
+    hint = posed.hint(placement.on_edge, placement.in_cloud, placement.picks)
+    found = maximise_in_order(posed.programme, goals, bounds.solver, bounds.deadline, hint)
+    if found.values is not None and bounds.solver is not None:
+        placement = _read_placement(posed, found.values, cloud, len(edge.free))
+    told = tuple(c for c in found.certificates if c.goal != EVEN and not c.proven)
+    return Chosen(placement, derive_proof(found.certificates), told)
+
+
+def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:
+    """Return the placement of these values, the cloud's pods spread out if possible."""
+    on_edge, in_cloud = values[posed.loads[:nodes]], values[posed.loads[nodes:]]
+    spread, disliked = cloud.place(in_cloud.sum(axis=0)), cloud.packing.penalties
+    if cloud.endless is not None or (
+        spread.sum() == in_cloud.sum() and (spread * disliked).sum() <= (in_cloud * disliked).sum()
+    ):
+        in_cloud = spread
+    return Placement(posed.picks(values), on_edge, in_cloud)
+
+
+def derive_proof(certificates: Iterable[Certificate]) -> Proof:
+    """Return what the certificates prove; penalties come after evenness."""
+    doubtful = {certificate.goal for certificate in certificates if not certificate.proven}
+    return attrs.evolve(
+        NO_PROOF,
+        placed=PLACED not in doubtful,
+        qos=QOS not in doubtful,
+        preferences=not doubtful & {EVEN, LIKED},
+    )
+
+
+Choose = Callable[[Packing, CloudRoom, Sequence[Demand], Bounds], Chosen]
+
+
+def split_kinds(edge: Packing, cloud: CloudRoom, members: Sequence[Demand]) -> list[Ints]:
+    """Return the kinds of each independent part."""
+    nodes = (
+        [edge.feasible] if cloud.endless is not None else [edge.feasible, cloud.packing.feasible]
+    )
+    together = [member.kinds() for member in members]
+    takes = np.unique(np.concatenate(nodes), axis=0)
+    together += [np.flatnonzero(of_node).tolist() for of_node in takes]
+    return [np.array(kinds) for kinds in connect_kinds(together, len(edge.kinds))]
+
+
+def choose_by_parts(
+    parts: Sequence[Ints],
+    edge: Packing,
+    cloud: CloudRoom,
+    members: Sequence[Demand],
+    bounds: Bounds,
+    choose: Choose,
+) -> Chosen:
+    """Choose for each part by itself, and combine the results."""
+    picks: Picks = {}
+    on_edge, in_cloud = edge.nothing(), cloud.packing.nothing()
+    made = []
+    for at, kinds in enumerate(parts):
+        part = choose(
+            edge.only(kinds),
+            cloud.only(kinds, bounds),
+            [attrs.evolve(m, counts=m.counts[kinds]) for m in members if m.counts[kinds].any()],
+            attrs.evolve(bounds, deadline=bounds.deadline.part(1 / (len(parts) - at))),
+        )
+        made.append(part)
+        on_edge[:, kinds], in_cloud[:, kinds] = part.placement.on_edge, part.placement.in_cloud
+        for (workload, kind), number in part.placement.picks.items():
+            picks[workload, int(kinds[kind])] = number
+    if cloud.endless is not None:
+        in_cloud = cloud.place(edge.counts - on_edge.sum(axis=0))
+    known = zip(*(attrs.astuple(part.proof) for part in made), strict=True)
+    return Chosen(
+        Placement(picks, on_edge, in_cloud),
+        Proof(*map(all, known)),
+        tuple(each for part in made for each in part.certificates),
+        sum(part.charged for part in made),
+    )
+
+
+#: Amounts by goal and qualifier, in order.
+Amounts = Mapping[tuple[str, str], int]
+
+
+def list_amounts(placed: Mapping[Turn, int], worth: Mapping[int, int]) -> Amounts:
+    """Return pods placed by turn, and QoS by level."""
+    found = {(PLACED, turn_called(turn)): placed[turn] for turn in sorted(placed, reverse=True)}
+    found |= {(QOS, level_called(level)): worth[level] for level in sorted(worth, reverse=True)}
+    return found
+
+
+def list_shortfalls(
+    reached: Amounts, best: Amounts, certificates: Iterable[Certificate]
+) -> Iterator[Certificate]:
+    """Yield certificates of the gaps between the reached amounts and the bounds.
+
+    certificates: unproven goals of `best`; several of one goal are of parts that add up.
+    """
+    gaps: dict[tuple[str, str], int] = {}
+    notes: dict[tuple[str, str], str] = {}
+    for each in certificates:
+        if each.note:
+            notes[each.goal, each.of] = each.note
+        if each.bound is not None and each.value is not None:
+            goal = each.goal, each.of
+            gaps[goal] = gaps.get(goal, 0) + each.bound - each.value
+    several = {name: sum(name == each for each, _ in reached) > 1 for name in (PLACED, QOS)}
+    for (name, of), value in reached.items():
+        bound = best[name, of] + gaps.get((name, of), 0)
+        if value < bound:
+            whose, unit = of if several[name] else "", int(NANO) if name == QOS else 1
+            note = notes.get((name, of), "")
+            yield Certificate(name, Status.FEASIBLE, value, bound, of=whose, unit=unit, note=note)
+        if value < best[name, of]:
+            return

@@ -1,0 +1,258 @@
+"""Heuristics above the exact-search limit: greedy, best fit, one by one, ejection chains.
+
+Each fills edge and cloud as one; then ejection chains make room, and cloud pods with the greatest
+gain come to the free capacity of the edge. One heuristic is kube-scheduler's one pod at a time, so
+the result is no worse.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.model.deadline import Deadline
+from kubedsm.model.model import Workload, serving_order
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.optimizer.matching.best_fit import (
+    BestFit,
+    add_by_ejection_chains,
+    best_fit_increasing,
+    kind_sizes,
+    order_by_size,
+)
+from kubedsm.optimizer.matching.problem import Packing
+from kubedsm.optimizer.placing.cloud import allocation_scores, cap_placement
+from kubedsm.optimizer.placing.split import Demand, Picks
+
+#: negative priority, patience and score; member, kind, and number of pods
+#: taken at scoring time
+_Candidate = tuple[int, int, float, int, int, int]
+
+
+class DrawnIn:
+    """Edge with pods in place that accepts others from elsewhere."""
+
+    def __init__(self, room: BestFit, there: Ints, elsewhere: Ints) -> None:
+        """room: with the pods in place. elsewhere: how many may come of each kind."""
+        self._room = room
+        self._there = there.tolist()
+        self.elsewhere = elsewhere.copy()
+
+    @property
+    def loads(self) -> Ints:
+        return self._room.loads
+
+    def keep(self, kind: int) -> bool:
+        """Keep one pod that is in place; return False if there is none."""
+        if self._there[kind]:
+            self._there[kind] -= 1
+            return True
+        return False
+
+    def place(self, kind: int) -> bool:
+        if self.keep(kind):
+            return True
+        if not self.elsewhere[kind] or not self._room.place(kind):
+            return False
+        self.elsewhere[kind] -= 1
+        return True
+
+
+def pick_greedily(edge: Packing, members: Sequence[Demand], room: BestFit | DrawnIn) -> Picks:
+    """Pick pods for the edge by priority, then by QoS gained for their size, and place them.
+
+    Gains and sizes are updated after every pick. A pod counts the steepest average gain of it and
+    further pods of its workload, so targets that count when met in full are met pod by pod. No
+    deadline applies: unpicked pods would go to the cloud. One heap operation per kind and pick.
+    """
+    size = kind_sizes(edge)
+    gains = [steepest_slopes(member.values.tolist()) for member in members]
+    picks: Picks = {}
+    taken = [0] * len(members)
+
+    def candidate(m: int, kind: int) -> _Candidate:
+        priority, overdue = edge.kinds[kind].rank.turn
+        return -priority, -overdue, -gains[m][taken[m]] / size[kind], m, kind, taken[m]
+
+    def put(m: int, kind: int) -> bool:
+        if members[m].wants(taken[m] + 1):
+            return room.place(kind)
+        return isinstance(room, DrawnIn) and room.keep(kind)
+
+    # Best first, ties by name.
+    candidates = [candidate(m, kind) for m, member in enumerate(members) for kind in member.kinds()]
+    heapq.heapify(candidates)
+    while candidates:
+        *_, m, kind, looked_at = heapq.heappop(candidates)
+        # Stale entries have newer copies in the heap; a pod that finds no room
+        # never will.
+        if looked_at != taken[m] or not put(m, kind):
+            continue
+        taken[m] += 1
+        pick = (members[m].workload, kind)
+        picks[pick] = picks.get(pick, 0) + 1
+        for other in members[m].kinds():
+            if picks.get((members[m].workload, other), 0) < int(members[m].counts[other]):
+                heapq.heappush(candidates, candidate(m, other))
+    return picks
+
+
+def steepest_slopes(values: Sequence[int]) -> list[float]:
+    """Return the steepest slope from each value to a later one (concave envelope)."""
+
+    def slope(start: int, end: int) -> float:
+        return (values[end] - values[start]) / (end - start)
+
+    found: list[float] = []
+    corners = [len(values) - 1]  # corners of the concave envelope, backwards
+    for start in range(len(values) - 2, -1, -1):
+        while len(corners) > 1 and slope(start, corners[-1]) <= slope(corners[-1], corners[-2]):
+            corners.pop()
+        found.append(slope(start, corners[-1]))
+        corners.append(start)
+    return found[::-1]
+
+
+#: of kube-scheduler's sum: a preference for the edge, beside scores of 0..100
+_EDGE_SCORE = 200
+#: Longest ejection chain, and trial displacements.
+_CHAIN, _TRIES = 3, 1000
+
+
+@attrs.frozen(eq=False)
+class Placement:
+    #: edge pods by workload and kind
+    """Edge pods by workload and kind, and loads of both tiers."""
+
+    picks: Picks
+    #: N x S, both
+    on_edge: Ints
+    in_cloud: Ints
+
+    @property
+    def on_edge_of(self) -> Counter[Workload]:
+        """Number of edge pods of each workload."""
+        number: Counter[Workload] = Counter()
+        for (workload, _), of_kind in self.picks.items():
+            number[workload] += of_kind
+        return number
+
+
+def best_by_heuristics(
+    edge: Packing,
+    cloud: Packing,
+    members: Sequence[Demand],
+    first: Placement,
+    deadline: Deadline,
+) -> Placement:
+    """Return the best result of the heuristics; the first placement after the deadline."""
+    left = edge.counts - first.on_edge.sum(axis=0) - first.in_cloud.sum(axis=0)
+    in_cloud = _fill_up(cloud, first.in_cloud, left)
+    left = edge.counts - first.on_edge.sum(axis=0) - in_cloud.sum(axis=0)
+    first = Placement(first.picks, _fill_up(edge, first.on_edge, left), in_cloud)
+    if deadline.passed:
+        return first
+    whole = Packing.of(edge.kinds, edge.rows + cloud.rows)
+    number = len(edge.free)
+
+    def finished(loads: Ints, chain: int = 1) -> Placement:
+        loads = add_by_ejection_chains(whole, loads, chain, _TRIES, deadline)
+        on_edge, in_cloud = loads[:number], loads[number:]
+        room = DrawnIn(BestFit(edge, on_edge), on_edge.sum(axis=0), in_cloud.sum(axis=0))
+        picks = pick_greedily(edge, members, room)
+        return Placement(picks, room.loads, cap_placement(in_cloud, room.elsewhere))
+
+    def standing(placement: Placement) -> tuple[object, ...]:
+        on_edge, in_cloud = placement.on_edge, placement.in_cloud
+        placed = on_edge.sum(axis=0) + in_cloud.sum(axis=0)
+        penalty = int((edge.penalties * on_edge).sum() + (cloud.penalties * in_cloud).sum())
+        return _by_turn(edge, placed), _by_level(members, placement.on_edge_of), -penalty
+
+    utmost = _best_standing(edge, members)
+    best = finished(np.concatenate((first.on_edge, first.in_cloud)))
+    others = _list_placements(whole, number, deadline)
+    while standing(best) != utmost and (other := next(others, None)) is not None:
+        best = max(best, finished(other), key=standing)
+    loads = np.concatenate((best.on_edge, best.in_cloud))
+    if (loads.sum(axis=0) == whole.counts).all():
+        return best
+    return max(best, finished(loads, _CHAIN), key=standing)
+
+
+def _list_placements(whole: Packing, number: int, deadline: Deadline) -> Iterator[Ints]:
+    """Yield further placements; number: edge nodes."""
+    if not deadline.passed:
+        yield best_fit_increasing(whole)
+    if not deadline.passed:
+        yield place_one_by_one(whole, number)
+
+
+def place_one_by_one(whole: Packing, number: int) -> Ints:
+    """Place each pod in serving order on the node with kube-scheduler's highest score.
+
+    By resources and a heavily weighted preference for the edge.
+    """
+    room, loads = whole.free.copy(), whole.nothing()
+    size = np.maximum(whole.allocatable[:, :2], 1)
+    at_edge = _EDGE_SCORE * (np.arange(len(room)) < number)
+    ratings = np.empty(loads.shape[::-1])
+    for kind, asked in enumerate(whole.requests):
+        fits = (room >= asked).all(axis=1) & (whole.most[:, kind] > 0)
+        ratings[kind] = np.where(fits, _rate_nodes(at_edge, size, room, asked), -np.inf)
+    line = sorted(
+        (serving_order(pod), kind) for kind, of in enumerate(whole.kinds) for pod in of.pods
+    )
+    for _, kind in line:
+        if ratings[kind].max(initial=-np.inf) == -np.inf:
+            continue
+        node = int(ratings[kind].argmax())
+        room[node] -= whole.requests[kind]
+        loads[node, kind] += 1
+        # Only the chosen node changes.
+        fits = (room[node] >= whole.requests).all(axis=1) & (loads[node] < whole.most[node])
+        rated = _rate_nodes(at_edge[node], size[node], room[node], whole.requests)
+        ratings[:, node] = np.where(fits, rated, -np.inf)
+    return loads
+
+
+def _rate_nodes(at_edge: Ints, size: Ints, room: Ints, asked: Ints) -> NDArray[np.float64]:
+    """Of many nodes for one kind of pods, or of one node for many."""
+    used = size - room[..., :2]
+    then = used + asked[..., :2]
+    balance = np.abs(np.diff(used / size)) - np.abs(np.diff(then / size))
+    scores = allocation_scores(np.broadcast_to(size, then.shape), then)
+    return np.asarray(at_edge + scores + 25 * balance[..., 0])
+
+
+def _best_standing(packing: Packing, members: Sequence[Demand]) -> tuple[object, ...]:
+    """Return a standing that none exceeds."""
+    wished = {member.workload: int(member.values.argmax()) for member in members}
+    return _by_turn(packing, packing.counts), _by_level(members, wished), 0
+
+
+def _by_turn(packing: Packing, placed: Ints) -> list[int]:
+    turns = [kind.rank.turn for kind in packing.kinds]
+    number = dict.fromkeys(sorted(turns, reverse=True), 0)
+    for turn, of_kind in zip(turns, placed.tolist(), strict=True):
+        number[turn] += of_kind
+    return list(number.values())
+
+
+def _by_level(members: Sequence[Demand], on_edge: Mapping[Workload, int]) -> list[int]:
+    worth = dict.fromkeys(sorted((member.level for member in members), reverse=True), 0)
+    for member in members:
+        worth[member.level] += int(member.values[on_edge[member.workload]])
+    return list(worth.values())
+
+
+def _fill_up(packing: Packing, loads: Ints, counts: Ints) -> Ints:
+    """Return the placement with these further pods, as far as they fit."""
+    room = BestFit(packing, loads)
+    for kind in order_by_size(packing):
+        for _ in range(int(counts[kind])):
+            if not room.place(kind):
+                break
+    return room.loads

@@ -1,0 +1,350 @@
+"""Spreading of replicas: ladders for `match`, assignment of places to workloads, and lower bounds.
+
+A pod costs the replicas of its workload on the node, and in the zone, when it comes. Sorted, these
+costs of the pods of a kind are a ladder. `DealtTier` assigns the places that `match` chose to
+replicas, and then improves by local search within the tier.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import cycle
+from typing import Any, Self
+
+import attrs
+import numpy as np
+
+from kubedsm.model.deadline import Deadline
+from kubedsm.model.model import NodeName, Pod, Workload
+from kubedsm.model.node_index import Codes, Mask, NodeIndex, NodeRows, Positions, Zone
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.objective.replica_spread import ReplicaSpread, pairs, spreads
+from kubedsm.optimizer.matching.problem import (
+    Kind,
+    Ladders,
+    Packing,
+    Targets,
+    group_equal_rows,
+    least_totals,
+)
+from kubedsm.optimizer.matching.transport import Transport
+
+
+@attrs.frozen(eq=False)
+class Crowds:
+    """Replicas of each workload of a kind on the nodes and in their zones, before a batch."""
+
+    #: column of each spread workload
+    columns: Mapping[Workload, int]
+    #: crowd of each node
+    group: Ints
+    #: a row each, a column for each workload
+    crowds: Ints
+    #: least crowd of each workload over the kind's nodes
+    floor: Ints
+
+    @classmethod
+    def of(
+        cls, open_to: Mask, workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
+    ) -> Self:
+        """open_to: nodes of the index that the kind may go to."""
+        columns = {workload: column for column, workload in enumerate(workloads)}
+        group, crowds = _find_crowds(columns, nodes, spread)
+        seen = np.unique(group[open_to])
+        none = np.zeros(len(columns), dtype=np.int64)
+        return cls(columns, group, crowds, crowds[seen].min(axis=0) if len(seen) else none)
+
+    def everywhere(self, workload: Workload) -> int:
+        """Return the cost of a pod of the workload on every node."""
+        return int(self.floor[self.columns[workload]])
+
+    def times(self, positions: Positions) -> Ints:
+        """Return the multiplicity of each crowd on nodes at these positions."""
+        return np.bincount(self.group[positions], minlength=len(self.crowds))
+
+    def least(self, workload: Workload, times: Ints, number: int) -> int:
+        """Return a lower bound on the further cost of `number` pods, capacity aside."""
+        column = self.columns[workload]
+        beyond = self.crowds[times > 0, column] - self.floor[column]
+        steps = beyond[:, None] + np.arange(number)
+        return int(least_totals(steps, times[times > 0], number)[-1])
+
+
+@attrs.frozen(eq=False)
+class ReplicaLadders:
+    """Ladders of the kinds of a batch on both tiers."""
+
+    #: of all nodes of an index
+    ladders: Ladders
+    #: of each kind
+    crowds: tuple[Crowds, ...]
+    #: without the batch
+    spread: ReplicaSpread
+
+    @classmethod
+    def of(cls, kinds: Sequence[Kind], nodes: NodeRows, spread: ReplicaSpread) -> Self:
+        which = np.zeros((len(nodes.index), len(kinds)), dtype=np.int64)
+        longest = max((len(kind.pods) for kind in kinds), default=0)
+        known: dict[bytes, int] = {}
+        steps: list[Ints] = []
+        crowds = []
+        for column, kind in enumerate(kinds):
+            sizes = Counter(pod.workload for pod in kind.pods if spreads(pod))
+            of_kind = Crowds.of(kind.nodes & nodes.mask, sizes, nodes.index, spread)
+            crowds.append(of_kind)
+            numbers = []
+            for ladder in _ladder_steps(of_kind, list(sizes.values()), len(kind.pods), longest):
+                number = known.setdefault(ladder.tobytes(), len(steps))
+                if number == len(steps):
+                    steps.append(ladder)
+                numbers.append(number)
+            which[:, column] = np.array(numbers, dtype=np.int64)[of_kind.group]
+        listed = np.array(steps, dtype=np.int64).reshape(len(steps), longest)
+        return cls(Ladders(which, listed), tuple(crowds), spread)
+
+    def on(self, nodes: NodeRows) -> Ladders:
+        """Restrict the ladders to these nodes."""
+        return attrs.evolve(self.ladders, which=self.ladders.which[nodes.positions])
+
+
+def _ladder_steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> Ints:
+    """Return the ladder of each crowd; pods with constraints of their own cost nothing."""
+    counts = np.array(sizes, dtype=np.int64)
+    nth = np.arange(int(counts.sum())) - np.repeat(counts.cumsum() - counts, counts)
+    steps = np.zeros((len(of_kind.crowds), longest), dtype=np.int64)
+    # Infeasible nodes may be below the floor.
+    beyond = np.maximum(of_kind.crowds - of_kind.floor, 0)
+    steps[:, pods - len(nth) : pods] = np.sort(np.repeat(beyond, counts, axis=1) + nth, axis=1)
+    steps[:, pods:] = steps[:, pods - 1 : pods]
+    return steps
+
+
+def _find_crowds(
+    workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
+) -> tuple[Ints, Ints]:
+    """Return the crowd of each node, and the crowds, a column for each workload."""
+    zone, at = nodes.zone, nodes.positions
+    none: Counter[Any] = Counter()
+    on_nodes = [spread.on_node.get(workload, none) for workload in workloads]
+    in_zones = [spread.in_zone.get(workload, none) for workload in workloads]
+    taken = sorted({at[name] for counts in on_nodes for name in counts if name in at})
+    by_zone = _fill_matrix(in_zones, {each: row for row, each in enumerate(zone.values)})
+    by_node = _fill_matrix(on_nodes, {nodes.names[node]: row for row, node in enumerate(taken)})
+    by_node += by_zone[zone.codes[taken]]
+    group = zone.codes.copy()
+    group[taken] = len(by_zone) + np.arange(len(taken))
+    everything = np.concatenate((by_zone, by_node))
+    first, which = group_equal_rows(everything)
+    return which[group], everything[first]
+
+
+def _fill_matrix(columns: Sequence[Counter[Any]], rows: Mapping[Any, int]) -> Ints:
+    """Return the numbers in these columns that have a row."""
+    filled = np.zeros((len(rows), len(columns)), dtype=np.int64)
+    for column, counts in enumerate(columns):
+        for each, number in counts.items():
+            if each in rows:
+                filled[rows[each], column] = number
+    return filled
+
+
+_FULL = 2**62
+#: Kind and workload; None: pods with spread constraints of their own.
+_Group = tuple[int, Workload | None]
+
+
+@attrs.define(eq=False)
+class DealtTier:
+    """Nodes of a packing, and the pods assigned to them."""
+
+    packing: Packing
+    #: N x S
+    loads: Ints
+    #: of all tiers
+    spread: ReplicaSpread
+    #: N, a number for the zone of each node
+    codes: Codes = attrs.field(init=False)
+    zones: set[Zone] = attrs.field(init=False)
+    members: dict[_Group, list[Pod]] = attrs.field(factory=dict)
+    #: pods of each group by node
+    places: dict[_Group, Counter[int]] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        rows, zone = self.packing.rows, self.packing.rows.index.zone
+        self.codes = zone.codes[rows.positions]
+        self.zones = {zone.values[code] for code in np.unique(self.codes).tolist()}
+
+    @classmethod
+    def of(
+        cls, packing: Packing, loads: Ints, chosen: Sequence[Sequence[Pod]], spread: ReplicaSpread
+    ) -> "DealtTier":
+        """Assign the chosen pods of each kind to places; they join `spread`."""
+        tier = cls(packing, loads.copy(), spread)
+        for kind, (pods, number) in enumerate(zip(chosen, loads.sum(axis=0).tolist(), strict=True)):
+            members: dict[_Group, list[Pod]] = {}
+            for pod in pods[:number]:
+                members.setdefault((kind, pod.workload if spreads(pod) else None), []).append(pod)
+            if members:
+                tier._assign_kind(
+                    kind, {group: len(of_group) for group, of_group in members.items()}
+                )
+                tier.members |= members
+        return tier
+
+    @property
+    def sizes(self) -> Iterator[tuple[int, Workload, int]]:
+        """Number of pods of each kind and spread workload."""
+        for (kind, workload), members in self.members.items():
+            if workload is not None:
+                yield kind, workload, len(members)
+
+    @property
+    def targets(self) -> Targets:
+        return tuple(
+            (pod, self._name_of(node))
+            for group, pods in self.members.items()
+            for pod, node in zip(pods, sorted(self.places[group].elements()), strict=True)
+        )
+
+    def _name_of(self, node: int) -> NodeName:
+        rows = self.packing.rows
+        name: NodeName = rows.index.names[rows.positions[node]]
+        return name
+
+    def _assign_kind(self, kind: int, sizes: dict[_Group, int]) -> None:
+        nodes = np.flatnonzero(self.loads[:, kind])
+        slots = self.loads[nodes, kind]
+        shares = self._share_places(nodes, sizes, slots) if len(sizes) > 1 else slots[None]
+        for group, share in zip(sizes, shares, strict=True):
+            self.places[group] = Counter()
+            for at in np.flatnonzero(share).tolist():
+                self._put_pods(group, int(nodes[at]), int(share[at]))
+
+    def _share_places(self, nodes: Ints, sizes: dict[_Group, int], slots: Ints) -> Ints:
+        crowds = np.array([self._company_of(workload)[nodes] for _, workload in sizes])
+        transport = Transport(
+            # Constant costs do not matter.
+            crowds - crowds.min(axis=1, keepdims=True),
+            self.codes[nodes],
+            np.array([workload is None for _, workload in sizes]),
+        )
+        return transport.assign_places(np.array(list(sizes.values()), dtype=np.int64), slots)
+
+    def _company_of(self, workload: Workload | None) -> Ints:
+        """Return N, the cost of one more pod of the workload on each node."""
+        rows = self.packing.rows
+        if workload is None:
+            return np.zeros(len(rows.positions), dtype=np.int64)
+        company: Ints = self.spread.by_node(workload, rows.index)[rows.positions]
+        return company
+
+    def _put_pods(self, group: _Group, node: int, number: int) -> None:
+        _, workload = group
+        self.places[group][node] += number
+        if workload is not None:
+            self.spread.put(workload, self._name_of(node), number)
+
+    def even_out(self, deadline: Deadline) -> int:
+        """Local search: migrate pods to nodes with less company; return the number of migrations.
+
+        Each migration reduces the cost, so this ends.
+        """
+        room = self.packing.room_after(self.loads)
+        moves, still = 0, 0
+        for group in cycle(self.places):
+            if still == len(self.places) or deadline.passed:
+                break
+            moved = self._even_out(group, room)
+            still = 0 if moved else still + 1
+            moves += moved
+        return moves
+
+    def _even_out(self, group: _Group, room: Ints) -> int:
+        """Improve each pod of the group, where it fits with no greater penalty."""
+        (kind, workload), packing, places = group, self.packing, self.places[group]
+        if workload is None or not self._is_crowded(workload, places):
+            return 0
+        moves, requests = 0, packing.requests[kind]
+        penalties, most = packing.penalties[:, kind], packing.most[:, kind]
+        fits = (self.loads[:, kind] < most) & (room >= requests).all(axis=1)
+        company = self._company_of(workload)
+        for node in sorted(+places):
+            while places[node]:
+                # The pod itself counts on its node and in its zone.
+                here = company[node] - 2
+                open_to = fits & (penalties <= penalties[node])
+                elsewhere = np.where(open_to, company - (self.codes == self.codes[node]), _FULL)
+                elsewhere[node] = here
+                best = int(elsewhere.argmin())
+                if elsewhere[best] >= here:
+                    break
+                moves += 1
+                for at, by in ((node, -1), (best, 1)):
+                    self._put_pods(group, at, by)
+                    self.loads[at, kind] += by
+                    room[at] -= by * requests
+                    fits[at] = self.loads[at, kind] < most[at] and (room[at] >= requests).all()
+                    company[at] += by
+                    company[self.codes == self.codes[at]] += by
+        return moves
+
+    def _is_crowded(self, workload: Workload, nodes: Iterable[int]) -> bool:
+        """Return whether a pod of the workload on these nodes could have less company, by zones."""
+        spread, in_zone = self.spread, self.spread.in_zone[workload]
+        least = min(in_zone[zone] for zone in self.zones)
+        for name in map(self._name_of, nodes):
+            there = in_zone[spread.zones[name]]
+            if spread.on_node[workload][name] + there - 2 > least - (there == least):
+                return True
+        return False
+
+
+def is_optimally_spread(
+    replicas: ReplicaLadders, tiers: Sequence[DealtTier], bounds: Sequence[int]
+) -> tuple[bool, bool]:
+    """Return whether the assignment is optimal, and whether the first tier's ladders prove that.
+
+    bounds: lower bound of each tier by its ladders.
+    """
+    cost = tiers[0].spread.cost - replicas.spread.cost
+    for tier in tiers:
+        for kind, workload, number in tier.sizes:
+            cost -= number * replicas.crowds[kind].everywhere(workload)
+    cost -= sum(_even_pairs(number, zones) for number, zones in _by_zones(tiers))
+    if cost == sum(bounds):
+        return True, True
+    apart = [_cost_apart(replicas, tier) for tier in tiers]
+    least = cost == sum(map(max, bounds, apart))
+    return least, least and bounds[0] >= apart[0]
+
+
+def _cost_apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
+    """Return the cost of the tier if each workload had all capacity."""
+    positions, feasible = tier.packing.rows.positions, tier.packing.feasible
+    times = [
+        crowds.times(positions[feasible[:, kind]]) for kind, crowds in enumerate(replicas.crowds)
+    ]
+    return sum(
+        replicas.crowds[kind].least(workload, times[kind], number)
+        for kind, workload, number in tier.sizes
+    )
+
+
+def _by_zones(tiers: Sequence[DealtTier]) -> Iterator[tuple[int, int]]:
+    """Yield the replicas of each workload of the batch, and the number of zones."""
+    found: list[tuple[set[Zone], Counter[Workload]]] = []
+    for tier in tiers:
+        numbers: Counter[Workload] = Counter()
+        for _, workload, number in tier.sizes:
+            numbers[workload] += number
+        found.append((tier.zones, numbers))
+    if set[Zone].intersection(*(zones for zones, _ in found)):
+        together: Counter[Workload] = sum((numbers for _, numbers in found), Counter())
+        found = [(set[Zone].union(*(zones for zones, _ in found)), together)]
+    for zones, of_workloads in found:
+        yield from ((number, len(zones)) for number in of_workloads.values())
+
+
+def _even_pairs(number: int, domains: int) -> int:
+    """Return the least pairs of `number` replicas in these domains."""
+    each, more = divmod(number, domains)
+    return more * pairs(each + 1) + (domains - more) * pairs(each)

@@ -1,0 +1,1 @@
+"""Baseline schedulers that KubeDSM is compared with, and the registry of all contenders."""

@@ -1,0 +1,62 @@
+"""kube-scheduler's scores, through the rotating score cache.
+
+All nodes are filtered for each pod, and scored only when the cache has no ranking for it. Unlike
+kube-scheduler it looks at all of them, however many there are: if it went round and round over a
+share of them it would find others for each pod, and every ranking would be made in vain.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from kubedsm.model.model import Node, NodeName, Pod
+from kubedsm_lab.baselines.in_turn import Room
+from kubedsm_lab.baselines.kube_scheduler import scores, total_scores
+from kubedsm_lab.baselines.score_cache import ScoreCache, Why
+
+if TYPE_CHECKING:
+    import random
+
+
+@attrs.define
+class CacheScheduler:
+    """The highest score that is left for the pod's equivalence class, first by name of equals.
+
+    That is the paper's key, but for schedulerName and the runtime class: here is one scheduler, and
+    admission has put what a runtime class means into the pod. Owners do not count: replicas of two
+    workloads that ask for the same share a ranking, which was made for the first of them.
+    """
+
+    cache: ScoreCache = attrs.field(factory=ScoreCache)
+    #: what became of each look; pods that one node takes alone are not looked up
+    looks: Counter[Why] = attrs.field(factory=Counter, init=False)
+
+    @property
+    def hits(self) -> int:
+        return self.looks[Why.HIT]
+
+    @property
+    def passes(self) -> int:
+        """How often all nodes that take a pod were scored."""
+        return self.looks.total() - self.hits
+
+    def __call__(
+        self, pod: Pod, fitting: Sequence[Node], room: Room, _rng: "random.Random"
+    ) -> Node:
+        if len(fitting) == 1:
+            return fitting[0]
+        key, feasible = room.feasibility.equivalence(pod), frozenset(n.name for n in fitting)
+        self.cache, name, why = self.cache.take(key, feasible)
+        self.looks[why] += 1
+        if name is None:
+            ranked = _ranked(pod, fitting, room)
+            name = ranked[0]
+            self.cache, _, _ = self.cache.seed(key, ranked).take(key, feasible)
+        return room.nodes[name]
+
+
+def _ranked(pod: Pod, fitting: Sequence[Node], room: Room) -> list[NodeName]:
+    rated = zip(total_scores(scores(pod, fitting, room)), fitting, strict=True)
+    return [node.name for _, node in sorted(rated, key=lambda each: (-each[0], each[1].name))]

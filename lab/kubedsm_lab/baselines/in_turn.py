@@ -1,0 +1,139 @@
+"""Pods placed one at a time, each on the room that the ones before it left: how most schedulers do.
+
+A policy of this sort only says which of the nodes that take a pod it would have.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    Resources,
+    Tier,
+    Uid,
+    serving_order,
+    shares_after,
+)
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Fragmentation, request_mix
+from kubedsm.objective.load import LoadGoal, Loads
+from kubedsm.objective.objective import Objective, QosTargets, quality
+from kubedsm.optimizer.placing.decision import Binding, Decision
+from kubedsm.optimizer.placing.proof import NO_PROOF
+from kubedsm.plugins.feasibility import Feasibility, Rejection
+
+if TYPE_CHECKING:
+    import random
+
+T = TypeVar("T")
+
+
+@attrs.define
+class Room:
+    """The nodes as a batch has left them so far. `InTurn` alone changes it."""
+
+    nodes: Mapping[NodeName, Node]
+    feasibility: Feasibility
+    free: dict[NodeName, Resources]
+    #: pods that hold room, wherever they came from
+    pods: dict[NodeName, list[Pod]]
+    #: None if nothing is measured, or it does not matter
+    loads: Loads | None = None
+    #: as `Snapshot.at`
+    at: float = 0.0
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, goal: LoadGoal | None = None) -> "Room":
+        pods: dict[NodeName, list[Pod]] = {name: [] for name in snapshot.nodes}
+        for uid, node in snapshot.placed.items():
+            pod = snapshot.pods[uid]
+            if node in pods and not pod.finished:
+                pods[node].append(pod)
+        loads = None if goal is None else Loads.of(goal, snapshot)
+        rules, free = Feasibility.of(snapshot), dict(snapshot.free)
+        return cls(snapshot.nodes, rules, free, pods, loads, snapshot.at)
+
+    def fitting(self, pod: Pod) -> list[Node]:
+        """The nodes that take the pod, in name order."""
+        return [self.nodes[name] for name in self.feasibility.feasible(pod)]
+
+    def put(self, pod: Pod, node: Node) -> None:
+        self.feasibility = self.feasibility.with_pod(pod, node.name)
+        self.free[node.name] -= pod.requests
+        self.pods[node.name].append(pod)
+        if self.loads is not None:
+            self.loads.put(pod, node.name)
+
+
+#: Which of the nodes that take the pod, at least one and in name order, it goes to.
+Choose = Callable[[Pod, Sequence[Node], Room, "random.Random"], Node]
+
+
+def _nothing(_pod: Pod) -> None:
+    return
+
+
+@attrs.frozen
+class InTurn:
+    choose: Choose
+    promises: QosTargets
+    objective: Objective
+    #: None if what nodes use does not matter
+    load: LoadGoal | None = None
+    #: told of each pod that goes nowhere
+    on_unplaced: Callable[[Pod], object] = _nothing
+
+    def place(
+        self,
+        snapshot: Snapshot,
+        pods: Iterable[Pod],
+        rng: "random.Random",
+        deadline: Deadline = NO_DEADLINE,
+    ) -> Decision:
+        """Place the pods in the order in which they are served, as many as there is time for."""
+        room = Room.of(snapshot, self.load)
+        bindings: list[Binding] = []
+        unplaced: dict[Uid, Mapping[NodeName, Rejection]] = {}
+        late: list[Pod] = []
+        for number, pod in enumerate(sorted(pods, key=serving_order)):
+            if number and deadline.passed:
+                late.append(pod)
+                continue
+            fitting = room.fitting(pod)
+            node = self.choose(pod, fitting, room, rng) if fitting else None
+            if node is None or node.tier is None:
+                self.on_unplaced(pod)
+                unplaced[pod.uid] = room.feasibility.rejections(pod)
+                continue
+            room.put(pod, node)
+            bindings.append(Binding(pod, node.name, node.tier))
+        before = snapshot.shares()
+        more = Counter(binding.pod.workload for binding in bindings if binding.tier is Tier.EDGE)
+        after = shares_after(before, more)
+        fragmentation = Fragmentation(mix=request_mix(snapshot))
+        return Decision(
+            bindings=tuple(bindings),
+            unplaced=unplaced,
+            late=tuple(late),
+            score_before=quality(before, self.promises, self.objective),
+            score_after=quality(after, self.promises, self.objective),
+            fragmentation=fragmentation.of(snapshot.of_tier(Tier.EDGE), room.free),
+            proof=NO_PROOF,
+            shares_before=before,
+            shares_after=after,
+        )
+
+
+def pick(rng: "random.Random", options: Sequence[T]) -> T:
+    """One of them, each as likely; only by `Random.random`, whose sequence Python never changes."""
+    return options[int(rng.random() * len(options))]
+
+
+def of_tier(nodes: Iterable[Node], tier: Tier) -> list[Node]:
+    return [node for node in nodes if node.tier is tier]

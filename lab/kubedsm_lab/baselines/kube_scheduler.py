@@ -1,0 +1,253 @@
+"""kube-scheduler, with a preferred node affinity of every pod to the edge.
+
+What its default profile does with the nodes that passed the Filter plugins: every Score plugin
+rates each of them, the ratings are normalised to 0..100, and the highest weighted sum wins. Plugins
+that rate all nodes alike here (VolumeBinding, NodePorts ...) are left out. Preemption is not
+here: see `runtime.preemptor`, and `arrivals`. Source: the plugins' documentation and code in
+Kubernetes 1.36, k8s.io/kubernetes/pkg/scheduler.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier
+from kubedsm.model.node_index import NodeIndex, nodes_to_find, window
+from kubedsm.optimizer.placing.cloud import allocation_score
+from kubedsm.plugins.node_affinity import sum_preferences
+from kubedsm.plugins.node_scores import (
+    MAX_NODE_SCORE,
+    scale_scores,
+    scale_spread,
+    spread_score,
+)
+from kubedsm.plugins.plugins import SCORES
+from kubedsm_lab.baselines.in_turn import Room, pick
+from kubedsm_lab.baselines.opportunistic import Ranking, signature
+
+if TYPE_CHECKING:
+    import random
+
+#: of the default profile
+WEIGHTS: Mapping[str, int] = {
+    "NodeResourcesFit": 1,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+    **{plugin.name: plugin.weight for plugin, _ in SCORES},
+}
+#: what the preference for the edge weighs among a pod's preferences for nodes
+_EDGE_WEIGHT = 100
+_HOSTNAME = "kubernetes.io/hostname"
+_ZONE = "topology.kubernetes.io/zone"
+#: PodTopologySpread's default constraints, of pods that have none of their own and whose owner's
+#: selector is known: key and maxSkew
+_CONSTRAINTS = ((_HOSTNAME, 3), (_ZONE, 5))
+_SPREAD_KINDS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
+
+#: what a container without a request counts as in LeastAllocated; here, a pod without one
+_DEFAULT_CPU, _DEFAULT_MEMORY = 100, 200 * 2**20
+#: bytes of images that count for nothing in all, and for as much as there is, a container
+_SMALL_IMAGE, _LARGE_IMAGE = 23 * 2**20, 1000 * 2**20
+
+Scores = dict[str, list[int]]
+
+
+@attrs.define
+class KubeScheduler:
+    """What it does on large clusters: it looks at some of the nodes only, other ones each time."""
+
+    #: percentageOfNodesToScore
+    percentage: int = 0
+    #: with opportunistic batching, and all that this asks for of the profile
+    opportunistic: bool = False
+    #: where in the order of nodes the search for the next pod begins
+    start: int = attrs.field(default=0, init=False)
+    #: for how many pods nodes were rated
+    passes: int = attrs.field(default=0, init=False)
+    _ranking: Ranking | None = attrs.field(default=None, init=False)
+
+    def __call__(self, pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random") -> Node:
+        self._ranking = self._ranking and self._ranking.next(pod, room)
+        if self._ranking is not None:
+            return self._ranking.node(room)
+        found = self._looked_at(pod, room) or fitting
+        self.passes += len(found) > 1
+        if not self.opportunistic:
+            return kube_scheduler(pod, found, room, rng)
+        best, *left = _ranked(pod, found, room, rng)
+        like = signature(pod, room)
+        if like is not None:
+            self._ranking = Ranking(like, best.name, tuple(node.name for node in left), room.at)
+        return best
+
+    def interrupted(self, _pod: Pod) -> None:
+        """A pod went nowhere: the next does not come right after the last one."""
+        self._ranking = None
+
+    def _looked_at(self, pod: Pod, room: Room) -> list[Node]:
+        """Those that take the pod, of the nodes looked at for it; none if that is all of them."""
+        index = room.feasibility.index
+        wanted = nodes_to_find(len(index), self.percentage)
+        if wanted == len(index):
+            return []
+        taking = room.feasibility.taking(pod)
+        found, self.start = window(index.interleaved, self.start, taking, wanted)
+        return [index.nodes[at] for at in found.tolist()]
+
+
+def kube_scheduler(pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random") -> Node:
+    """One of the best of these nodes, with equal chances."""
+    if len(fitting) == 1:
+        return fitting[0]
+    totals = total_scores(scores(pod, fitting, room))
+    best = max(totals)
+    return pick(rng, [n for n, t in zip(fitting, totals, strict=True) if t == best])
+
+
+def _ranked(pod: Pod, nodes: Sequence[Node], room: Room, rng: "random.Random") -> list[Node]:
+    """The best first, equally good ones in any order."""
+    totals = total_scores(scores(pod, nodes, room, batching=True))
+    order = sorted(range(len(nodes)), key=lambda at: (-totals[at], rng.random()))
+    return [nodes[at] for at in order]
+
+
+def total_scores(rated: Scores) -> list[int]:
+    """The weighted sum for each node."""
+    weighted = ([WEIGHTS[plugin] * score for score in rated[plugin]] for plugin in rated)
+    return [sum(of_node) for of_node in zip(*weighted, strict=True)]
+
+
+def scores(pod: Pod, nodes: Sequence[Node], room: Room, *, batching: bool = False) -> Scores:
+    """What each plugin gives each of the nodes that take the pod, normalised, unweighted.
+
+    batching: by the profile that batching asks for. Nothing is spread by default, and pods that
+    prefer no other pods near them are not asked what others prefer of them
+    (ignorePreferredTermsOfExistingPods).
+    """
+    rules, index = pod.pod_class.rules, room.feasibility.index
+    at = np.array([index.positions[node.name] for node in nodes], dtype=np.intp)
+    edge = np.array([node.tier is Tier.EDGE for node in nodes])
+    found = {
+        "NodeResourcesFit": [_least_allocated(pod, node, room.pods[node.name]) for node in nodes],
+        "TaintToleration": [MAX_NODE_SCORE] * len(nodes),
+        **room.feasibility.ratings(pod, at),
+        "NodeAffinity": scale_scores(
+            (_EDGE_WEIGHT * edge + sum_preferences(rules, index)[at]).tolist()
+        ),
+    }
+    if pod.images and index.images:
+        found["ImageLocality"] = [_local(pod, node, index) for node in nodes]
+    if pod.requests.cpu or pod.requests.memory:
+        found["NodeResourcesBalancedAllocation"] = [_balanced(pod, node, room) for node in nodes]
+    if batching and not (rules.preferences.affinity or rules.preferences.anti_affinity):
+        found.pop("InterPodAffinity", None)
+    by_default = not (batching or rules.spread or rules.preferences.spread)
+    if by_default and pod.workload.kind in _SPREAD_KINDS:
+        found["PodTopologySpread"] = scale_spread(_spread(pod, nodes, room))
+    return found
+
+
+def _least_allocated(pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
+    """What a pod does not request counts as a little all the same."""
+    requested = [or_default(other.requests) for other in (*pods, pod)]
+    size = node.allocatable
+    return allocation_score(
+        [size.cpu, size.memory], [sum(amounts) for amounts in zip(*requested, strict=True)]
+    )
+
+
+def _balanced(pod: Pod, node: Node, room: Room) -> int:
+    size, free, more = node.allocatable, room.free[node.name], pod.requests
+    cpu, memory = size.cpu - free.cpu, size.memory - free.memory
+    return balanced_allocation_score(
+        (size.cpu, size.memory), (cpu, memory), (cpu + more.cpu, memory + more.memory)
+    )
+
+
+def _local(pod: Pod, node: Node, index: NodeIndex) -> int:
+    share = {image: index.images[image] / len(index) for image in pod.images}
+    present = [(node.images[image], share[image]) for image in pod.images if image in node.images]
+    return image_locality_score(present, len(pod.images))
+
+
+def or_default(requests: Resources) -> tuple[int, int]:
+    """Millicores and bytes that a pod counts as."""
+    return requests.cpu or _DEFAULT_CPU, requests.memory or _DEFAULT_MEMORY
+
+
+def balanced_allocation_score(
+    allocatable: tuple[int, int], without: tuple[int, int], with_pod: tuple[int, int]
+) -> int:
+    """The score 50..100 of what the pod does to a node's balance; 75 if it changes nothing.
+
+    allocatable, without, with_pod: cpu and memory, what is requested without and with the pod.
+    Since Kubernetes 1.36 (kubernetes/kubernetes#135573); before, the balance with the pod was all.
+    """
+    half = MAX_NODE_SCORE // 2
+    gain = _balance_of(allocatable, with_pod) - _balance_of(allocatable, without)
+    return half + (half + gain) // 2
+
+
+def _balance_of(allocatable: tuple[int, int], requested: tuple[int, int]) -> int:
+    """50..100: (1 - standard deviation of the two requested fractions) * 100, cut off.
+
+    A resource that the node does not have is left out, and a single one deviates from nothing.
+    """
+    fractions = [
+        min(1.0, asked / size) for size, asked in zip(allocatable, requested, strict=True) if size
+    ]
+    deviation = (max(fractions) - min(fractions)) / 2 if fractions else 0.0
+    return int((1 - deviation) * MAX_NODE_SCORE)
+
+
+def image_locality_score(present: Iterable[tuple[int, float]], containers: int) -> int:
+    """0..100: how much of what the containers run is on a node already.
+
+    present: for each image that is, its bytes and the share of all nodes that have it, so that not
+    all pods of a kind go where the first one went.
+    """
+    bytes_there = sum(int(size * share) for size, share in present)
+    most = _LARGE_IMAGE * containers
+    counted = min(max(bytes_there, _SMALL_IMAGE), most)
+    return MAX_NODE_SCORE * (counted - _SMALL_IMAGE) // (most - _SMALL_IMAGE)
+
+
+def _spread(pod: Pod, nodes: Sequence[Node], room: Room) -> list[int]:
+    alike = {
+        name: sum(
+            other.workload == pod.workload and not other.terminating for other in room.pods[name]
+        )
+        for name in room.nodes
+    }
+    domains = {
+        key: _pods_by_value(key, {n.labels.get(key, "") for n in nodes}, alike, room.nodes)
+        for key, _ in _CONSTRAINTS
+    }
+    sizes = [len(nodes) if key == _HOSTNAME else len(domains[key]) for key, _ in _CONSTRAINTS]
+    rated = []
+    for node in nodes:
+        terms = [
+            (
+                alike[node.name] if key == _HOSTNAME else domains[key][node.labels[key]],
+                max_skew,
+                size,
+            )
+            for (key, max_skew), size in zip(_CONSTRAINTS, sizes, strict=True)
+            if key in node.labels
+        ]
+        rated.append(spread_score(terms))
+    return rated
+
+
+def _pods_by_value(
+    key: str, values: set[str], alike: Mapping[NodeName, int], nodes: Mapping[NodeName, Node]
+) -> dict[str, int]:
+    """Pods by topology value, counted on all nodes, for the values of those that can be chosen."""
+    counts = dict.fromkeys(sorted(values), 0)
+    for name, node in nodes.items():
+        value = node.labels.get(key, "")
+        if value in counts:
+            counts[value] += alike[name]
+    return counts

@@ -1,0 +1,45 @@
+"""The policies by name."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from kubedsm.objective.load import LoadGoal
+from kubedsm.objective.objective import Objective, QosTargets
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from kubedsm.optimizer.policies.policy import Policy
+from kubedsm_lab.baselines import sencillo
+from kubedsm_lab.baselines.cache_scheduler import CacheScheduler
+from kubedsm_lab.baselines.in_turn import InTurn
+from kubedsm_lab.baselines.kube_scheduler import KubeScheduler, kube_scheduler
+from kubedsm_lab.baselines.load_aware import load_aware
+
+KUBEDSM = "kubedsm"
+#: where nothing is measured it is kube-scheduler
+LOAD_AWARE = "load-aware"
+
+KUBE_SCHEDULER_ALL_NODES = "kube-scheduler-all-nodes"
+CACHE_SCHEDULER = "cache-scheduler"
+KUBE_SCHEDULER_OPPORTUNISTIC = "kube-scheduler-opportunistic"
+#: what is compared with the others only if it is asked for
+ON_REQUEST = (KUBE_SCHEDULER_ALL_NODES, KUBE_SCHEDULER_OPPORTUNISTIC, CACHE_SCHEDULER)
+
+
+def _opportunistic(promises: QosTargets, objective: Objective) -> Policy:
+    scheduler = KubeScheduler(opportunistic=True)
+    return InTurn(scheduler, promises, objective, on_unplaced=scheduler.interrupted)
+
+
+#: What is promised to workloads, and how keeping it is scored, is handed to each of them: those
+#: that do not act on it are still judged by it. What is made is for one run.
+POLICIES: Mapping[str, Callable[[QosTargets, Objective], Policy]] = {
+    KUBEDSM: KubeDSM,
+    "kube-scheduler": lambda *goals: InTurn(KubeScheduler(), *goals),
+    KUBE_SCHEDULER_OPPORTUNISTIC: _opportunistic,
+    KUBE_SCHEDULER_ALL_NODES: partial(InTurn, kube_scheduler),
+    CACHE_SCHEDULER: lambda *goals: InTurn(CacheScheduler(), *goals),
+    LOAD_AWARE: partial(InTurn, load_aware, load=LoadGoal()),
+    "smallest-edge-first": partial(InTurn, sencillo.smallest_edge_first),
+    "biggest-edge-first": partial(InTurn, sencillo.biggest_edge_first),
+    "random": partial(InTurn, sencillo.random_node),
+    "cloud-first": partial(InTurn, sencillo.cloud_first),
+}

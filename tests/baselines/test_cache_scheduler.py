@@ -1,0 +1,170 @@
+"""kube-scheduler's scores through the rotating score cache."""
+
+import random
+from collections import Counter
+
+import attrs
+import pytest
+
+from kubedsm.kube.wire import decoding
+from kubedsm.model.model import Resources, Tier, Toleration
+from kubedsm.model.selectors import NodeSelectorTerm, Requirement
+from kubedsm.plugins.feasibility import Feasibility
+from kubedsm_lab.baselines.cache_scheduler import CacheScheduler
+from kubedsm_lab.baselines.in_turn import InTurn
+from kubedsm_lab.baselines.load_aware import load_aware
+from kubedsm_lab.baselines.registry import CACHE_SCHEDULER, POLICIES
+from kubedsm_lab.baselines.score_cache import ScoreCache, Why
+from kubedsm_lab.bench.burst.result import summarize_evenness
+from kubedsm_lab.replay.variants import contender
+from support import placement_instances, rule_instances
+from support.policy_clusters import MI, PROMISED, node, pod, snapshot
+from support.rule_instances import ZONE, app, evenly
+from support.wire_pods import made_pod
+
+
+def nodes(number, **labels):
+    return [
+        node(f"n{at:04}", Tier.EDGE, 32, 64 * 10**9, labels=labels or None) for at in range(number)
+    ]
+
+
+def burst(number, **more):
+    return [
+        pod(f"a-{at}", cores=0.01, memory=16 * MI, created=float(at), **more)
+        for at in range(number)
+    ]
+
+
+def placed(on, pods, cache=None):
+    """Where each went, and the scheduler afterwards."""
+    scheduler = CacheScheduler(cache or ScoreCache())
+    decision = InTurn(scheduler, *PROMISED).place(snapshot(on, pods), pods, random.Random(0))
+    return {b.pod.name: b.node for b in decision.bindings}, scheduler
+
+
+def test_the_papers_burst():
+    """200 pods on 5 workers: 67 passes, each for 3 pods but the last; then the others are emptier.
+
+    A ranking that was made anew puts those first that have fewer of the Deployment's pods.
+    """
+    found, scheduler = placed(nodes(5), burst(200))
+    assert (scheduler.passes, scheduler.hits) == (67, 133)
+    assert scheduler.looks == {Why.COLD: 1, Why.CONSUMED: 66, Why.HIT: 133}
+    assert summarize_evenness(list(Counter(found.values()).values()))["jain"] > 0.99
+
+
+def test_a_small_burst_on_many_nodes_gets_the_first_names():
+    """At best one pod a node: Jain over all nodes .20. It is had, on the first 200 of 1,000."""
+    on = nodes(1000)
+    found, scheduler = placed(on, burst(200))
+    got = Counter(found.values())
+    assert sorted(got) == [n.name for n in on[:200]]
+    assert summarize_evenness([got[n.name] for n in on])["jain"] == pytest.approx(0.2)
+    assert scheduler.passes == 1
+
+
+def test_one_pass_a_key_and_nodes():
+    """Two kinds in turn, as many pods of each as one ranking of 10 nodes serves."""
+    pods = [
+        pod(f"{service}-{at}", cores=cores, memory=16 * MI, service=service, created=float(at))
+        for at in range(6)
+        for service, cores in (("a", 0.01), ("b", 0.02))
+    ]
+    _, scheduler = placed(nodes(10), pods)
+    assert scheduler.looks == {Why.COLD: 2, Why.HIT: 10}
+
+
+def test_workloads_that_ask_for_the_same_share_a_ranking():
+    pods = [pod("a", created=0.0), pod("b", service="b", created=1.0)]
+    found, scheduler = placed(nodes(5), pods)
+    assert found == {"a": "n0000", "b": "n0001"}
+    assert scheduler.passes == 1
+
+
+def test_one_node_alone_is_not_looked_up():
+    found, scheduler = placed(nodes(1), burst(3))
+    assert set(found.values()) == {"n0000"}
+    assert not scheduler.looks
+    assert len(scheduler.cache) == 0
+
+
+def test_where_each_pod_fills_its_node_no_ranking_is_used_twice():
+    """The fifth pod has one node left, which is not looked up."""
+    on = [node(f"n{at}", Tier.EDGE, 1, 64 * 10**9) for at in range(5)]
+    pods = [pod(f"a-{at}", cores=0.6, created=float(at)) for at in range(6)]
+    found, scheduler = placed(on, pods)
+    assert list(found.values()) == ["n0", "n1", "n2", "n3", "n4"]
+    assert scheduler.looks == {Why.COLD: 1, Why.CHANGED: 3}
+
+
+OTHERWISE = {
+    "cpu": {"requests": Resources(11, 16 * MI, 1)},
+    "memory": {"requests": Resources(10, 17 * MI, 1)},
+    "gpu": {"requests": Resources(10, 16 * MI, 1, (("example.com/gpu", 1),))},
+    "priority": {"priority": 1},
+    "nodeSelector": {"node_selector": (("disk", "ssd"),)},
+    "affinity": {
+        "node_affinity": (NodeSelectorTerm((Requirement("disk", "In", ("ssd",)),)),),
+    },
+    "tolerations": {"tolerations": (Toleration("old", "Exists"),)},
+    "topologySpread": {"spread": (evenly(app("a"), ZONE, namespace="default"),)},
+}
+
+
+@pytest.mark.parametrize("field", OTHERWISE)
+def test_what_differs_in_one_field_has_its_own_ranking(field):
+    room = {"disk": "ssd", ZONE: "z"}
+    on = [
+        attrs.evolve(n, allocatable=n.allocatable + Resources(other=(("example.com/gpu", 1),)))
+        for n in nodes(5, **room)
+    ]
+    one, other = burst(2)
+    of_class, rules = OTHERWISE[field], one.pod_class.rules
+    if not of_class.keys() & {"requests", "priority"}:
+        of_class = {"rules": attrs.evolve(rules, **of_class)}
+    other = attrs.evolve(other, pod_class=attrs.evolve(other.pod_class, **of_class))
+    _, scheduler = placed(on, [one, other])
+    assert scheduler.looks == {Why.COLD: 2}
+
+
+def test_the_order_of_tolerations_makes_no_difference():
+    tolerations = [{"key": "edge", "operator": "Exists"}, {"key": "b", "value": "c"}]
+    pods = [
+        decoding.pod(
+            made_pod(metadata={"uid": f"u{at}", "name": f"p{at}"}, tolerations=tolerations[::turn])
+        )
+        for at, turn in enumerate((1, -1))
+    ]
+    _, scheduler = placed(nodes(5), pods)
+    assert scheduler.looks == {Why.COLD: 1, Why.HIT: 1}
+
+
+def test_no_pod_goes_where_it_must_not_and_without_reuse_each_gets_the_best():
+    """Random clusters, with all rules: without reuse it is kube-scheduler, names for its draws."""
+    bound = hits = 0
+    for seed in range(80):
+        for shot in (placement_instances.drawn(seed).snapshot, rule_instances.drawn(seed)[0]):
+            pods = shot.schedulable(shot.pods.values())
+            scheduler = CacheScheduler(ScoreCache(0.9))
+            anew, best, reused = (
+                InTurn(choose, *PROMISED).place(shot, pods, random.Random(0))
+                for choose in (CacheScheduler(ScoreCache(0.0)), load_aware, scheduler)
+            )
+            assert anew.bindings == best.bindings, seed
+            rules = Feasibility.of(shot)
+            for binding in reused.bindings:
+                assert binding.node in rules.feasible(binding.pod), seed
+                rules = rules.with_pod(binding.pod, binding.node)
+            hits += scheduler.hits
+            bound += len(reused.bindings)
+    assert bound > 100
+    assert hits > 5
+
+
+def test_it_is_the_state_of_one_run():
+    assert contender(CACHE_SCHEDULER, ()).policy == CACHE_SCHEDULER
+    first, second = (POLICIES[CACHE_SCHEDULER](*PROMISED) for _ in range(2))
+    pods = burst(2)
+    first.place(snapshot(nodes(5), pods), pods, random.Random(0))
+    assert (first.choose.passes, second.choose.passes) == (1, 0)

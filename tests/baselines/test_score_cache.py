@@ -1,0 +1,135 @@
+"""The rotating score cache, by itself, and beside its algorithm written down as it is published."""
+
+import random
+from collections import Counter
+from fractions import Fraction
+from math import ceil, floor
+
+import pytest
+
+from kubedsm_lab.baselines.score_cache import ScoreCache, Why
+from kubedsm_lab.bench.burst.result import summarize_evenness
+
+#: best first
+FIVE = ["n3", "n1", "n5", "n2", "n4"]
+REFRESHES = ("0", ".2", ".5", ".9")
+
+
+def served(cache, key, ranked):
+    """One pod: the cache then, its node, and what became of the look for it."""
+    feasible = frozenset(ranked)
+    cache, node, why = cache.take(key, feasible)
+    if node is None:
+        cache, node, _ = cache.seed(key, ranked).take(key, feasible)
+    return cache, node, why
+
+
+def test_a_ranking_is_used_up_from_the_top_to_beyond_the_share():
+    """3 of 5: at 2 of 5 it is not used up by more than half, at 3 of 5 it is."""
+    cache, nodes, looks = ScoreCache(), [], []
+    for _ in range(7):
+        cache, node, why = served(cache, "k", FIVE)
+        nodes.append(node)
+        looks.append(why)
+    assert nodes == ["n3", "n1", "n5", "n3", "n1", "n5", "n3"]
+    assert looks == ["cold", "hit", "hit", "consumed", "hit", "hit", "consumed"]
+
+
+@pytest.mark.parametrize("refresh", REFRESHES)
+def test_passes_while_the_nodes_stay_the_same(refresh):
+    for number in range(2, 21):
+        for pods in (1, 7, 40):
+            cache, looks = ScoreCache(float(refresh)), Counter()
+            for _ in range(pods):
+                cache, _, why = served(cache, "k", [f"n{at}" for at in range(number)])
+                looks[why] += 1
+            served_by_one = floor(Fraction(refresh) * number) + 1
+            assert pods - looks[Why.HIT] == ceil(pods / served_by_one)
+            ended = {Why.EXHAUSTED if served_by_one == number else Why.CONSUMED}
+            assert looks.keys() - {Why.HIT, Why.COLD} == (ended if pods > served_by_one else set())
+
+
+@pytest.mark.parametrize(
+    "now", [["n3", "n1", "n5", "n2"], [*FIVE, "n6"], ["n3", "n1", "n5", "n2", "n9"]]
+)
+def test_other_nodes_are_another_ranking(now):
+    """It shrinks, it grows, one takes the place of another; then it is back, and ranked anew."""
+    cache, *_ = served(ScoreCache(), "k", FIVE)
+    cache, node, why = cache.take("k", frozenset(now))
+    assert (node, why) == (None, Why.CHANGED)
+    cache, node, why = served(cache, "k", now)
+    assert (node, why) == ("n3", Why.COLD)
+    assert served(cache, "k", FIVE)[1:] == ("n3", Why.CHANGED)
+
+
+def test_a_look_changes_no_cache_that_is_there():
+    cold = ScoreCache()
+    cache = cold.seed("k", FIVE)
+    assert cold.take("k", frozenset(FIVE))[2] is Why.COLD
+    assert cache.take("k", frozenset(FIVE))[1] == cache.take("k", frozenset(FIVE))[1] == "n3"
+
+
+@pytest.mark.parametrize("refresh", [-0.1, 1.0, 1.5])
+def test_a_share_that_is_none(refresh):
+    with pytest.raises(ValueError, match="refresh"):
+        ScoreCache(refresh)
+
+
+class Literal:
+    """The algorithm as published, and the least recently used entry the first to go."""
+
+    def __init__(self, tau, most):
+        self.tau, self.most, self.entries = tau, most, {}
+
+    def serve(self, key, scored):
+        names = sorted(scored)
+        e = self.entries.pop(key, None)
+        if e and (e["F"] != names or e["popped"] / e["N"] > self.tau or not e["L"]):
+            e = None
+        anew = e is None
+        if anew:
+            ranked = sorted(scored, key=lambda name: (-scored[name], name))
+            e = {"F": names, "L": ranked, "N": len(ranked), "popped": 0}
+        e["popped"] += 1
+        self.entries[key] = e
+        if len(self.entries) > self.most:
+            del self.entries[next(iter(self.entries))]
+        return e["L"].pop(0), anew
+
+
+@pytest.mark.parametrize("refresh", REFRESHES)
+def test_any_history_goes_as_published(refresh):
+    looks, full = Counter(), 0
+    for seed in range(100):
+        rng = random.Random(seed)
+        most = rng.randint(1, 4)
+        cache, literal = ScoreCache(float(refresh), most), Literal(float(refresh), most)
+        nodes = {f"n{at}" for at in range(rng.randint(2, 8))}
+        for _ in range(60):
+            if rng.random() < 0.1:
+                nodes ^= {f"n{rng.randrange(9)}"}
+            if len(nodes) < 2:
+                continue
+            key, scored = rng.randrange(5), {name: rng.randrange(3) for name in sorted(nodes)}
+            ranked = sorted(scored, key=lambda name: (-scored[name], name))
+            cache, node, why = served(cache, key, ranked)
+            assert (node, why is not Why.HIT) == literal.serve(key, scored), seed
+            assert node in nodes
+            assert len(cache) <= most
+            looks[why] += 1
+            full += len(cache) == most
+    assert full > 1000
+    assert looks[Why.COLD] > 100
+    assert looks[Why.CHANGED] > 100
+
+
+def test_level_nodes_beyond_the_share_get_nothing():
+    """2,000 pods that change no score, on 1,000 nodes: 501 get all of them."""
+    nodes = [f"n{at:04}" for at in range(1000)]
+    cache, got = ScoreCache(), Counter(dict.fromkeys(nodes, 0))
+    for _ in range(2000):
+        cache, node, _ = served(cache, "k", nodes)
+        got[node] += 1
+    assert max(node for node, pods in got.items() if pods) == "n0500"
+    # 497 nodes have 4 pods, the 4 last of the names used 3
+    assert summarize_evenness(list(got.values()))["jain"] == pytest.approx(0.5, abs=0.01)

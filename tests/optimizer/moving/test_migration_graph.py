@@ -1,0 +1,221 @@
+import random
+from itertools import combinations
+from types import SimpleNamespace
+
+import attrs
+import pytest
+
+from kubedsm.cli.migration_advice import list_stages
+from kubedsm.model.model import Share, Workload
+from kubedsm.objective.gains import Gains
+from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.optimizer.moving.migration_graph import (
+    Order,
+    break_cycles,
+    find_needs,
+    group_migrations,
+    list_startable,
+    order_legs,
+)
+from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, count_edge_changes
+from support.placement_instances import resources
+from support.suggest_instances import running
+
+
+def move(name, source, target, cpu=1.0, kind=MoveKind.EDGE_TO_EDGE):
+    return Move(running(name, name[0], resources(cpu), source), source, target, kind)
+
+
+def free(**cores):
+    return {name: resources(cpu, 64, 64) for name, cpu in cores.items()}
+
+
+def names(uids):
+    return {uid.removeprefix("uid-") for uid in uids}
+
+
+def waits(moves, room):
+    return {
+        uid.removeprefix("uid-"): names(others) for uid, others in find_needs(moves, room).items()
+    }
+
+
+def test_moves_that_all_fit_wait_for_nobody():
+    moves = [move("a-1", "e1", "e2"), move("b-1", "e1", "e2"), move("c-1", "e2", "e3")]
+    assert waits(moves, free(e1=0, e2=2, e3=1)) == {"a-1": set(), "b-1": set(), "c-1": set()}
+
+
+def test_who_finds_no_room_waits_for_all_that_leave():
+    moves = [
+        move("a-1", "e1", "e2", 2),
+        move("b-1", "e1", "e2", 1),
+        move("c-1", "e2", "e3"),
+        move("d-1", "e2", "e3"),
+    ]
+    found = waits(moves, free(e1=0, e2=1, e3=2))
+    assert found == {"a-1": {"c-1", "d-1"}, "b-1": set(), "c-1": set(), "d-1": set()}
+
+
+def test_room_goes_first_to_moves_that_others_may_wait_for():
+    # Were the smaller one from the cloud let in first, a and b would wait for each other.
+    moves = [
+        move("a-1", "e1", "e2", 1),
+        move("b-1", "e2", "e1", 1),
+        move("c-1", "cloud", "e2", 0.5, MoveKind.CLOUD_TO_EDGE),
+    ]
+    room = free(e1=0, e2=1, cloud=9)
+    assert waits(moves, room) == {"a-1": set(), "b-1": {"a-1"}, "c-1": {"b-1"}}
+    assert next(break_cycles(moves, find_needs(moves, room))) == ()
+
+
+def test_of_each_circle_the_smallest_pod_stops_over():
+    moves = [
+        move("a-1", "e1", "e2", 2),
+        move("b-1", "e2", "e1", 1),
+        move("c-1", "e3", "e1", 0.5),
+        move("d-1", "e4", "e5", 1),
+        move("f-1", "e5", "e4", 2),
+    ]
+    found = break_cycles(moves, find_needs(moves, free(e1=0, e2=0, e3=0, e4=0, e5=0)))
+    stopping = [{move.pod.name for move in chosen} for chosen in found]
+    assert stopping[:3] == [{"b-1", "d-1"}, {"b-1", "f-1"}, {"d-1", "a-1"}]
+    assert len(stopping) == 9
+
+
+def gains(**promised):
+    shares = {
+        Workload("shop", "Deployment", name): Share(1, 2) for name in (*promised, "a", "b", "c")
+    }
+    return Gains(shares, lambda w: QosTarget(promised.get(w.name, 1.0)), Objective())
+
+
+def test_moves_that_wait_for_each_other_are_a_group():
+    moves = [
+        move("a-1", "cloud", "e1", 1, MoveKind.CLOUD_TO_EDGE),
+        move("x-1", "e1", "e2"),
+        move("y-1", "e2", "cloud", 1, MoveKind.EDGE_TO_CLOUD),
+        move("b-1", "cloud", "e3", 1, MoveKind.CLOUD_TO_EDGE),
+    ]
+    needs = find_needs(moves, free(e1=0, e2=0, e3=1, cloud=9))
+    found = group_migrations(moves, needs, gains(x=0.5, y=0.0))
+    assert [names(m.pod.uid for m in group) for group in found] == [{"a-1", "x-1", "y-1"}, {"b-1"}]
+
+
+def test_within_a_tier_no_share_changes():
+    kinds = ("cloud-to-edge", "edge-to-cloud", "edge-to-edge", "cloud-to-cloud")
+    moves = [move(f"{n}-1", "x", "y", 1, MoveKind(kind)) for n, kind in enumerate(kinds)]
+    changed = {workload.name: change for workload, change in count_edge_changes(moves).items()}
+    assert changed == {"0": 1, "1": -1}
+
+
+def legs(*moves, **needs):
+    by_name = {each.pod.name.partition("-")[0]: each for each in moves}
+    uids = {
+        by_name[name].pod.uid: frozenset(by_name[other].pod.uid for other in needs.get(name, ()))
+        for name in by_name
+    }
+    return Order(moves, uids).legs(moves)
+
+
+def test_who_stops_over_leaves_before_and_comes_after_those_that_need_its_room():
+    big, small = move("big-1", "e1", "e2"), move("small-1", "e2", "e1")
+    [out, across, back] = legs(
+        big, attrs.evolve(small, stopover="c1"), big=["small"], small=["big"]
+    )
+    assert (out.source, out.target, out.needs) == ("e2", "c1", frozenset())
+    assert (across.source, across.target, across.needs) == ("e1", "e2", {out.name})
+    assert (back.source, back.target, back.needs) == ("c1", "e1", {out.name, across.name})
+    assert [leg.continues for leg in (out, across, back)] == ["", "", out.name]
+
+
+def test_a_circle_has_no_legs():
+    with pytest.raises(ValueError, match="wait for each other"):
+        legs(move("a-1", "e1", "e2"), move("b-1", "e2", "e1"), a=["b"], b=["a"])
+
+
+def test_stages_are_what_may_go_at_once():
+    moves = [move(f"{name}-1", "e1", "e2") for name in "abcd"]
+    found = list_stages(legs(*moves, a=["b"], d=["a", "c"]))
+    assert found == (("shop/b-1", "shop/c-1"), ("shop/a-1",), ("shop/d-1",))
+
+
+def literal_order(legs):
+    """Repeatedly take the first name of which all needs are done; None for a cycle."""
+    left, ordered = {leg.name: leg for leg in legs}, []
+    while left:
+        ready = [name for name, leg in left.items() if leg.needs <= {o.name for o in ordered}]
+        if not ready:
+            return None
+        ordered.append(left.pop(min(ready)))
+    return tuple(ordered)
+
+
+def literal_startable(needs, stopping):
+    """Let migrations start whose needs are gone, until none starts any more."""
+    over, gone = set(), set(needs) & stopping
+    while ready := [uid for uid in needs if uid not in over and needs[uid] <= gone]:
+        over.update(ready)
+        gone.update(ready)
+    return over
+
+
+def literal_groups(moves, needs):
+    """Relabel the one of two groups that wait for each other, again and again."""
+    group = {each.pod.uid: at for at, each in enumerate(moves)}
+    for uid, others in needs.items():
+        for other in others:
+            old, new = group[other], group[uid]
+            group = {u: new if at == old else at for u, at in group.items()}
+    parts = {}
+    for each in moves:
+        parts.setdefault(group[each.pod.uid], []).append(each)
+    return [tuple(part) for part in parts.values()]
+
+
+def literal_choices(moves, needs):
+    """Try all sets of migrations within the edge that wait and are waited for, small ones first."""
+    stuck = needs.keys() - literal_startable(needs, set())
+    waited_for = {uid for each in stuck for uid in needs[each]} & stuck
+    inside = [each for each in moves if each.pod.uid in waited_for]
+    inside.sort(key=lambda m: (m.pod.requests.cpu, m.pod.requests.memory, str(m.pod)))
+    for number in range(len(inside) + 1):
+        for chosen in combinations(inside, number):
+            if len(literal_startable(needs, {m.pod.uid for m in chosen})) == len(needs):
+                yield chosen
+
+
+ALL_GAIN = SimpleNamespace(of_changes=lambda _: (10**9,))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_order_cycles_and_groups_equal_the_literal_forms_on_random_graphs(seed):
+    rng = random.Random(seed)
+    for _ in range(100):
+        moves = [
+            move(f"{n}-1", "e1", "e2", rng.choice((0.5, 1, 2))) for n in range(rng.randint(1, 7))
+        ]
+        uids = [each.pod.uid for each in moves]
+        density = rng.random() ** 2
+        needs = {
+            uid: frozenset(o for o in uids if o != uid and rng.random() < density) for uid in uids
+        }
+        stopping = {uid for uid in uids if rng.random() < 0.3}
+        assert list_startable(needs, stopping) == literal_startable(needs, stopping)
+        legs_ = [
+            Leg(
+                m, "e1", "e2", frozenset(str(o.pod) for o in moves if o.pod.uid in needs[m.pod.uid])
+            )
+            for m in moves
+        ]
+        expected = literal_order(legs_)
+        if expected is None:
+            with pytest.raises(ValueError, match="wait for each other"):
+                order_legs(legs_)
+        else:
+            assert order_legs(legs_) == expected
+        assert group_migrations(moves, needs, ALL_GAIN) == literal_groups(moves, needs)
+        choices = list(break_cycles(moves, needs))
+        literal = list(literal_choices(moves, needs))
+        fewest = len(literal[0]) if literal else 0
+        assert [c for c in choices if len(c) == fewest] == [c for c in literal if len(c) == fewest]
+        assert set(choices) <= set(literal)
