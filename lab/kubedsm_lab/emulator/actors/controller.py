@@ -7,14 +7,18 @@ present state and writes the wanted one: it may be called again at any time.
 import asyncio
 import heapq
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import attrs
 
 from kubedsm.process.backoff import Doubling
-from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm_lab.emulator.api.api_server import CONTROLLERS
 from kubedsm_lab.emulator.api.errors import ApiError
-from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.object_state import is_finished, is_ready, is_terminating, labels_of
+from kubedsm_lab.emulator.api.resources import PODS, Object, Resource
+from kubedsm_lab.emulator.api.selectors import label_selector_of
+from kubedsm_lab.emulator.api.store import ObjectChange
 
 #: seconds before the first retry of a key, doubled with each failure up to the limit
 _BACK_OFF = Doubling(0.02, 10.0)
@@ -41,6 +45,23 @@ class Timing:
     orphan_delay: float = 40.0
     #: without reports from a node until its Ready condition is Unknown
     monitor_grace: float = 40.0
+
+
+def is_relevant(change: ObjectChange) -> bool:
+    """Return whether controllers of pods read anything that the change of a pod altered."""
+    before, after = change.previous, change.object
+    return change.type == "DELETED" or before is None or _relevant(before) != _relevant(after)
+
+
+def _relevant(pod: Object) -> tuple[object, ...]:
+    metadata = pod["metadata"]
+    return (
+        is_terminating(pod),
+        is_finished(pod),
+        is_ready(pod),
+        metadata.get("labels"),
+        metadata.get("ownerReferences"),
+    )
 
 
 class Requeue(Exception):
@@ -83,6 +104,39 @@ class Controller(ABC):
     def follow(self, resource: Resource) -> None:
         """Enqueue the key of each changed object of the resource."""
         self.cache.on(resource, lambda change: self.enqueue(key_of(change.object)))
+
+    def follow_with_pods(self, owners: Resource) -> None:
+        """Enqueue each owner that changes, or whose pods do."""
+        self.follow(owners)
+        self.follow_owned(PODS, owners, is_relevant)
+
+    def follow_owned(
+        self,
+        resource: Resource,
+        owners: Resource,
+        condition: Callable[[ObjectChange], bool] = lambda _: True,
+    ) -> None:
+        """Enqueue the owners of that kind which a change of one of their objects concerns.
+
+        These are the present and the previous controller, and for an orphan all that could adopt
+        it.
+        """
+
+        def enqueue_owners(change: ObjectChange) -> None:
+            if not condition(change):
+                return
+            for state in (change.previous, change.object):
+                found = state and self.cache.find_controller(state)
+                if found and found[0] is owners:
+                    self.enqueue(key_of(found[1]))
+            if change.type != "DELETED" and controller_of(change.object) is None:
+                labels = labels_of(change.object)
+                namespace = change.object["metadata"]["namespace"]
+                for owner in self.cache.in_namespace(owners, namespace):
+                    if label_selector_of(owner["spec"]["selector"]).matches(labels):
+                        self.enqueue(key_of(owner))
+
+        self.cache.on(resource, enqueue_owners)
 
     def now(self) -> str:
         """Return the wall clock as a timestamp of the API."""

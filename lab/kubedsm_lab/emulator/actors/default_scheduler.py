@@ -17,9 +17,12 @@ from kubedsm.plugins.fit import unschedulable_message
 from kubedsm_lab.baselines.in_turn import InTurn
 from kubedsm_lab.baselines.kube_scheduler import KubeScheduler
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
-from kubedsm_lab.emulator.actors.conditions import find, of
 from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.pod_state import is_terminating, node_of
+from kubedsm_lab.emulator.api.object_state import (
+    condition_of,
+    is_terminating,
+    node_of,
+)
 from kubedsm_lab.emulator.api.resources import EVENTS, NAMESPACES, NODES, PODS, Object
 from kubedsm_lab.emulator.api.statuses import pod_condition, with_condition
 from kubedsm_lab.emulator.api.store import ObjectChange
@@ -35,7 +38,7 @@ _PAUSE = 0.1
 class _NoTiers(Tiers):
     """Equal tiers of all nodes: kube-scheduler has no tiers."""
 
-    def of(self, _: object) -> Tier:
+    def conditions_of(self, _: object) -> Tier:
         return Tier.CLOUD
 
 
@@ -93,7 +96,7 @@ class DefaultScheduler(Controller):
         return self._policy.place(snapshot, waiting, self._rng)
 
     def _refuse(self, pod: Object, message: str) -> None:
-        before = find(of(pod["status"]), "PodScheduled")
+        before = condition_of(pod, "PodScheduled")
         if before is not None and before.get("message") == message:
             return
         why = {"reason": "Unschedulable", "message": message}

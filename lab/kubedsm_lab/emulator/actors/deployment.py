@@ -6,11 +6,11 @@ The rules are those of k8s.io/kubernetes/pkg/controller/deployment (sync.go, pro
 import math
 from collections.abc import Sequence
 
-from kubedsm_lab.emulator.actors.cache import Key, controller_of, key_of
-from kubedsm_lab.emulator.actors.conditions import find, of, reason_of, without
+import attrs
+
+from kubedsm_lab.emulator.actors.cache import Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
-from kubedsm_lab.emulator.actors.ownership import claim, owners_concerned
-from kubedsm_lab.emulator.actors.pod_state import annotations_of, is_finished, is_terminating
+from kubedsm_lab.emulator.actors.ownership import claim
 from kubedsm_lab.emulator.actors.rollout import (
     REVISION,
     Family,
@@ -31,6 +31,17 @@ from kubedsm_lab.emulator.actors.rollout import (
     wanted,
 )
 from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.object_state import (
+    annotations_of,
+    condition_of,
+    conditions_of,
+    find_condition,
+    is_finished,
+    is_terminating,
+    new_condition,
+    reason_of,
+    without_condition,
+)
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
@@ -43,21 +54,15 @@ _UNDER_WAY = ("NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated")
 class DeploymentController(Controller):
     def subscribe(self) -> None:
         self.follow(DEPLOYMENTS)
-        self.cache.on(REPLICA_SETS, self._replica_set_changed)
+        self.follow_owned(REPLICA_SETS, DEPLOYMENTS)
         self.cache.on(PODS, self._pod_changed)
-
-    def _replica_set_changed(self, change: ObjectChange) -> None:
-        for owner in owners_concerned(self.cache, DEPLOYMENTS, change):
-            self.enqueue(key_of(owner))
 
     def _pod_changed(self, change: ObjectChange) -> None:
         """Enqueue a Deployment of the strategy Recreate: it waits for its last old pod."""
         if change.type != "DELETED":
             return
-        reference = controller_of(change.object)
-        found = reference and self.cache.by_uid(reference["uid"])
-        owner = found and controller_of(found[1])
-        above = owner and self.cache.by_uid(owner["uid"])
+        replica_set = self.cache.find_controller(change.object)
+        above = replica_set and self.cache.find_controller(replica_set[1])
         if above and above[0] is DEPLOYMENTS and not is_rolling(above[1]):
             self.enqueue(key_of(above[1]))
 
@@ -65,12 +70,11 @@ class DeploymentController(Controller):
         deployment = self.cache.get(DEPLOYMENTS, key)
         if deployment is None:
             return
-        family = self._family(deployment)
         if is_terminating(deployment):
             self._report_counts(key)
             return
-        deployment = self._record_pause(deployment)
-        family = Family(deployment, family.new, family.old)
+        family = self._family(deployment)
+        family = attrs.evolve(family, deployment=self._record_pause(deployment))
         if deployment["spec"].get("paused") or is_scaled(family):
             self._scale(family)
             if deployment["spec"].get("paused"):
@@ -166,10 +170,13 @@ class DeploymentController(Controller):
     ) -> Object:
         """Write the revision, and the condition that a rollout begins."""
         annotations = {**annotations_of(deployment), REVISION: annotations_of(new)[REVISION]}
-        conditions = of(deployment["status"])
-        if reason == "NewReplicaSetCreated" or not find(conditions, "Progressing"):
+        conditions = conditions_of(deployment["status"])
+        if reason == "NewReplicaSetCreated" or not find_condition(conditions, "Progressing"):
             conditions = self._progress(deployment, "True", reason, message)
-        if (annotations, conditions) == (annotations_of(deployment), of(deployment["status"])):
+        if (annotations, conditions) == (
+            annotations_of(deployment),
+            conditions_of(deployment["status"]),
+        ):
             return deployment
         # Through the status: a change of annotations would increase the generation.
         return self.api.update(
@@ -184,7 +191,7 @@ class DeploymentController(Controller):
 
     def _record_pause(self, deployment: Object) -> Object:
         """Set the Progressing condition to whether the rollout is paused."""
-        reason = reason_of(find(of(deployment["status"]), "Progressing"))
+        reason = reason_of(condition_of(deployment, "Progressing"))
         paused = bool(deployment["spec"].get("paused"))
         if reason == "ProgressDeadlineExceeded" or paused == (reason == "DeploymentPaused"):
             return deployment
@@ -196,13 +203,13 @@ class DeploymentController(Controller):
 
     def _progress(self, deployment: Object, status: str, reason: str, message: str) -> list[Object]:
         """Return the conditions with Progressing; unchanged without a progress deadline."""
-        before = of(deployment["status"])
+        before = conditions_of(deployment["status"])
         if "progressDeadlineSeconds" not in deployment["spec"]:
             return before
         return set_condition(before, "Progressing", status, self.now(), reason, message)
 
     def _write_conditions(self, deployment: Object, conditions: list[Object]) -> Object:
-        if conditions == of(deployment["status"]):
+        if conditions == conditions_of(deployment["status"]):
             return deployment
         status = {**deployment["status"], "conditions": conditions}
         return self.write_status(DEPLOYMENTS, deployment, status)
@@ -280,19 +287,12 @@ def set_condition(
     conditions: list[Object], kind: str, status: str, now: str, reason: str, message: str
 ) -> list[Object]:
     """Return the conditions with this one last; unchanged if status and reason are the same."""
-    old = find(conditions, kind)
+    old = find_condition(conditions, kind)
     if old is not None and (old["status"], reason_of(old)) == (status, reason):
         return conditions
-    same_status = old is not None and old["status"] == status
-    new = {
-        "type": kind,
-        "status": status,
-        "lastUpdateTime": now,
-        "lastTransitionTime": old["lastTransitionTime"] if old and same_status else now,
-        "reason": reason,
-        "message": message,
-    }
-    return [*without(conditions, kind), new]
+    since = old["lastTransitionTime"] if old and old["status"] == status else now
+    new = new_condition(kind, status, since, reason, message, lastUpdateTime=now)
+    return [*without_condition(conditions, kind), new]
 
 
 def count_status(family: Family, now: str) -> Object:
@@ -317,7 +317,7 @@ def count_status(family: Family, now: str) -> Object:
         status["collisionCount"] = collisions
     enough = available >= wanted(deployment) - max_unavailable(deployment)
     status["conditions"] = set_condition(
-        of(deployment["status"]),
+        conditions_of(deployment["status"]),
         "Available",
         str(enough),
         now,
@@ -341,13 +341,13 @@ def rollout_status(family: Family, now: str) -> Object:
     status = count_status(family, now)
     conditions = status["conditions"]
     if "progressDeadlineSeconds" not in family.deployment["spec"]:
-        conditions = without(conditions, "Progressing")
+        conditions = without_condition(conditions, "Progressing")
     elif not _is_resting(family.deployment, status):
         conditions = _with_progress(family, status, now)
-    found = (find(of(rs["status"]), "ReplicaFailure") for rs in family.everything)
+    found = (condition_of(rs, "ReplicaFailure") for rs in family.everything)
     failure = next(filter(None, found), None)
     if failure is None:
-        conditions = without(conditions, "ReplicaFailure")
+        conditions = without_condition(conditions, "ReplicaFailure")
     else:
         reason, message = reason_of(failure), failure.get("message", "")
         conditions = set_condition(conditions, "ReplicaFailure", "True", now, reason, message)
@@ -356,7 +356,7 @@ def rollout_status(family: Family, now: str) -> Object:
 
 def _is_resting(deployment: Object, status: Object) -> bool:
     """Return whether no rollout runs: then changes of pods are neither progress nor its lack."""
-    available = reason_of(find(of(deployment["status"]), "Progressing")) == "NewReplicaSetAvailable"
+    available = reason_of(condition_of(deployment, "Progressing")) == "NewReplicaSetAvailable"
     return available and status.get("replicas", 0) == status.get("updatedReplicas", 0)
 
 
@@ -371,12 +371,12 @@ def _with_progress(family: Family, status: Object, now: str) -> list[Object]:
         )
     if _has_progressed(family.deployment["status"], status):
         # The time of the update changes although status and reason may not.
-        current = find(conditions, "Progressing")
+        current = find_condition(conditions, "Progressing")
         started = current["lastTransitionTime"] if current and current["status"] == "True" else now
         message = f"{subject} is progressing."
-        others = without(conditions, "Progressing")
-        updated = set_condition(others, "Progressing", "True", now, "ReplicaSetUpdated", message)
-        return [*others, {**updated[-1], "lastTransitionTime": started}]
+        reported = ("Progressing", "True", started, "ReplicaSetUpdated", message)
+        updated = new_condition(*reported, lastUpdateTime=now)
+        return [*without_condition(conditions, "Progressing"), updated]
     left = seconds_left(family.deployment, conditions, now)
     if left is not None and left <= 0:
         message = f"{subject} has timed out progressing."
@@ -400,7 +400,7 @@ def _has_progressed(before: Object, after: Object) -> bool:
 def seconds_left(deployment: Object, conditions: Sequence[Object], now: str) -> float | None:
     """Return the seconds until the rollout exceeds its deadline; None if none runs."""
     limit = deployment["spec"].get("progressDeadlineSeconds")
-    current = find(conditions, "Progressing")
+    current = find_condition(conditions, "Progressing")
     if limit is None or current is None or reason_of(current) not in _UNDER_WAY:
         return None
     updated = current["lastUpdateTime"]

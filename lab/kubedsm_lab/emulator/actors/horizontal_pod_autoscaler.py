@@ -12,10 +12,8 @@ from typing import Literal
 import attrs
 import msgspec
 
-from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
-from kubedsm_lab.emulator.actors.pod_state import labels_of
 from kubedsm_lab.emulator.actors.scaling_metrics import (
     Metrics,
     MetricsServer,
@@ -26,6 +24,7 @@ from kubedsm_lab.emulator.actors.scaling_metrics import (
 )
 from kubedsm_lab.emulator.api.defaulting import SCALE_DOWN, SCALE_UP
 from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.object_state import labels_of, new_condition, update_condition
 from kubedsm_lab.emulator.api.resources import (
     HORIZONTAL_POD_AUTOSCALERS,
     PODS,
@@ -271,9 +270,9 @@ class _Status:
         self._now = now
 
     def set(self, kind: str, flag: bool, reason: str, message: str) -> None:
-        self.fields["conditions"] = conditions.updated(
+        self.fields["conditions"] = update_condition(
             self.fields.get("conditions") or [],
-            conditions.condition(kind, flag, self._now, reason, message),
+            new_condition(kind, flag, self._now, reason, message),
         )
 
 

@@ -10,17 +10,20 @@ import attrs
 
 from kubedsm.model.model import Resources
 from kubedsm.model.quantities import parse_millis, parse_units
-from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
-from kubedsm_lab.emulator.actors.pod_state import (
+from kubedsm_lab.emulator.api.object_state import (
     annotations_of,
+    conditions_of,
+    find_condition,
     is_disconnected,
     is_finished,
     is_ready,
     is_terminating,
+    new_condition,
     node_of,
     requests_of,
+    update_condition,
 )
 from kubedsm_lab.emulator.api.resources import JOBS, NODES, PODS, Object
 from kubedsm_lab.emulator.api.statuses import pod_condition
@@ -157,18 +160,18 @@ class Kubelet(Controller):
             return
         back = name in self._disconnected
         self._disconnected.discard(name)
-        known = [] if node is None else conditions.of(node["status"])
-        if node is None or (conditions.find(known, "Ready") and not back):
+        known = [] if node is None else conditions_of(node["status"])
+        if node is None or (find_condition(known, "Ready") and not back):
             return
         now = self.now()
         status = node["status"]
         text = "kubelet is posting ready status"
-        ready = conditions.condition("Ready", "True", now, "KubeletReady", text)
+        ready = new_condition("Ready", "True", now, "KubeletReady", text)
         # Other conditions are unknown no longer, and nothing in the cluster reads them.
         kept = [each for each in known if each["status"] != "Unknown" or each["type"] == "Ready"]
         reported = {
             **status,
-            "conditions": conditions.updated(kept, {**ready, "lastHeartbeatTime": now}),
+            "conditions": update_condition(kept, {**ready, "lastHeartbeatTime": now}),
         }
         if "allocatable" not in status and "capacity" in status:
             reported["allocatable"] = status["capacity"]
@@ -299,7 +302,7 @@ def _success_status(pod: Object, now: str) -> Object:
         "phase": "Succeeded",
         "conditions": [
             pod_condition(c["type"], "False", now, **over[c["type"]]) if c["type"] in over else c
-            for c in conditions.of(status)
+            for c in conditions_of(status)
         ],
         "containerStatuses": [
             {
@@ -339,10 +342,10 @@ def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:
         "ContainersReady": ready,
         "PodScheduled": True,
     }
-    before = conditions.of(pod["status"])
+    before = conditions_of(pod["status"])
     mine = []
     for kind, flag in flags.items():
-        old = conditions.find(before, kind)
+        old = find_condition(before, kind)
         same = old is not None and old["status"] == str(flag)
         since = old["lastTransitionTime"] if old and same else now
         mine.append(pod_condition(kind, str(flag), since, **({} if flag else unready)))

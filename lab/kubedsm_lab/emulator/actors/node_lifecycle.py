@@ -9,16 +9,20 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from kubedsm.model.model import Taint, Toleration
-from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
-from kubedsm_lab.emulator.actors.pod_state import (
+from kubedsm_lab.emulator.api.object_state import (
+    condition_of,
+    conditions_of,
+    find_condition,
     is_disconnected,
     is_finished,
     is_ready,
     is_terminating,
     labels_of,
+    new_condition,
     node_of,
+    update_condition,
 )
 from kubedsm_lab.emulator.api.resources import NODES, PODS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
@@ -113,20 +117,20 @@ class NodeLifecycleController(Controller):
             self._silent.pop(name, None)
             return False
         due = self._silent.setdefault(name, now) + self._timing.monitor_grace
-        known = conditions.of(node["status"])
-        ready = conditions.find(known, "Ready")
+        known = conditions_of(node["status"])
+        ready = find_condition(known, "Ready")
         if (ready and ready["status"] == "Unknown") or not self.has_come(due, ("", name)):
             return False
         at = self.now()
         for kind in ("Ready", *_PRESSURES):
-            before = conditions.find(known, kind)
+            before = find_condition(known, kind)
             last = node["metadata"]["creationTimestamp"]
             reason, text = "NodeStatusNeverUpdated", "Kubelet never posted node status."
             if before is not None:
                 last = before.get("lastHeartbeatTime", last)
                 reason, text = "NodeStatusUnknown", "Kubelet stopped posting node status."
-            unknown = conditions.condition(kind, "Unknown", at, reason, text)
-            known = conditions.updated(known, {**unknown, "lastHeartbeatTime": last})
+            unknown = new_condition(kind, "Unknown", at, reason, text)
+            known = update_condition(known, {**unknown, "lastHeartbeatTime": last})
         self.write_status(NODES, node, {**node["status"], "conditions": known})
         return True
 
@@ -142,7 +146,7 @@ class NodeLifecycleController(Controller):
     def _list_taints(self, node: Object, taints: list[Object]) -> list[Object]:
         keys = [
             _OF_CONDITION[state]
-            for condition in conditions.of(node["status"])
+            for condition in conditions_of(node["status"])
             if (state := (condition["type"], condition["status"])) in _OF_CONDITION
         ]
         identities = [(key, "NoSchedule") for key in keys]
@@ -185,7 +189,7 @@ class NodeLifecycleController(Controller):
     def _set_pods_unready(self, name: str) -> None:
         """Set pods of an unreachable node to not ready, whatever their last report."""
         node = self.cache.get(NODES, ("", name))
-        ready = node and conditions.find(conditions.of(node["status"]), "Ready")
+        ready = node and condition_of(node, "Ready")
         if not ready or ready["status"] == "True":
             return
         now = self.now()
@@ -195,7 +199,7 @@ class NodeLifecycleController(Controller):
                     {**condition, "status": "False", "lastTransitionTime": now}
                     if condition["type"] == "Ready"
                     else condition
-                    for condition in conditions.of(pod["status"])
+                    for condition in conditions_of(pod["status"])
                 ]
                 self.write_status(PODS, pod, {**pod["status"], "conditions": marked})
 

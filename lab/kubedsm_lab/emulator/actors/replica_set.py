@@ -13,22 +13,25 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from kubedsm_lab.emulator.actors import conditions
 from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
-from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim, follow_with_pods
-from kubedsm_lab.emulator.actors.pod_state import (
+from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.object_state import (
     annotations_of,
     available_at,
+    conditions_of,
+    find_condition,
     is_active,
     is_finished,
     is_ready,
     is_terminating,
     labels_of,
+    new_condition,
     node_of,
     ready_since,
+    without_condition,
 )
-from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, Object
 from kubedsm_lab.emulator.api.values import seconds
@@ -56,7 +59,7 @@ class ReplicaSetController(Controller):
         self._slow_starts: dict[Key, _SlowStart] = {}
 
     def subscribe(self) -> None:
-        follow_with_pods(self, REPLICA_SETS)
+        self.follow_with_pods(REPLICA_SETS)
 
     def reconcile(self, key: Key) -> None:
         replica_set = self.cache.get(REPLICA_SETS, key)
@@ -168,14 +171,14 @@ class ReplicaSetController(Controller):
         return status
 
     def _conditions(self, replica_set: Object, refused: ApiError | None) -> list[Object]:
-        before = conditions.of(replica_set["status"])
+        before = conditions_of(replica_set["status"])
         if refused is None:
-            return conditions.without(before, "ReplicaFailure")
-        if conditions.find(before, "ReplicaFailure"):
+            return without_condition(before, "ReplicaFailure")
+        if find_condition(before, "ReplicaFailure"):
             # The message names a new pod at each attempt: rewriting it would never end.
             return before
         failed = ("ReplicaFailure", True, self.now(), "FailedCreate", refused.message)
-        return [*before, conditions.condition(*failed)]
+        return [*before, new_condition(*failed)]
 
 
 def _is_namespace_terminating(refused: ApiError) -> bool:

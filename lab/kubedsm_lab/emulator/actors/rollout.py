@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from kubedsm_lab.emulator.actors.ownership import controller_reference
-from kubedsm_lab.emulator.actors.pod_state import annotations_of, labels_of
+from kubedsm_lab.emulator.api.object_state import annotations_of, labels_of
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, Object
 
 #: no vowels, 0, 1 and 3, which avoids words

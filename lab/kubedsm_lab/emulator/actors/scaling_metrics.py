@@ -14,9 +14,12 @@ import msgspec
 
 from kubedsm.model.quantities import QuantityError, parse_millis
 from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
-from kubedsm_lab.emulator.actors.conditions import find, of
 from kubedsm_lab.emulator.actors.controller import Controller
-from kubedsm_lab.emulator.actors.pod_state import is_active, is_terminating
+from kubedsm_lab.emulator.api.object_state import (
+    condition_of,
+    is_active,
+    is_terminating,
+)
 from kubedsm_lab.emulator.api.resources import PODS, Object
 from kubedsm_lab.emulator.api.values import seconds
 
@@ -282,7 +285,10 @@ def _group_pods(
 
 def _is_starting(pod: Object, sample: Sample, now: float) -> bool:
     """Return whether the pod's CPU usage may be that of its start, and not of its requests."""
-    ready, started = find(of(pod["status"]), "Ready"), pod["status"].get("startTime")
+    ready, started = (
+        condition_of(pod, "Ready"),
+        pod["status"].get("startTime"),
+    )
     if ready is None or started is None or ready["lastTransitionTime"] is None:
         return True
     since, begun = seconds(ready["lastTransitionTime"]), seconds(started)

@@ -9,16 +9,16 @@ import attrs
 
 from kubedsm_lab.emulator.actors.cache import Key, key_of
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
-from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim, follow_with_pods
-from kubedsm_lab.emulator.actors.pod_state import (
+from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim
+from kubedsm_lab.emulator.actors.rollout import template_hash
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.object_state import (
     available_at,
     is_finished,
     is_ready,
     is_terminating,
     labels_of,
 )
-from kubedsm_lab.emulator.actors.rollout import template_hash
-from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import PODS, STATEFUL_SETS, Object
 
 _REVISION = "controller-revision-hash"
@@ -46,7 +46,7 @@ class _Plan:
 
 class StatefulSetController(Controller):
     def subscribe(self) -> None:
-        follow_with_pods(self, STATEFUL_SETS)
+        self.follow_with_pods(STATEFUL_SETS)
 
     def reconcile(self, key: Key) -> None:
         stateful_set = self.cache.get(STATEFUL_SETS, key)

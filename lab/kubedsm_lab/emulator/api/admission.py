@@ -18,6 +18,7 @@ from kubedsm_lab.emulator.api.defaulting import (
     with_initial_status,
 )
 from kubedsm_lab.emulator.api.errors import ApiError, FieldError, forbidden, not_found
+from kubedsm_lab.emulator.api.object_state import is_finished
 from kubedsm_lab.emulator.api.resources import (
     NAMESPACES,
     PODS,
@@ -50,7 +51,6 @@ _COMPUTE = {
     "limits.cpu": ("limits", "cpu"),
     "limits.memory": ("limits", "memory"),
 }
-_TERMINAL = ("Succeeded", "Failed")
 
 
 def admit(store: Store, resource: Resource, obj: Object) -> Object:
@@ -232,7 +232,7 @@ def usage(resource: Resource, objects: Iterable[Object], constraint: str) -> int
     counted = {f"count/{resource.qualified}", *([] if resource.group else [resource.plural])}
     if resource.kind != "Pod":
         return 1000 * sum(1 for _ in objects) if constraint in counted else 0
-    live = [pod for pod in objects if (pod.get("status") or {}).get("phase") not in _TERMINAL]
+    live = [pod for pod in objects if not is_finished(pod)]
     if constraint in counted:
         return 1000 * len(live)
     if constraint not in _COMPUTE:

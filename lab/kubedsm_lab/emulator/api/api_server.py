@@ -21,7 +21,7 @@ from kubedsm_lab.emulator.api.defaulting import SYSTEM_CLASSES
 from kubedsm_lab.emulator.api.deletion import (
     Deletion,
     check_preconditions,
-    is_finished,
+    is_deletion_complete,
     plan_deletion,
 )
 from kubedsm_lab.emulator.api.errors import (
@@ -411,7 +411,7 @@ class ApiServer:
             after = with_entries(after, entries)
         if not dry_run and after is not current:
             metadata = current["metadata"]
-            if is_finished(resource, after):
+            if is_deletion_complete(resource, after):
                 namespace = metadata.get("namespace", "")
                 self.store.remove(resource, namespace, metadata["name"])
             else:

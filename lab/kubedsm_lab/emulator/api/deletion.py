@@ -7,6 +7,7 @@ strategy's CheckGracefulDelete, and the namespace storage's Delete.
 import attrs
 
 from kubedsm_lab.emulator.api.errors import conflict, invalid, not_supported
+from kubedsm_lab.emulator.api.object_state import is_finished
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.values import rfc3339, seconds
 
@@ -15,7 +16,6 @@ _ORPHAN = "orphan"
 _FINALIZER_OF = {"Foreground": _FOREGROUND, "Orphan": _ORPHAN, "Background": ""}
 #: limit in seconds, for timestamps have one
 _LONGEST_GRACE = 10**9
-_TERMINAL = ("Succeeded", "Failed")
 
 
 @attrs.frozen
@@ -82,7 +82,7 @@ def plan_deletion(
     return DeletionPlan(_with_metadata(current, changes), remove=False)
 
 
-def is_finished(resource: Resource, obj: Object) -> bool:
+def is_deletion_complete(resource: Resource, obj: Object) -> bool:
     """Return whether an update removed the last obstacle of a deletion."""
     metadata = obj["metadata"]
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
@@ -117,7 +117,7 @@ def _grace(pod: Object, asked: int | None) -> int | None:
     if "deletionTimestamp" in pod["metadata"]:
         return asked
     spec = pod["spec"]
-    if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in _TERMINAL:
+    if not spec.get("nodeName") or is_finished(pod):
         return 0
     own: int = spec["terminationGracePeriodSeconds"]
     return min(own, _LONGEST_GRACE) if asked is None else asked

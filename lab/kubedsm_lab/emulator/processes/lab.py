@@ -17,7 +17,7 @@ from kubedsm.model.model import Tier, Tiers
 from kubedsm.process.clock import Clock
 from kubedsm.process.http_limits import EMULATED, listen
 from kubedsm.terminal.whole_files import write_whole
-from kubedsm_lab.emulator.actors.pod_state import labels_of
+from kubedsm_lab.emulator.api.object_state import labels_of
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.api.store import Store
 from kubedsm_lab.emulator.processes.forked import Forked, Process

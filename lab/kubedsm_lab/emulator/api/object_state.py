@@ -1,8 +1,9 @@
-"""State of pods and nodes as controllers read it (k8s.io/kubernetes/pkg/controller)."""
+"""State of objects: labels, conditions, and phases of pods (k8s.io/kubernetes/pkg/controller)."""
+
+from collections.abc import Iterable
 
 from kubedsm.kube.wire.pod_requests import Amounts, pod_requests
 from kubedsm.model.model import Resources
-from kubedsm_lab.emulator.actors.conditions import find, of
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.api.values import seconds
 
@@ -39,8 +40,58 @@ def annotations_of(obj: Object) -> dict[str, str]:
 
 def is_ready(obj: Object) -> bool:
     """Return whether the Ready condition of a pod or node is True."""
-    ready = find(of(obj["status"]), "Ready")
+    ready = condition_of(obj, "Ready")
     return ready is not None and ready["status"] == "True"
+
+
+def conditions_of(status: Object) -> list[Object]:
+    conditions: list[Object] | None = status.get("conditions")
+    return conditions or []
+
+
+def condition_of(obj: Object, kind: str) -> Object | None:
+    """Return that condition of a stored object."""
+    return find_condition(conditions_of(obj["status"]), kind)
+
+
+def find_condition(conditions: Iterable[Object], kind: str) -> Object | None:
+    return next((condition for condition in conditions if condition["type"] == kind), None)
+
+
+def reason_of(condition: Object | None) -> str:
+    """Return the reason; "" without a condition or reason."""
+    reason: str = (condition or {}).get("reason", "")
+    return reason
+
+
+def without_condition(conditions: Iterable[Object], kind: str) -> list[Object]:
+    return [condition for condition in conditions if condition["type"] != kind]
+
+
+def new_condition(
+    kind: str, status: bool | str, now: str, reason: str, message: str, **times: str
+) -> Object:
+    return {
+        "type": kind,
+        "status": str(status),
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+        **times,
+    }
+
+
+def update_condition(conditions: list[Object], new: Object) -> list[Object]:
+    """Replace the condition of the same type, or add it.
+
+    The transition time is kept if the status is unchanged.
+    """
+    old = find_condition(conditions, new["type"])
+    if old is None:
+        return [*conditions, new]
+    if old["status"] == new["status"]:
+        new = {**new, "lastTransitionTime": old["lastTransitionTime"]}
+    return [new if condition is old else condition for condition in conditions]
 
 
 def is_disconnected(node: Object) -> bool:
@@ -49,7 +100,7 @@ def is_disconnected(node: Object) -> bool:
 
 def ready_since(pod: Object) -> float | None:
     """Return seconds since the epoch; None if the pod is not ready or gives no time."""
-    ready = find(of(pod["status"]), "Ready")
+    ready = find_condition(conditions_of(pod["status"]), "Ready")
     if ready is None or ready["status"] != "True" or ready["lastTransitionTime"] is None:
         return None
     return seconds(ready["lastTransitionTime"])
