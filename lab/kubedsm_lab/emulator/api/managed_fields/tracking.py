@@ -16,10 +16,10 @@ from kubedsm_lab.emulator.api.managed_fields.field_sets import (
     Comparison,
     FieldSet,
     comparison,
-    difference,
+    format_tree,
     is_field_set,
-    ordered,
-    union,
+    parse_tree,
+    share_set,
 )
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.statuses import ZERO_VALUES
@@ -47,7 +47,6 @@ class Manager:
 
 @attrs.frozen
 class Entry:
-    #: in the order of managedFields
     fields: FieldSet
     api_version: str
     #: timestamp; empty for a manager that has changed nothing yet
@@ -62,9 +61,7 @@ def without_fields(entries: Entries, doomed: FieldSet, spared: Manager | None = 
     if not doomed:
         return entries
     rest = {
-        manager: entry
-        if manager == spared
-        else attrs.evolve(entry, fields=difference(entry.fields, doomed))
+        manager: entry if manager == spared else attrs.evolve(entry, fields=entry.fields - doomed)
         for manager, entry in entries.items()
     }
     return {manager: entry for manager, entry in rest.items() if entry.fields}
@@ -74,15 +71,14 @@ def update_entries(
     entries: Entries, manager: Manager, api_version: str, change: Comparison, time: str
 ) -> Entries:
     """Return the entries after a write: its changed fields belong to its manager alone."""
-    taken = union(change.modified, change.added)
-    rest = dict(without_fields(entries, union(taken, change.removed)))
+    taken = change.modified | change.added
+    rest = dict(without_fields(entries, taken | change.removed))
     if not taken:
         return rest
     before = entries.get(manager)
     if before is not None:
-        kept = difference(before.fields, change.removed)
-        taken = union(kept, taken)
-    rest[manager] = Entry(ordered(taken), api_version, time)
+        taken |= before.fields - change.removed
+    rest[manager] = Entry(share_set(taken), api_version, time)
     return rest
 
 
@@ -120,7 +116,7 @@ def decode_entries(given: Any) -> Entries | None:
             return None
         name, subresource, _ = texts
         manager = manager_of(name, operation, subresource, version)
-        entries[manager] = Entry(ordered(fields), version, time)
+        entries[manager] = Entry(parse_tree(fields), version, time)
     return entries
 
 
@@ -134,10 +130,7 @@ def manager_of(name: str, operation: Operation, subresource: str, api_version: s
 
 
 def all_fields(entries: Iterable[Entry]) -> FieldSet:
-    fields: FieldSet = {}
-    for entry in entries:
-        fields = union(fields, entry.fields)
-    return fields
+    return FieldSet().union(*(entry.fields for entry in entries))
 
 
 def _order(entries: Entries) -> Any:
@@ -156,7 +149,7 @@ def _format_entry(manager: Manager, entry: Entry) -> Object:
         "apiVersion": entry.api_version,
         **({"time": entry.time} if entry.time else {}),
         "fieldsType": "FieldsV1",
-        "fieldsV1": entry.fields,
+        "fieldsV1": format_tree(entry.fields),
         **({"subresource": manager.subresource} if manager.subresource else {}),
     }
 
