@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Self
 
 import attrs
@@ -21,7 +21,7 @@ from kubedsm_lab.emulator.access.rbac import (
     service_account_name,
 )
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.errors import unauthorized
+from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import SERVICE_ACCOUNTS, Object
 from kubedsm_lab.emulator.api.store import Store
 
@@ -49,8 +49,6 @@ class ServiceAccountTokens:
 
     store: Store
     clock: Clock
-    #: source of unique and unpredictable tokens
-    new_token: Callable[[], str] = secrets.token_urlsafe
     _issued: dict[str, _Issued] = attrs.field(factory=dict, init=False)
 
     def issue(
@@ -59,7 +57,7 @@ class ServiceAccountTokens:
         """Issue a token that is valid for `seconds`, and while its ServiceAccount exists."""
         now = self.clock.wall()
         self._issued = {key: held for key, held in self._issued.items() if held.expires > now}
-        token = self.new_token()
+        token = secrets.token_urlsafe()
         self._issued[token] = _Issued(namespace, name, uid, audiences, now + seconds)
         return token
 
@@ -108,7 +106,7 @@ class Access:
         else:
             user = self.users.get(token) or self.tokens.user_of(token)
         if user is None:
-            raise unauthorized()
+            raise ApiError(401, "Unauthorized", "Unauthorized")
         return user
 
     def decide(self, user: User, request: Attributes) -> Decision:

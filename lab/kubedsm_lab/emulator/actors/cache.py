@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.object_state import node_of
+from kubedsm_lab.emulator.api.object_state import controller_of, key_of, node_of, owners_of
 from kubedsm_lab.emulator.api.resources import SERVED, Object, Resource
 from kubedsm_lab.emulator.api.store import ObjectChange
 
@@ -15,20 +15,6 @@ from kubedsm_lab.emulator.api.store import ObjectChange
 Key = tuple[str, str]
 Handler = Callable[[ObjectChange], None]
 Entry = tuple[Resource, Object]
-
-
-def key_of(obj: Object) -> Key:
-    metadata = obj["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]
-
-
-def owners_of(obj: Object) -> list[Object]:
-    return obj["metadata"].get("ownerReferences") or []
-
-
-def controller_of(obj: Object) -> Object | None:
-    """Return the owner reference with `controller: true`, if any."""
-    return next((owner for owner in owners_of(obj) if owner.get("controller")), None)
 
 
 class Cache:

@@ -12,10 +12,17 @@ from collections.abc import Callable
 import attrs
 
 from kubedsm.process.backoff import Doubling
-from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
+from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.api.api_server import CONTROLLERS
 from kubedsm_lab.emulator.api.errors import ApiError
-from kubedsm_lab.emulator.api.object_state import is_finished, is_ready, is_terminating, labels_of
+from kubedsm_lab.emulator.api.object_state import (
+    controller_of,
+    is_finished,
+    is_ready,
+    is_terminating,
+    key_of,
+    labels_of,
+)
 from kubedsm_lab.emulator.api.resources import PODS, Object, Resource
 from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.store import ObjectChange

@@ -16,11 +16,12 @@ from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.plugins.fit import unschedulable_message
 from kubedsm_lab.baselines.in_turn import InTurn
 from kubedsm_lab.baselines.kube_scheduler import KubeScheduler
-from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.api.object_state import (
     condition_of,
     is_terminating,
+    key_of,
     node_of,
 )
 from kubedsm_lab.emulator.api.resources import EVENTS, NAMESPACES, NODES, PODS, Object

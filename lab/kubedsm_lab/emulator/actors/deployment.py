@@ -8,28 +8,10 @@ from collections.abc import Sequence
 
 import attrs
 
-from kubedsm_lab.emulator.actors.cache import Key, key_of
+from kubedsm_lab.emulator.actors import rollout
+from kubedsm_lab.emulator.actors.cache import Key
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
 from kubedsm_lab.emulator.actors.ownership import claim
-from kubedsm_lab.emulator.actors.rollout import (
-    REVISION,
-    Family,
-    has_template,
-    inherit_annotations,
-    is_rolling,
-    is_saturated,
-    is_scaled,
-    max_surge,
-    max_unavailable,
-    new_size,
-    old_sizes,
-    proportional_sizes,
-    replica_set_of,
-    revision_of,
-    share_of,
-    sizing_annotations,
-    wanted,
-)
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.object_state import (
     annotations_of,
@@ -38,6 +20,7 @@ from kubedsm_lab.emulator.api.object_state import (
     find_condition,
     is_finished,
     is_terminating,
+    key_of,
     new_condition,
     reason_of,
     without_condition,
@@ -63,7 +46,7 @@ class DeploymentController(Controller):
             return
         replica_set = self.cache.find_controller(change.object)
         above = replica_set and self.cache.find_controller(replica_set[1])
-        if above and above[0] is DEPLOYMENTS and not is_rolling(above[1]):
+        if above and above[0] is DEPLOYMENTS and not rollout.is_rolling(above[1]):
             self.enqueue(key_of(above[1]))
 
     def reconcile(self, key: Key) -> None:
@@ -75,18 +58,18 @@ class DeploymentController(Controller):
             return
         family = self._family(deployment)
         family = attrs.evolve(family, deployment=self._record_pause(deployment))
-        if deployment["spec"].get("paused") or is_scaled(family):
+        if deployment["spec"].get("paused") or rollout.is_scaled(family):
             self._scale(family)
             if deployment["spec"].get("paused"):
                 self._delete_history(self._family(self._read(key)))
             self._report_counts(key)
             return
-        if is_rolling(deployment):
+        if rollout.is_rolling(deployment):
             self._roll(self._with_new(family))
         elif self._are_old_pods_gone(family):
             family = self._with_new(family)
             if family.new is not None:
-                self._resize(family.deployment, family.new, wanted(family.deployment))
+                self._resize(family.deployment, family.new, rollout.wanted(family.deployment))
         family = self._family(self._read(key))
         if is_complete(family.deployment, family.deployment["status"]):
             self._delete_history(family)
@@ -109,18 +92,22 @@ class DeploymentController(Controller):
 
     # The ReplicaSets.
 
-    def _family(self, deployment: Object) -> Family:
+    def _family(self, deployment: Object) -> rollout.Family:
         owned = claim(self, DEPLOYMENTS, deployment, REPLICA_SETS)
         owned.sort(
-            key=lambda rs: (rs["metadata"]["creationTimestamp"], revision_of(rs), key_of(rs))
+            key=lambda rs: (
+                rs["metadata"]["creationTimestamp"],
+                rollout.revision_of(rs),
+                key_of(rs),
+            )
         )
         template = deployment["spec"]["template"]
-        new = next((rs for rs in owned if has_template(rs, template)), None)
-        return Family(deployment, new, [rs for rs in owned if rs is not new])
+        new = next((rs for rs in owned if rollout.has_template(rs, template)), None)
+        return rollout.Family(deployment, new, [rs for rs in owned if rs is not new])
 
-    def _with_new(self, family: Family) -> Family:
+    def _with_new(self, family: rollout.Family) -> rollout.Family:
         """Ensure a ReplicaSet of the current template, with the next revision."""
-        revision = max((revision_of(rs) for rs in family.old), default=0) + 1
+        revision = max((rollout.revision_of(rs) for rs in family.old), default=0) + 1
         if family.new is None:
             new = self._create(family, revision)
             reason, message = "NewReplicaSetCreated", "Created new replica set"
@@ -129,12 +116,12 @@ class DeploymentController(Controller):
             reason, message = "FoundNewReplicaSet", "Found new replica set"
         message = f'{message} "{new["metadata"]["name"]}"'
         deployment = self._record_revision(family.deployment, new, reason, message)
-        return Family(deployment, new, family.old)
+        return rollout.Family(deployment, new, family.old)
 
-    def _create(self, family: Family, revision: int) -> Object:
+    def _create(self, family: rollout.Family, revision: int) -> Object:
         deployment = family.deployment
-        new = replica_set_of(deployment, revision)
-        size = new_size(deployment, new, [*family.old, new])
+        new = rollout.replica_set_of(deployment, revision)
+        size = rollout.new_size(deployment, new, [*family.old, new])
         new = {**new, "spec": {**new["spec"], "replicas": size}}
         namespace = deployment["metadata"]["namespace"]
         try:
@@ -154,8 +141,8 @@ class DeploymentController(Controller):
     def _refresh(self, deployment: Object, new: Object, revision: int) -> Object:
         """Update an existing ReplicaSet: an old template may be the current one again."""
         annotations = {
-            **inherit_annotations(deployment),
-            REVISION: str(max(revision, revision_of(new))),
+            **rollout.inherit_annotations(deployment),
+            rollout.REVISION: str(max(revision, rollout.revision_of(new))),
         }
         min_ready = deployment["spec"].get("minReadySeconds", 0)
         patch: Object = {}
@@ -169,7 +156,10 @@ class DeploymentController(Controller):
         self, deployment: Object, new: Object, reason: str, message: str
     ) -> Object:
         """Write the revision, and the condition that a rollout begins."""
-        annotations = {**annotations_of(deployment), REVISION: annotations_of(new)[REVISION]}
+        annotations = {
+            **annotations_of(deployment),
+            rollout.REVISION: annotations_of(new)[rollout.REVISION],
+        }
         conditions = conditions_of(deployment["status"])
         if reason == "NewReplicaSetCreated" or not find_condition(conditions, "Progressing"):
             conditions = self._progress(deployment, "True", reason, message)
@@ -218,8 +208,8 @@ class DeploymentController(Controller):
 
     def _resize(self, deployment: Object, replica_set: Object, size: int) -> bool:
         """Write the size, and the size of the Deployment for which it was chosen."""
-        annotations = sizing_annotations(deployment)
-        resized = wanted(replica_set) != size
+        annotations = rollout.sizing_annotations(deployment)
+        resized = rollout.wanted(replica_set) != size
         if not resized and annotations.items() <= annotations_of(replica_set).items():
             return False
         version = replica_set["metadata"]["resourceVersion"]
@@ -229,19 +219,19 @@ class DeploymentController(Controller):
         self.api.patch(REPLICA_SETS, *key_of(replica_set), patch, MERGE_PATCH)
         return resized
 
-    def _roll(self, family: Family) -> None:
+    def _roll(self, family: rollout.Family) -> None:
         deployment, new = family.deployment, family.new
         if new is None or self._resize(
-            deployment, new, new_size(deployment, new, family.everything)
+            deployment, new, rollout.new_size(deployment, new, family.everything)
         ):
             return
-        for name, size in old_sizes(deployment, new, family.old).items():
+        for name, size in rollout.old_sizes(deployment, new, family.old).items():
             old = next(rs for rs in family.old if rs["metadata"]["name"] == name)
             self._resize(deployment, old, size)
 
-    def _are_old_pods_gone(self, family: Family) -> bool:
+    def _are_old_pods_gone(self, family: rollout.Family) -> bool:
         """Scale old ReplicaSets to 0 (Recreate). Return whether all of their pods are gone."""
-        active = [rs for rs in family.old if wanted(rs)]
+        active = [rs for rs in family.old if rollout.wanted(rs)]
         for old in active:
             self._resize(family.deployment, old, 0)
         return not active and all(
@@ -250,33 +240,33 @@ class DeploymentController(Controller):
             for pod in self.cache.list_controlled(PODS, rs["metadata"]["uid"])
         )
 
-    def _scale(self, family: Family) -> None:
+    def _scale(self, family: rollout.Family) -> None:
         """Follow a change of the Deployment's size, also during a rollout."""
-        deployment, replicas = family.deployment, wanted(family.deployment)
-        active = [rs for rs in family.everything if wanted(rs)]
+        deployment, replicas = family.deployment, rollout.wanted(family.deployment)
+        active = [rs for rs in family.everything if rollout.wanted(rs)]
         if len(active) <= 1:
             only = active[0] if active else family.new or next(reversed(family.old), None)
             if only is not None:
                 self._resize(deployment, only, replicas)
-        elif family.new is not None and is_saturated(deployment, family.new):
+        elif family.new is not None and rollout.is_saturated(deployment, family.new):
             for old in active:
                 if old is not family.new:
                     self._resize(deployment, old, 0)
-        elif is_rolling(deployment):
-            shares = [share_of(rs, replicas) for rs in active]
-            sizes = proportional_sizes(shares, replicas, max_surge(deployment))
+        elif rollout.is_rolling(deployment):
+            shares = [rollout.share_of(rs, replicas) for rs in active]
+            sizes = rollout.proportional_sizes(shares, replicas, rollout.max_surge(deployment))
             for rs in active:
                 self._resize(deployment, rs, sizes[rs["metadata"]["name"]])
 
-    def _delete_history(self, family: Family) -> None:
+    def _delete_history(self, family: rollout.Family) -> None:
         """Delete the oldest empty ReplicaSets above revisionHistoryLimit."""
         limit = family.deployment["spec"].get("revisionHistoryLimit")
         old = [rs for rs in family.old if not is_terminating(rs)]
         if limit is None or len(old) <= limit:
             return
-        for rs in sorted(old, key=revision_of)[: len(old) - limit]:
+        for rs in sorted(old, key=rollout.revision_of)[: len(old) - limit]:
             settled = rs["status"].get("observedGeneration", 0) >= rs["metadata"]["generation"]
-            if settled and not (wanted(rs) or rs["status"].get("replicas", 0)):
+            if settled and not (rollout.wanted(rs) or rs["status"].get("replicas", 0)):
                 self.api.delete(REPLICA_SETS, *key_of(rs), uid=rs["metadata"]["uid"])
 
 
@@ -295,7 +285,7 @@ def set_condition(
     return [*without_condition(conditions, kind), new]
 
 
-def count_status(family: Family, now: str) -> Object:
+def count_status(family: rollout.Family, now: str) -> Object:
     """Return the status with counts and availability, without an estimate of progress."""
     deployment, new = family.deployment, family.new
 
@@ -308,14 +298,14 @@ def count_status(family: Family, now: str) -> Object:
         "updatedReplicas": new["status"].get("replicas", 0) if new else 0,
         "readyReplicas": total("readyReplicas"),
         "availableReplicas": available,
-        "unavailableReplicas": max(0, sum(map(wanted, family.everything)) - available),
+        "unavailableReplicas": max(0, sum(map(rollout.wanted, family.everything)) - available),
     }
     status: Object = {"observedGeneration": deployment["metadata"]["generation"]}
     status |= {name: number for name, number in numbers.items() if number}
     status["terminatingReplicas"] = total("terminatingReplicas")
     if collisions := deployment["status"].get("collisionCount"):
         status["collisionCount"] = collisions
-    enough = available >= wanted(deployment) - max_unavailable(deployment)
+    enough = available >= rollout.wanted(deployment) - rollout.max_unavailable(deployment)
     status["conditions"] = set_condition(
         conditions_of(deployment["status"]),
         "Available",
@@ -329,14 +319,14 @@ def count_status(family: Family, now: str) -> Object:
 
 def is_complete(deployment: Object, status: Object) -> bool:
     """Return whether all pods have the current template and are available."""
-    replicas = wanted(deployment)
+    replicas = rollout.wanted(deployment)
     return status.get("observedGeneration", 0) >= deployment["metadata"]["generation"] and all(
         status.get(field, 0) == replicas
         for field in ("updatedReplicas", "replicas", "availableReplicas")
     )
 
 
-def rollout_status(family: Family, now: str) -> Object:
+def rollout_status(family: rollout.Family, now: str) -> Object:
     """Return the status with Progressing and ReplicaFailure, during or after a rollout."""
     status = count_status(family, now)
     conditions = status["conditions"]
@@ -360,7 +350,7 @@ def _is_resting(deployment: Object, status: Object) -> bool:
     return available and status.get("replicas", 0) == status.get("updatedReplicas", 0)
 
 
-def _with_progress(family: Family, status: Object, now: str) -> list[Object]:
+def _with_progress(family: rollout.Family, status: Object, now: str) -> list[Object]:
     conditions: list[Object] = status["conditions"]
     kind, named = ("ReplicaSet", family.new) if family.new else ("Deployment", family.deployment)
     subject = f'{kind} "{named["metadata"]["name"]}"'

@@ -6,13 +6,15 @@ k8s.io/kubernetes/pkg/controller/disruption.
 
 from collections.abc import Sequence
 
-from kubedsm_lab.emulator.actors.cache import Key, controller_of, key_of
+from kubedsm_lab.emulator.actors.cache import Key
 from kubedsm_lab.emulator.actors.controller import Controller, is_relevant
 from kubedsm_lab.emulator.actors.rollout import resolved, wanted
 from kubedsm_lab.emulator.api.object_state import (
     conditions_of,
+    controller_of,
     is_ready,
     is_terminating,
+    key_of,
     labels_of,
     new_condition,
     update_condition,

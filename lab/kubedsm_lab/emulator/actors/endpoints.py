@@ -5,12 +5,13 @@ The rules are those of k8s.io/kubernetes/pkg/controller/endpoint.
 
 from typing import Any
 
-from kubedsm_lab.emulator.actors.cache import Key, key_of
+from kubedsm_lab.emulator.actors.cache import Key
 from kubedsm_lab.emulator.actors.controller import Controller, is_relevant
 from kubedsm_lab.emulator.api.object_state import (
     is_active,
     is_ready,
     is_terminating,
+    key_of,
     labels_of,
     node_of,
 )

@@ -4,10 +4,10 @@ The propagation policies Background, Foreground and Orphan are those of "Garbage
 Kubernetes documentation.
 """
 
-from kubedsm_lab.emulator.actors.cache import Key, key_of, owners_of
+from kubedsm_lab.emulator.actors.cache import Key
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.actors.ownership import set_owners
-from kubedsm_lab.emulator.api.object_state import is_terminating
+from kubedsm_lab.emulator.api.object_state import is_terminating, key_of, owners_of
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.store import ObjectChange

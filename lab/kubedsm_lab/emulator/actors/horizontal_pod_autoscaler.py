@@ -12,7 +12,7 @@ from typing import Literal
 import attrs
 import msgspec
 
-from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
 from kubedsm_lab.emulator.actors.scaling_metrics import (
     Metrics,
@@ -24,7 +24,7 @@ from kubedsm_lab.emulator.actors.scaling_metrics import (
 )
 from kubedsm_lab.emulator.api.defaulting import SCALE_DOWN, SCALE_UP
 from kubedsm_lab.emulator.api.errors import ApiError
-from kubedsm_lab.emulator.api.object_state import labels_of, new_condition, update_condition
+from kubedsm_lab.emulator.api.object_state import key_of, labels_of, new_condition, update_condition
 from kubedsm_lab.emulator.api.resources import (
     HORIZONTAL_POD_AUTOSCALERS,
     PODS,

@@ -3,10 +3,10 @@
 Source: k8s.io/kubernetes/pkg/controller, packages of these names.
 """
 
-from kubedsm_lab.emulator.actors.cache import Key, key_of
+from kubedsm_lab.emulator.actors.cache import Key
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.api.admission import usage
-from kubedsm_lab.emulator.api.object_state import is_finished, is_terminating
+from kubedsm_lab.emulator.api.object_state import is_finished, is_terminating, key_of
 from kubedsm_lab.emulator.api.resources import (
     CLUSTER_ROLES,
     NAMESPACES,

@@ -6,7 +6,7 @@ they are counted, the back-off before a failed pod is replaced, and `completionM
 
 from collections import Counter
 
-from kubedsm_lab.emulator.actors.cache import Key, key_of
+from kubedsm_lab.emulator.actors.cache import Key
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim
 from kubedsm_lab.emulator.api.object_state import (
@@ -16,6 +16,7 @@ from kubedsm_lab.emulator.api.object_state import (
     is_finished,
     is_ready,
     is_terminating,
+    key_of,
     new_condition,
     update_condition,
 )

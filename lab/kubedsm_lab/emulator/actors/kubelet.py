@@ -10,16 +10,18 @@ import attrs
 
 from kubedsm.model.model import Resources
 from kubedsm.model.quantities import parse_millis, parse_units
-from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
+from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
 from kubedsm_lab.emulator.api.object_state import (
     annotations_of,
     conditions_of,
+    controller_of,
     find_condition,
     is_disconnected,
     is_finished,
     is_ready,
     is_terminating,
+    key_of,
     new_condition,
     node_of,
     requests_of,

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from kubedsm.model.model import Taint, Toleration
-from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
 from kubedsm_lab.emulator.api.object_state import (
     condition_of,
@@ -19,6 +19,7 @@ from kubedsm_lab.emulator.api.object_state import (
     is_finished,
     is_ready,
     is_terminating,
+    key_of,
     labels_of,
     new_condition,
     node_of,

@@ -5,10 +5,9 @@ The rules are those of `ControllerRefManager` in k8s.io/kubernetes/pkg/controlle
 
 from collections.abc import Callable
 
-from kubedsm_lab.emulator.actors.cache import key_of, owners_of
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.object_state import is_terminating, labels_of
+from kubedsm_lab.emulator.api.object_state import is_terminating, key_of, labels_of, owners_of
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import PODS, Object, Resource
 from kubedsm_lab.emulator.api.selectors import label_selector_of

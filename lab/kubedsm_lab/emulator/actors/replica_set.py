@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
+from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
 from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim
 from kubedsm_lab.emulator.api.errors import ApiError
@@ -21,11 +21,13 @@ from kubedsm_lab.emulator.api.object_state import (
     annotations_of,
     available_at,
     conditions_of,
+    controller_of,
     find_condition,
     is_active,
     is_finished,
     is_ready,
     is_terminating,
+    key_of,
     labels_of,
     new_condition,
     node_of,

@@ -13,12 +13,13 @@ import attrs
 import msgspec
 
 from kubedsm.model.quantities import QuantityError, parse_millis
-from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.api.object_state import (
     condition_of,
     is_active,
     is_terminating,
+    key_of,
 )
 from kubedsm_lab.emulator.api.resources import PODS, Object
 from kubedsm_lab.emulator.api.values import seconds

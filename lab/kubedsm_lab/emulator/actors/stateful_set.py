@@ -7,7 +7,7 @@ current template. The rules are those of k8s.io/kubernetes/pkg/controller/statef
 
 import attrs
 
-from kubedsm_lab.emulator.actors.cache import Key, key_of
+from kubedsm_lab.emulator.actors.cache import Key
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
 from kubedsm_lab.emulator.actors.ownership import build_owned_pod, claim
 from kubedsm_lab.emulator.actors.rollout import template_hash
@@ -17,6 +17,7 @@ from kubedsm_lab.emulator.api.object_state import (
     is_finished,
     is_ready,
     is_terminating,
+    key_of,
     labels_of,
 )
 from kubedsm_lab.emulator.api.resources import PODS, STATEFUL_SETS, Object

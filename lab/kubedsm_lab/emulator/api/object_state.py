@@ -11,6 +11,22 @@ from kubedsm_lab.emulator.api.values import seconds
 DISCONNECTED = "emulator.kubedsm.io/disconnected"
 
 
+def key_of(obj: Object) -> tuple[str, str]:
+    """Return namespace and name; "" without a namespace."""
+    metadata = obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def owners_of(obj: Object) -> list[Object]:
+    owners: list[Object] | None = obj["metadata"].get("ownerReferences")
+    return owners or []
+
+
+def controller_of(obj: Object) -> Object | None:
+    """Return the owner reference with `controller: true`, if any."""
+    return next((owner for owner in owners_of(obj) if owner.get("controller")), None)
+
+
 def is_terminating(obj: Object) -> bool:
     return "deletionTimestamp" in obj["metadata"]
 

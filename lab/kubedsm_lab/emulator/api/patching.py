@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kubedsm_lab.emulator.api.errors import bad_request, json_patch_failed, unsupported_media_type
+from kubedsm_lab.emulator.api.errors import ApiError, bad_request, unsupported_media_type
 from kubedsm_lab.emulator.api.list_types import ANY, Fields, Keyed, Unordered, fields_of
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.values import check_depth
@@ -42,7 +42,8 @@ def patched(resource: Resource, current: Object, patch: Any, content_type: str) 
         try:
             result = json_patch(current, patch)
         except PatchError:
-            raise json_patch_failed() from None
+            message = "the server rejected our request due to an error in our request"
+            raise ApiError(422, "Invalid", message, {}) from None
         check_depth(result)
         if not isinstance(result, dict):
             raise bad_request("the patch leaves something that is not an object")

@@ -13,7 +13,6 @@ from kubedsm_lab.emulator.api.errors import (
     invalid,
     invalid_value,
     may_not,
-    not_acceptable,
     not_supported,
     required,
     unsupported_media_type,
@@ -123,7 +122,8 @@ def parse_table_request(accept: str, query: Mapping[str, str]) -> Include | None
                 raise bad_request(f'unrecognized includeObject value: "{include}"')
             return _INCLUDES[include]
     if not acceptable:
-        raise not_acceptable((_JSON,))
+        message = f"only the following media types are accepted: {_JSON}"
+        raise ApiError(406, "NotAcceptable", message, {})
     return None
 
 

@@ -17,15 +17,8 @@ from kubedsm_lab.emulator.access.admission_policies import (
     list_enforced_policies,
 )
 from kubedsm_lab.emulator.access.rbac import ANONYMOUS, User
-from kubedsm_lab.emulator.api import decoding
+from kubedsm_lab.emulator.api import decoding, errors
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.errors import (
-    ApiError,
-    bad_request,
-    identity,
-    method_not_allowed,
-    success,
-)
 from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.patching import APPLY_PATCH
@@ -143,7 +136,7 @@ class Routes:
         """Answer at once; events of a watch come later, from the stream."""
         try:
             return self._answer(request)
-        except ApiError as error:
+        except errors.ApiError as error:
             return _json(error.status, error.body())
 
     def _answer(self, request: ApiRequest) -> Answer:
@@ -174,10 +167,10 @@ class Routes:
         handler = handlers.get(method)
         everywhere = target.resource.namespaced and not target.namespace
         if handler is None or (everywhere and method != "GET"):
-            raise method_not_allowed()
+            raise errors.method_not_allowed()
         verbs = _VERBS_OF_ONE if target.name else _VERBS_OF_ALL
         if not target.subresource and verbs[method] not in target.resource.verbs:
-            raise method_not_allowed()
+            raise errors.method_not_allowed()
         return handler
 
     def _list(self, target: Target, request: ApiRequest) -> Answer:
@@ -256,7 +249,9 @@ class Routes:
         deletion = self._api.delete(*_identity(target), **_arguments(options))
         if deletion.gone and resource.kind not in _RETURNED_WHEN_DELETED:
             uid = deletion.object["metadata"]["uid"]
-            return _json(_OK, success(details={**identity(resource, target.name), "uid": uid}))
+            return _json(
+                _OK, errors.success(details={**errors.identity(resource, target.name), "uid": uid})
+            )
         foreground = options.propagation_policy == "Foreground"
         waits = not deletion.gone and (foreground or options.orphan_dependents is False)
         return self._respond(_ACCEPTED if waits else _OK, target, request, deletion.object)
@@ -323,7 +318,7 @@ def _document(request: ApiRequest) -> ApiResponse:
     if document is None:
         return ApiResponse(404, b"404 page not found\n", "text/plain; charset=utf-8")
     if request.method != "GET":
-        raise method_not_allowed()
+        raise errors.method_not_allowed()
     if isinstance(document, str):
         return ApiResponse(_OK, document.encode(), "text/plain; charset=utf-8")
     return _json(_OK, document)
@@ -346,7 +341,7 @@ def _place_in_namespace(obj: Object, target: Target) -> Object:
         ("namespace", "namespace on the request", namespace, target.namespace),
     ):
         if given != named:
-            raise bad_request(
+            raise errors.bad_request(
                 f"the {what} of the object ({given}) does not match the {where} ({named})"
             )
     placed = {**metadata, "namespace": target.namespace} if target.namespace else metadata

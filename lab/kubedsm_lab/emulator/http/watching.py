@@ -14,7 +14,7 @@ import attrs
 import orjson
 
 from kubedsm.process.clock import Clock
-from kubedsm_lab.emulator.api.errors import ApiError, expired
+from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.forms import to_requested_form
 from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
 from kubedsm_lab.emulator.api.pacing import Pacing
@@ -257,7 +257,7 @@ class WatchHub:
             try:
                 past = self._store.history(resource, request.since)
             except ExpiredError as error:
-                stream.fail(expired(str(error)))
+                stream.fail(ApiError(410, "Expired", str(error)))
                 return stream
             for change in past:
                 stream.offer(change, {})

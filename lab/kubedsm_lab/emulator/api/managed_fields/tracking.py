@@ -82,14 +82,6 @@ def update_entries(
     return rest
 
 
-def same_owners(one: Entries, other: Entries) -> bool:
-    """Return whether the entries differ in times at most."""
-    return one.keys() == other.keys() and all(
-        (entry.fields, entry.api_version) == (other[manager].fields, other[manager].api_version)
-        for manager, entry in one.items()
-    )
-
-
 def format_entries(entries: Entries) -> list[Object]:
     """Return the entries as metadata.managedFields."""
     return [
@@ -171,11 +163,12 @@ _MOST_WAITING = 8
 
 @attrs.frozen
 class Write:
-    """Manager, subresource and time of a write."""
+    """Manager, time and subresource of a write; a dry run is not committed."""
 
     manager: str
     time: str
     subresource: str = ""
+    dry_run: bool = False
 
 
 @attrs.frozen(eq=False)
@@ -234,6 +227,15 @@ def to_json(value: Any) -> Any:
 def entries_of(obj: Object) -> Entries:
     managed = obj["metadata"].get(MANAGED_FIELDS)
     return managed.entries if isinstance(managed, ManagedFields) else {}
+
+
+def has_other_owners(obj: Object, entries: Entries) -> bool:
+    """Return whether the entries of the object differ in more than times."""
+
+    def timeless(entries: Entries) -> Entries:
+        return {manager: attrs.evolve(entry, time="") for manager, entry in entries.items()}
+
+    return timeless(entries_of(obj)) != timeless(entries)
 
 
 def select_owned_part(resource: Resource, obj: Object, subresource: str = "") -> Object:
