@@ -115,10 +115,7 @@ def _check_names(names: list[str]) -> None:
 
 
 def check_creatable(objects: Iterable[tuple[Place, Resource, Object, str]]) -> None:
-    """Check objects by a dry run of the emulated API server: names, labels, numbers, duplicates.
-
-    Each comes with its place, resource and namespace. Raises DocumentError.
-    """
+    """Check placed objects by a dry run of the emulated API server. Raises DocumentError."""
     api = ApiServer(SystemClock(), random.Random(0))
     for place, resource, one, namespace in objects:
         try:

@@ -280,30 +280,24 @@ def stabilized(
     history: ScalingHistory, behavior: Behavior, now: float, current: int, desired: int
 ) -> Verdict:
     """Keep the size within the recommendations of both stabilisation windows."""
-    recent = history.recommendations
-    highest = max(
-        (n for at, n in recent if at > now - behavior.scale_down.stabilization_window_seconds),
-        default=desired,
-    )
-    lowest = min(
-        (n for at, n in recent if at > now - behavior.scale_up.stabilization_window_seconds),
-        default=desired,
-    )
-    floor, ceiling = min(desired, lowest), max(desired, highest)
+
+    def list_since(rules: Rules) -> list[int]:
+        since = now - rules.stabilization_window_seconds
+        return [n for at, n in history.recommendations if at > since]
+
+    floor = min(desired, min(list_since(behavior.scale_up), default=desired))
+    ceiling = max(desired, max(list_since(behavior.scale_down), default=desired))
     replicas = min(max(current, floor), ceiling)
     if replicas == desired:
         return Verdict(desired, False, "ReadyForNewScale", "recommended size matches current size")
-    if replicas > desired:
-        message = (
-            "recent recommendations were higher than current one, "
-            "applying the highest recent recommendation"
-        )
-        return Verdict(replicas, True, "ScaleDownStabilized", message)
+    direction, compared, which = ("Down", "higher", "highest")
+    if replicas < desired:
+        direction, compared, which = ("Up", "lower", "lowest")
     message = (
-        "recent recommendations were lower than current one, "
-        "applying the lowest recent recommendation"
+        f"recent recommendations were {compared} than current one, "
+        f"applying the {which} recent recommendation"
     )
-    return Verdict(replicas, True, "ScaleUpStabilized", message)
+    return Verdict(replicas, True, f"Scale{direction}Stabilized", message)
 
 
 def limited(
@@ -315,27 +309,24 @@ def limited(
     bounds: tuple[int, int],
 ) -> Verdict:
     """Limit the size to min and max replicas, and to the rate of the policies."""
-    least, most = bounds
-    if desired > current:
-        allowed = max(current, _limit(history, behavior.scale_up, now, current, up=True))
-        if desired > min(most, allowed):
-            if most > allowed:
-                message = (
-                    "the desired replica count is increasing faster than the maximum scale rate"
-                )
-                return Verdict(allowed, True, "ScaleUpLimit", message)
-            message = "the desired replica count is more than the maximum replica count"
-            return Verdict(most, True, "TooManyReplicas", message)
-    elif desired < current:
-        allowed = min(current, _limit(history, behavior.scale_down, now, current, up=False))
-        if desired < max(least, allowed):
-            if least < allowed:
-                message = (
-                    "the desired replica count is decreasing faster than the maximum scale rate"
-                )
-                return Verdict(allowed, True, "ScaleDownLimit", message)
-            message = "the desired replica count is less than the minimum replica count"
-            return Verdict(least, True, "TooFewReplicas", message)
+    if desired != current:
+        up = desired > current
+        within, nearer, bound = (max, min, bounds[1]) if up else (min, max, bounds[0])
+        rules = behavior.scale_up if up else behavior.scale_down
+        allowed = within(current, _limit(history, rules, now, current, up=up))
+        replicas = nearer(desired, bound, allowed)
+        if replicas == bound != desired:
+            message = (
+                f"the desired replica count is {'more' if up else 'less'} than the "
+                f"{'maximum' if up else 'minimum'} replica count"
+            )
+            return Verdict(replicas, True, "TooManyReplicas" if up else "TooFewReplicas", message)
+        if replicas != desired:
+            message = (
+                f"the desired replica count is {'increasing' if up else 'decreasing'} faster "
+                "than the maximum scale rate"
+            )
+            return Verdict(replicas, True, "ScaleUpLimit" if up else "ScaleDownLimit", message)
     message = "the desired count is within the acceptable range"
     return Verdict(desired, False, "DesiredWithinRange", message)
 

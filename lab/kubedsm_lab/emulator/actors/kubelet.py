@@ -199,7 +199,10 @@ class Kubelet(Controller):
             self._used[admitted.node] = used + requests
             self._runtime.begin(pod, lambda: self.enqueue(key_of(pod)))
         elif admitted.spec is not pod["spec"]:
-            self._resize(admitted, pod)
+            # A resize takes effect at once; the status has no part in it.
+            requests = requests_of(pod)
+            self._used[admitted.node] += requests - admitted.requests
+            admitted.spec, admitted.requests = pod["spec"], requests
         if not self.has_come(admitted.starts, key_of(pod)):
             return
         containers = self._runtime.of(uid)
@@ -230,12 +233,6 @@ class Kubelet(Controller):
                     "startTime": self.now(),
                 }
         return None
-
-    def _resize(self, admitted: _Admitted, pod: Object) -> None:
-        """Resize in place and at once; the status has no part in it."""
-        requests = requests_of(pod)
-        self._used[admitted.node] += requests - admitted.requests
-        admitted.spec, admitted.requests = pod["spec"], requests
 
     def _running(self, pod: Object, node: Object, run: Containers, *, ready: bool) -> Object:
         now, before = self.now(), pod["status"]

@@ -69,10 +69,10 @@ class ReplicaSetController(Controller):
             self._slow_starts.pop(key, None)
             return
         pods = claim(self, REPLICA_SETS, replica_set, eligible=is_active)
-        refused = None
-        if not is_terminating(replica_set):
-            refused = self._manage(replica_set, pods)
-        self._report(key, refused)
+        refused = None if is_terminating(replica_set) else self._manage(replica_set, pods)
+        replica_set = self.cache.get(REPLICA_SETS, key)
+        if replica_set is not None:
+            self.write_status(REPLICA_SETS, replica_set, self._status(replica_set, refused))
         if refused is not None and not _is_namespace_terminating(refused):
             raise Requeue
 
@@ -136,37 +136,29 @@ class ReplicaSetController(Controller):
             if is_active(pod)
         ]
 
-    def _report(self, key: Key, refused: ApiError | None) -> None:
-        replica_set = self.cache.get(REPLICA_SETS, key)
-        if replica_set is not None:
-            self.write_status(REPLICA_SETS, replica_set, self._status(replica_set, refused))
-
     def _status(self, replica_set: Object, refused: ApiError | None) -> Object:
         spec, uid = replica_set["spec"], replica_set["metadata"]["uid"]
         now = self.clock.wall()
         wanted_labels = labels_of(spec["template"]).items()
-        counts = dict.fromkeys(("labeled", "ready", "available", "active", "terminating"), 0)
+        counts = dict.fromkeys(
+            ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"), 0
+        )
+        terminating = 0
         for pod in self.cache.list_controlled(PODS, uid):
             if not is_active(pod):
-                counts["terminating"] += is_terminating(pod) and not is_finished(pod)
+                terminating += is_terminating(pod) and not is_finished(pod)
                 continue
-            counts["active"] += 1
-            counts["labeled"] += wanted_labels <= labels_of(pod).items()
-            counts["ready"] += is_ready(pod)
+            counts["replicas"] += 1
+            counts["fullyLabeledReplicas"] += wanted_labels <= labels_of(pod).items()
+            counts["readyReplicas"] += is_ready(pod)
             available = available_at(pod, spec.get("minReadySeconds", 0))
             if available is not None:
-                counts["available"] += available <= now
+                counts["availableReplicas"] += available <= now
                 if available > now:
                     self.enqueue_after(key_of(replica_set), available - now)
-        status: Object = {
-            "replicas": counts["active"],
-            "fullyLabeledReplicas": counts["labeled"],
-            "readyReplicas": counts["ready"],
-            "availableReplicas": counts["available"],
-        }
         # The API omits zeros, except these.
-        status = {name: n for name, n in status.items() if n or name == "replicas"}
-        status["terminatingReplicas"] = counts["terminating"]
+        status: Object = {name: n for name, n in counts.items() if n or name == "replicas"}
+        status["terminatingReplicas"] = terminating
         status["observedGeneration"] = replica_set["metadata"]["generation"]
         if found := self._conditions(replica_set, refused):
             status["conditions"] = found

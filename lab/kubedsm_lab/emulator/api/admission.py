@@ -54,10 +54,7 @@ _COMPUTE = {
 
 
 def admit(store: Store, resource: Resource, obj: Object) -> Object:
-    """Return the new object as it is to be stored.
-
-    Raises ApiError: 403 for a full quota or a wrong priority, 422 for an invalid object.
-    """
+    """Return the new object to store. Raises ApiError: 403 (quota, priority), 422."""
     if resource.kind == "Pod":
         spec = new_pod_spec(obj.get("spec") or {}, store.suffix())
         obj = {**obj, "spec": _with_priority(spec, store.list(PRIORITY_CLASSES))}
@@ -119,10 +116,7 @@ def check_namespace(store: Store, resource: Resource, name: str, of: str) -> Non
 
 
 def _with_priority(spec: Object, classes: list[Object]) -> Object:
-    """Return the pod spec with priority and preemption policy of its class or the default class.
-
-    Raises ApiError (403) if there is no such class, or the spec contradicts it.
-    """
+    """Return the pod spec with priority and policy of its class. Raises ApiError (403)."""
     name = spec.get("priorityClassName") or ""
     if name:
         found = next((c for c in classes if c["metadata"]["name"] == name), None)
@@ -151,10 +145,7 @@ def _with_priority(spec: Object, classes: list[Object]) -> Object:
 
 
 def with_addresses(service: Object, others: Iterable[Object], previous: Object | None) -> Object:
-    """Return the Service with its previous or requested addresses, or free ones.
-
-    Raises ApiError (500) if no address or port is left.
-    """
+    """Return the Service with its previous, requested or free addresses. Raises ApiError (500)."""
     spec = service["spec"]
     kind = spec["type"]
     if kind == "ExternalName":

@@ -173,10 +173,7 @@ class ApiServer:
         propagation: str = "",
         dry_run: bool = False,
     ) -> Deletion:
-        """Delete an object, or set its deletionTimestamp.
-
-        Raises ApiError: 403, 404, 409 (another uid or resourceVersion), 422.
-        """
+        """Delete an object, or set its deletionTimestamp. Raises ApiError: 403, 404, 409, 422."""
         current = self._current(resource, namespace, name)
         admission.check_deletable(resource, name)
         check_preconditions(resource, current, uid, resource_version)
@@ -204,11 +201,7 @@ class ApiServer:
     def evict(
         self, namespace: str, name: str, eviction: Object, *, dry_run: bool = False
     ) -> Object:
-        """Delete a pod if its disruption budget allows.
-
-        Raises ApiError: 400, 403 (terminating namespace), 404, 409, 429 (budget), 500 (two
-        budgets).
-        """
+        """Delete a pod. Raises ApiError: 400, 403, 404, 409, 429 (budget), 500 (two budgets)."""
         decoding.check_types(decoding.EVICTION, eviction)
         admission.check_namespace(self.store, PODS, namespace, name)
         options = decoding.delete_options(eviction.get("deleteOptions"))

@@ -76,10 +76,7 @@ def with_defaults(resource: Resource, obj: Object) -> Object:
 
 
 def with_initial_status(resource: Resource, obj: Object) -> Object:
-    """Return a new object with its initial status; a given one is ignored.
-
-    A Node keeps its status: kubelets register with one.
-    """
+    """Return a new object with its initial status; only a Node keeps the given one."""
     if "status" not in resource.subresources:
         return obj
     if resource.kind == "Pod":
@@ -116,10 +113,6 @@ def _strategy(given: Object, rolling: Object) -> Object:
     if filled["type"] == "RollingUpdate":
         filled["rollingUpdate"] = {**rolling, **(given.get("rollingUpdate") or {})}
     return filled
-
-
-def _replica_set(spec: Object) -> Object:
-    return {**_fill(spec, replicas=1), "template": _template(spec)}
 
 
 def _stateful_set(spec: Object) -> Object:
@@ -387,7 +380,7 @@ def _mount_token(spec: Object, volume: str) -> None:
 _SPECS: Mapping[str, Callable[[Object], Object]] = {
     "Pod": pod_template_spec,
     "Deployment": _deployment,
-    "ReplicaSet": _replica_set,
+    "ReplicaSet": lambda spec: {**_fill(spec, replicas=1), "template": _template(spec)},
     "StatefulSet": _stateful_set,
     "HorizontalPodAutoscaler": _autoscaler,
     "Service": _service,

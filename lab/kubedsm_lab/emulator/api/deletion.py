@@ -57,10 +57,7 @@ def check_preconditions(
 def plan_deletion(
     resource: Resource, current: Object, grace_seconds: int | None, propagation: str, now: float
 ) -> DeletionPlan:
-    """Plan the deletion; `now` in seconds since the epoch.
-
-    Raises ApiError (422) for an unknown propagation policy.
-    """
+    """Plan the deletion; `now` in seconds since the epoch. Raises ApiError (422)."""
     if propagation and propagation not in _FINALIZER_OF:
         choices = sorted(_FINALIZER_OF)
         error = not_supported("propagationPolicy", propagation, choices)

@@ -98,10 +98,7 @@ def new_condition(
 
 
 def update_condition(conditions: list[Object], new: Object) -> list[Object]:
-    """Replace the condition of the same type, or add it.
-
-    The transition time is kept if the status is unchanged.
-    """
+    """Replace or add the condition; an unchanged status keeps its transition time."""
     old = find_condition(conditions, new["type"])
     if old is None:
         return [*conditions, new]

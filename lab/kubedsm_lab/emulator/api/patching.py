@@ -29,11 +29,7 @@ class PatchError(ValueError):
 
 
 def patched(resource: Resource, current: Object, patch: Any, content_type: str) -> Object:
-    """Return the object with the patch applied.
-
-    Raises ApiError: 400 for a malformed patch, 415 for an unknown type, 422 for a JSON patch that
-    cannot be applied.
-    """
+    """Return the object with the patch applied. Raises ApiError: 400, 415, 422."""
     if content_type == JSON_PATCH:
         if not isinstance(patch, list):
             raise bad_request("error decoding patch: a JSON patch is a list of operations")

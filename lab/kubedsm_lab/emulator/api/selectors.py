@@ -174,10 +174,7 @@ class FieldTerm:
 
 
 def parse_fields(resource: Resource, text: str) -> tuple[FieldTerm, ...]:
-    """Parse a query such as `spec.nodeName=n2,status.phase!=Failed`.
-
-    Raises ApiError (400) for a term without operator, and for a field that cannot be selected.
-    """
+    """Parse a query such as `spec.nodeName=n2,status.phase!=Failed`. Raises ApiError (400)."""
     terms = []
     for term in filter(None, text.split(",")):
         match = re.fullmatch(r"([^=!]*)(!=|==|=)(.*)", term)

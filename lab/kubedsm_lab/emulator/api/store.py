@@ -133,10 +133,7 @@ class Store:
         return stored
 
     def remove(self, resource: Resource, namespace: str, name: str) -> Object:
-        """Commit a deletion and return the last state, with the revision of the deletion.
-
-        Raises KeyError if there is no such object.
-        """
+        """Commit a deletion; return the last state with its revision. Raises KeyError if absent."""
         objects = self._table(resource).objects[namespace]
         previous = objects.pop(name)
         if not objects:

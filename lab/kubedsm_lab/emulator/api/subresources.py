@@ -25,11 +25,7 @@ from kubedsm_lab.emulator.api.statuses import pod_condition, with_condition
 
 
 def bound(pod: Object, binding: Object, now: str) -> Object:
-    """Return the pod on the Binding's node.
-
-    Raises ApiError: 409 if the pod is bound, terminating, gated, or has another uid or
-    resourceVersion than the Binding; 422 for a Binding without a node.
-    """
+    """Return the pod on the Binding's node. Raises ApiError: 409 (state, uid, version), 422."""
     given = binding.get("metadata") or {}
     metadata, spec = pod["metadata"], pod["spec"]
     name, node = metadata["name"], _node(binding, metadata["name"])
@@ -76,10 +72,7 @@ _TWO_BUDGETS = (
 
 
 def charge_budget(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
-    """Return the budget after the eviction, None if none is charged.
-
-    Raises ApiError: 429 if the budget refuses, 500 if there are several.
-    """
+    """Return the charged budget; None if there is none. Raises ApiError: 429, 500 (several)."""
     if not is_active(pod) or pod["status"].get("phase", "Pending") == "Pending":
         return None
     matching = [budget for budget in budgets if _selects(budget, pod)]

@@ -56,10 +56,7 @@ def parse_selection(resource: Resource, namespace: str, query: Mapping[str, str]
 
 
 def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[str, str]) -> Page:
-    """Return the objects of a list, at most `limit` of them.
-
-    Raises ApiError: 400, 410 (the list's revision has expired), 504 (not reached yet).
-    """
+    """Return the objects of a list, at most `limit`. Raises ApiError: 400, 410 (expired), 504."""
     limit = number(query, "limit")
     token = query.get("continue", "")
     if token:

@@ -16,7 +16,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 import aiohttp
 
@@ -25,36 +25,6 @@ from loadgen.cli import main
 #: time limit of /readyz in seconds
 _PATIENCE = 5.0
 _OK = 200
-
-
-class Process(Protocol):
-    """Process that was started, and may have ended."""
-
-    pid: int
-    #: address at which it serves, or will
-    url: str
-
-    async def is_ready(self) -> bool:
-        """Return whether it reports ready."""
-
-    async def ended(self) -> int:
-        """Wait for its end and return the exit code, or minus the signal."""
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal, if it runs."""
-
-
-class Processes(Protocol):
-    async def start(
-        self, name: str, arguments: Sequence[str], environment: Mapping[str, str]
-    ) -> Process:
-        """Start a process with the arguments of `loadgen serve`. Raises OSError.
-
-        If cancelled, it leaves no process.
-        """
-
-    def output(self, name: str) -> bytes:
-        """Return the output of the processes of that name."""
 
 
 class ForkedProcess:
@@ -80,6 +50,7 @@ class ForkedProcess:
         self._ended.set()
 
     async def is_ready(self) -> bool:
+        """Return whether it reports ready."""
         try:
             async with self._http.get(f"{self.url}/readyz") as answer:
                 return answer.status == _OK
@@ -87,6 +58,7 @@ class ForkedProcess:
             return False
 
     async def ended(self) -> int:
+        """Wait for its end and return the exit code, or minus the signal."""
         await self._ended.wait()
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._release_process)
 
@@ -130,6 +102,7 @@ class Forked:
     async def start(
         self, name: str, arguments: Sequence[str], environment: Mapping[str, str]
     ) -> ForkedProcess:
+        """Start `loadgen serve`; leave no process if cancelled. Raises OSError."""
         if self._http is None:
             raise RuntimeError("nothing to be forked from")
         port = _free_port()
@@ -153,6 +126,7 @@ class Forked:
         return ForkedProcess(process, port, self._thread, self._http)
 
     def output(self, name: str) -> bytes:
+        """Return the output of the processes of that name."""
         try:
             return self._log(name).read_bytes()
         except OSError:

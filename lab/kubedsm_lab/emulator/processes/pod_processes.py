@@ -19,7 +19,7 @@ from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm_lab.emulator.actors.kubelet import UP, ContainerRuntime, Containers
 from kubedsm_lab.emulator.api.resources import Object
-from kubedsm_lab.emulator.processes.forked import Process, Processes
+from kubedsm_lab.emulator.processes.forked import Forked, ForkedProcess
 
 log = structlog.get_logger()
 
@@ -44,7 +44,7 @@ class PodProcess:
     arguments: tuple[str, ...]
     changed: Callable[[], None]
     containers: Containers = _BEGUN
-    process: Process | None = None
+    process: ForkedProcess | None = None
     #: timer of the SIGKILL once the pod is to stop
     killing: asyncio.TimerHandle | None = None
     task: asyncio.Task[None] | None = None
@@ -76,7 +76,7 @@ class PodProcesses(ContainerRuntime):
     `noticed` is called when a process has started or ended.
     """
 
-    def __init__(self, processes: Processes, clock: Clock, most: int = MOST) -> None:
+    def __init__(self, processes: Forked, clock: Clock, most: int = MOST) -> None:
         self._processes = processes
         self._clock = clock
         self._most = most
@@ -107,7 +107,7 @@ class PodProcesses(ContainerRuntime):
             # The block's own exception leaves unchanged.
             await self._group.__aexit__(None, None, None)
 
-    def running(self) -> Iterator[tuple[PodProcess, Process]]:
+    def running(self) -> Iterator[tuple[PodProcess, ForkedProcess]]:
         """Return the pods with a process."""
         return ((pod, pod.process) for pod in self._pods.values() if pod.process is not None)
 
@@ -197,7 +197,7 @@ class PodProcesses(ContainerRuntime):
             pod.process = None
             self.noticed()
 
-    async def _look(self, pod: PodProcess, process: Process) -> None:
+    async def _look(self, pod: PodProcess, process: ForkedProcess) -> None:
         """Check readiness repeatedly."""
         failures = 0
         while True:
