@@ -10,6 +10,7 @@ with optional `pods` (110), `labels` and `taints`.
 """
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -101,17 +102,14 @@ def load(path: str | Path) -> ClusterSpec:
     """Return the cluster of the file. Raises DocumentError."""
     with reading(path):
         placed = list(_nodes(content(path)))
-        _check_names([one["metadata"]["name"] for _, one in placed])
+        if not placed:
+            raise DocumentError("no node in it")
+        names = Counter(one["metadata"]["name"] for _, one in placed)
+        name, count = names.most_common(1)[0]
+        if count > 1:
+            raise DocumentError(f"two nodes are called {name!r}")
         check_creatable((place, NODES, one, "") for place, one in placed)
     return ClusterSpec(tuple(one for _, one in placed))
-
-
-def _check_names(names: list[str]) -> None:
-    if not names:
-        raise DocumentError("no node in it")
-    for name in names:
-        if names.count(name) > 1:
-            raise DocumentError(f"two nodes are called {name!r}")
 
 
 def check_creatable(objects: Iterable[tuple[Place, Resource, Object, str]]) -> None:

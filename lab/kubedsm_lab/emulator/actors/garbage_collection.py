@@ -84,14 +84,9 @@ class GarbageCollector(Controller):
         """Foreground deletion: the owner stays until no dependent blocks its deletion."""
         for dependent_resource, dependent in self.cache.dependents(_uid(owner)):
             if not is_terminating(dependent):
-                self.api.delete(
-                    dependent_resource,
-                    *key_of(dependent),
-                    uid=_uid(dependent),
-                    propagation="Foreground"
-                    if self.cache.dependents(_uid(dependent))
-                    else "Background",
-                )
+                uid = _uid(dependent)
+                policy = "Foreground" if self.cache.dependents(uid) else "Background"
+                self.api.delete(dependent_resource, *key_of(dependent), uid=uid, propagation=policy)
         blocking = (
             reference
             for _, dependent in self.cache.dependents(_uid(owner))

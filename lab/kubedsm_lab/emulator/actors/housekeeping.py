@@ -92,7 +92,10 @@ class ResourceQuotaController(Controller):
     def _on_change(self, change: ObjectChange) -> None:
         if change.resource is RESOURCE_QUOTAS:
             self.enqueue(key_of(change.object))
-        if change.type == "MODIFIED" and not _has_finished(change):
+        before, after = change.previous, change.object
+        is_pod = change.resource is PODS
+        ended = is_pod and before is not None and is_finished(before) != is_finished(after)
+        if change.type == "MODIFIED" and not ended:
             return
         namespace = key_of(change.object)[0]
         if namespace:
@@ -112,14 +115,6 @@ class ResourceQuotaController(Controller):
             for name in sorted(hard)
         }
         self.write_status(RESOURCE_QUOTAS, quota, {"hard": hard, "used": used})
-
-
-def _has_finished(change: ObjectChange) -> bool:
-    return (
-        change.resource is PODS
-        and change.previous is not None
-        and is_finished(change.object) != is_finished(change.previous)
-    )
 
 
 class ClusterRoleAggregationController(Controller):

@@ -213,7 +213,8 @@ class Kubelet(Controller):
             pod = self.write_status(PODS, pod, self._running(pod, node, containers, ready=ready))
             admitted.containers = containers
         ends = admitted.starts + self._timing.job_duration
-        if containers is UP and _is_of_job(pod) and self.has_come(ends, key_of(pod)):
+        of_job = (controller_of(pod) or {}).get("kind") == JOBS.kind
+        if containers is UP and of_job and self.has_come(ends, key_of(pod)):
             self.write_status(PODS, pod, _success_status(pod, self.now()))
 
     def _reject_pod(self, requests: Resources, node: Object) -> Object | None:
@@ -281,11 +282,6 @@ class Kubelet(Controller):
 
 def _is_reachable(node: Object) -> bool:
     return is_ready(node) and not is_disconnected(node)
-
-
-def _is_of_job(pod: Object) -> bool:
-    owner = controller_of(pod)
-    return owner is not None and owner["kind"] == JOBS.kind
 
 
 def _success_status(pod: Object, now: str) -> Object:

@@ -193,14 +193,11 @@ class NodeLifecycleController(Controller):
         ready = node and condition_of(node, "Ready")
         if not ready or ready["status"] == "True":
             return
-        now = self.now()
+        unready = {"status": "False", "lastTransitionTime": self.now()}
         for pod in self.cache.pods_on(name):
             if is_ready(pod) and not is_finished(pod):
                 marked = [
-                    {**condition, "status": "False", "lastTransitionTime": now}
-                    if condition["type"] == "Ready"
-                    else condition
-                    for condition in conditions_of(pod["status"])
+                    c | unready if c["type"] == "Ready" else c for c in conditions_of(pod["status"])
                 ]
                 self.write_status(PODS, pod, {**pod["status"], "conditions": marked})
 
@@ -239,14 +236,9 @@ def _eviction_moment(pod: Object, node: Object) -> float | None:
 
 
 def _tolerates(toleration: Object, taint: Object) -> bool:
-    fields = {
-        name: toleration[name]
-        for name in ("key", "operator", "value", "effect")
-        if name in toleration
-    }
-    return Toleration(**fields).tolerates(
-        Taint(taint["key"], taint.get("value", ""), taint["effect"])
-    )
+    fields = toleration.keys() & {"key", "operator", "value", "effect"}
+    given = Taint(taint["key"], taint.get("value", ""), taint["effect"])
+    return Toleration(**{name: toleration[name] for name in fields}).tolerates(given)
 
 
 def zone_of(node: Object) -> Zone:

@@ -61,7 +61,10 @@ class StatefulSetController(Controller):
                     self._update(plan)
             except ApiError as error:
                 refused = error
-        self._report(key)
+        stateful_set = self.cache.get(STATEFUL_SETS, key)
+        if stateful_set is not None:
+            status = self._status(self._plan(stateful_set))
+            self.write_status(STATEFUL_SETS, stateful_set, status)
         if refused is not None:
             raise Requeue from refused
 
@@ -122,12 +125,6 @@ class StatefulSetController(Controller):
         if available is None:
             return False
         return self.has_passed(available, key_of(plan.stateful_set))
-
-    def _report(self, key: Key) -> None:
-        stateful_set = self.cache.get(STATEFUL_SETS, key)
-        if stateful_set is not None:
-            status = self._status(self._plan(stateful_set))
-            self.write_status(STATEFUL_SETS, stateful_set, status)
 
     def _status(self, plan: _Plan) -> Object:
         before = plan.stateful_set["status"]

@@ -109,7 +109,7 @@ class ApiServer:
         given = decoding.check_types(resource, obj).get("metadata") or {}
         namespace, name = given.get("namespace") or "", given.get("name") or ""
         current = self._current(resource, namespace, name)
-        updating.check_uid(resource, current, given)
+        errors.check_stored(resource, current["metadata"], given, "uid")
         updating.check_version(resource, current, given)
         write = self._write(manager, subresource, dry_run=dry_run)
         return self._change(resource, current, obj, write)
@@ -250,7 +250,7 @@ class ApiServer:
         """Set the replicas of the Scale. Raises ApiError: 400, 404, 409, 422."""
         current = self._current(resource, namespace, name)
         given = decoding.check_types(decoding.SCALE, scale).get("metadata") or {}
-        updating.check_uid(resource, current, given)
+        errors.check_stored(resource, current["metadata"], given, "uid")
         updating.check_version(resource, current, given)
         scaled = subresources.with_replicas(current, scale)
         write = self._write(manager, "scale", dry_run=dry_run)

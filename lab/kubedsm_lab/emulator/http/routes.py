@@ -120,8 +120,8 @@ class Routes:
             "status": part,
             "resize": part,
             "scale": {"GET": self._get_scale, "PUT": self._update_scale, "PATCH": self._patch},
-            "binding": {"POST": self._bind},
-            "eviction": {"POST": self._evict},
+            "binding": {"POST": partial(self._act_on_pod, api.bind)},
+            "eviction": {"POST": partial(self._act_on_pod, api.evict)},
             "log": {"GET": self._log},
             "finalize": {"PUT": self._update},
             "token": {"POST": self._create_token},
@@ -276,15 +276,11 @@ class Routes:
         scale = _place_in_namespace(given, target)
         return _json(_OK, self._api.update_scale(*_identity(target), scale, **request.options))
 
-    def _bind(self, target: Target, request: ApiRequest) -> Answer:
-        binding, dry_run = self._object(target, request), bodies.is_dry_run(request.query)
-        answer = self._api.bind(target.namespace, target.name, binding, dry_run=dry_run)
-        return _json(_CREATED, answer)
-
-    def _evict(self, target: Target, request: ApiRequest) -> Answer:
-        eviction, dry_run = self._object(target, request), bodies.is_dry_run(request.query)
-        answer = self._api.evict(target.namespace, target.name, eviction, dry_run=dry_run)
-        return _json(_CREATED, answer)
+    def _act_on_pod(
+        self, action: Callable[..., Object], target: Target, request: ApiRequest
+    ) -> Answer:
+        given, dry_run = self._object(target, request), bodies.is_dry_run(request.query)
+        return _json(_CREATED, action(target.namespace, target.name, given, dry_run=dry_run))
 
     def _log(self, target: Target, request: ApiRequest) -> Answer:
         log = self._logs.answer(target.namespace, target.name, request.query)

@@ -59,17 +59,14 @@ class RequestRates:
         async with aiohttp.ClientSession(timeout=timeout) as http:
             while True:
                 try:
-                    self._rates = await self._ask(http)
+                    query = {"query": self._query}
+                    async with http.get(self._url, params=query, raise_for_status=True) as answer:
+                        self._rates = rates(await answer.read())
                     self._asked = self._clock.monotonic()
                 except (aiohttp.ClientError, OSError, ValueError) as error:
                     reason = str(error) or type(error).__name__
                     self._said.log(log.warning, "no request rates", reason, prometheus=self._url)
                 await self._clock.sleep(PERIOD)
-
-    async def _ask(self, http: aiohttp.ClientSession) -> dict[tuple[str, str], float]:
-        async with http.get(self._url, params={"query": self._query}) as answer:
-            answer.raise_for_status()
-            return rates(await answer.read())
 
 
 @asynccontextmanager

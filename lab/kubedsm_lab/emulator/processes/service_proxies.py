@@ -8,7 +8,6 @@ pod's tier, half of it in each direction, in place of `tc netem` between machine
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
-from types import TracebackType
 from typing import Self
 
 import aiohttp
@@ -19,6 +18,7 @@ from yarl import URL
 from kubedsm.model.model import Tier
 from kubedsm.process.clock import Clock
 from kubedsm.process.http_limits import EMULATED, listen
+from kubedsm_lab.emulator.api.object_state import key_of
 from kubedsm_lab.emulator.api.resources import ENDPOINTS, SERVICES
 from kubedsm_lab.emulator.api.store import ObjectChange, Store
 from kubedsm_lab.emulator.processes.pod_processes import PodProcess, PodProcesses
@@ -76,12 +76,7 @@ class Forwarding:
         )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._http is not None:
             await self._http.close()
 
@@ -199,12 +194,7 @@ class ServiceProxies:
         self._changed.set()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._unsubscribe()
         for runner in (self._for_pods, *self._runners.values()):
             await runner.cleanup()
@@ -222,7 +212,7 @@ class ServiceProxies:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            there = {_name(service["metadata"]) for service in self._store.list(SERVICES)}
+            there = {key_of(service) for service in self._store.list(SERVICES)}
             for name in there - self._runners.keys():
                 self._runners[name] = runner = _runner(self._ask(name))
                 self.urls[name] = await listen(runner, _HOST, 0, EMULATED)
@@ -260,10 +250,6 @@ class ServiceProxies:
             and pod.process is not None
         ]
         return self._rng.choice(found) if found else None
-
-
-def _name(metadata: Mapping[str, str]) -> ServiceName:
-    return metadata["namespace"], metadata["name"]
 
 
 def _user(request: web.Request) -> str:

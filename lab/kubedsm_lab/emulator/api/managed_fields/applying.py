@@ -24,7 +24,6 @@ from kubedsm_lab.emulator.api.managed_fields.tracking import (
     Entry,
     Manager,
     Write,
-    all_fields,
     manager_of,
     select_owned_part,
     update_entries,
@@ -114,7 +113,8 @@ def _merge_in(
     after[manager] = Entry(fields, version, last.time if last else "")
     part = merged(live, wanted, how)
     if last is not None:
-        part = _without_what_was_given_up(part, how, last.fields, all_fields(after.values()))
+        owned = FieldSet().union(*(entry.fields for entry in after.values()))
+        part = _drop_abandoned_fields(part, how, last.fields, owned)
     change = comparison(live, part, how)
     taken = change.modified | change.added
     conflicts = [
@@ -133,9 +133,7 @@ def _merge_in(
     return Applied(without_nulls(part), after)
 
 
-def _without_what_was_given_up(
-    part: Object, how: Fields, last: FieldSet, owned: FieldSet
-) -> Object:
+def _drop_abandoned_fields(part: Object, how: Fields, last: FieldSet, owned: FieldSet) -> Object:
     """Remove fields that the manager applied last time and that no manager owns now."""
     last = with_parents(last)
     everything = with_parents(field_set(part, how))

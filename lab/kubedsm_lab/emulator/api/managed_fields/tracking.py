@@ -4,7 +4,7 @@ Most objects of an emulated cluster are written more often than their managers a
 change of a write can be computed later: the stored versions before and after it never change.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import attrs
@@ -84,9 +84,13 @@ def update_entries(
 
 def format_entries(entries: Entries) -> list[Object]:
     """Return the entries as metadata.managedFields."""
-    return [
-        _format_entry(manager, entries[manager]) for manager in sorted(entries, key=_order(entries))
-    ]
+
+    def rank(manager: Manager) -> tuple[str, float, str, str, str]:
+        entry = entries[manager]
+        when = seconds(entry.time) if entry.time else 0.0
+        return manager.operation, when, manager.name, entry.api_version, manager.subresource
+
+    return [_format_entry(manager, entries[manager]) for manager in sorted(entries, key=rank)]
 
 
 def decode_entries(given: Any) -> Entries | None:
@@ -112,26 +116,8 @@ def decode_entries(given: Any) -> Entries | None:
     return entries
 
 
-def is_reset(given: Any) -> bool:
-    """Return whether a client resets all entries: [] or [{}]."""
-    return isinstance(given, list) and given in ([], [{}])
-
-
 def manager_of(name: str, operation: Operation, subresource: str, api_version: str) -> Manager:
     return Manager(name, operation, subresource, "" if operation == "Apply" else api_version)
-
-
-def all_fields(entries: Iterable[Entry]) -> FieldSet:
-    return FieldSet().union(*(entry.fields for entry in entries))
-
-
-def _order(entries: Entries) -> Any:
-    def rank(manager: Manager) -> tuple[str, float, str, str, str]:
-        entry = entries[manager]
-        when = seconds(entry.time) if entry.time else 0.0
-        return manager.operation, when, manager.name, entry.api_version, manager.subresource
-
-    return rank
 
 
 def _format_entry(manager: Manager, entry: Entry) -> Object:
@@ -292,7 +278,8 @@ def of_changed(
     base = before
     wanted = None if write.subresource else (given.get("metadata") or {}).get(MANAGED_FIELDS)
     if wanted is not None and wanted is not before:
-        if is_reset(wanted):
+        # [] and [{}] reset all entries.
+        if wanted in ([], [{}]):
             base = None
         else:
             decoded = decode_entries(wanted)
