@@ -101,7 +101,7 @@ class _NodeObject(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 def load(path: str | Path) -> ClusterSpec:
     """Return the cluster of the file. Raises DocumentError."""
     with reading(path):
-        placed = list(_nodes(content(path)))
+        placed = list(_list_nodes(content(path)))
         if not placed:
             raise DocumentError("no node in it")
         names = Counter(one["metadata"]["name"] for _, one in placed)
@@ -124,9 +124,9 @@ def check_creatable(objects: Iterable[tuple[Place, Resource, Object, str]]) -> N
             raise DocumentError("; ".join(reasons) or error.message, place) from None
 
 
-def _nodes(text: bytes) -> Iterator[tuple[Place, Object]]:
+def _list_nodes(text: bytes) -> Iterator[tuple[Place, Object]]:
     """Yield each node with its place in the file."""
-    documents = _documents(text)
+    documents = _parse_documents(text)
     for number, document in enumerate(documents, start=1):
         if document is not None:
             place = (f"document {number}",) if len(documents) > 1 else ()
@@ -135,7 +135,7 @@ def _nodes(text: bytes) -> Iterator[tuple[Place, Object]]:
                     yield (*place, *step), one
 
 
-def _documents(text: bytes) -> list[Any]:
+def _parse_documents(text: bytes) -> list[Any]:
     try:
         # YAML accepts nearly all JSON, but not its tabs.
         return [msgspec.json.decode(text)]
@@ -150,7 +150,7 @@ def _of_document(document: Any) -> Iterator[tuple[Place, Object]]:
     if "kind" not in document:
         for index, entry in enumerate(converted(document, _ShortForm).nodes):
             with at(f"nodes[{index}]"):
-                yield (f"nodes[{index}]",), _long(entry)
+                yield (f"nodes[{index}]",), _expand_node(entry)
     elif document["kind"] in ("List", "NodeList"):
         items = document.get("items")
         if not isinstance(items, list):
@@ -162,7 +162,7 @@ def _of_document(document: Any) -> Iterator[tuple[Place, Object]]:
         yield (), _check_node(document)
 
 
-def _long(entry: _ShortNode) -> Object:
+def _expand_node(entry: _ShortNode) -> Object:
     _check_amount("cpu", entry.cpu)
     _check_amount("memory", entry.memory)
     _check_amount("pods", entry.pods)

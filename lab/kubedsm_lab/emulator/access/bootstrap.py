@@ -84,16 +84,16 @@ def install(api: ApiServer) -> None:
     """Create the roles and bindings of a new cluster."""
     create = partial(api.create, manager=API_SERVER)
     for name, (rules, groups) in _BOUND.items():
-        create(CLUSTER_ROLES, _role(name, {}, rules=rules))
-        create(CLUSTER_ROLE_BINDINGS, _binding(name, groups))
+        create(CLUSTER_ROLES, _build_role(name, {}, rules=rules))
+        create(CLUSTER_ROLE_BINDINGS, _build_binding(name, groups))
     above = ["edit", "admin", ""]
     for (name, rules), next_one in zip(_ADDED.items(), above, strict=True):
         joins = {_aggregation_label(next_one): "true"} if next_one else {}
         selector = {"matchLabels": {_aggregation_label(name): "true"}}
         rule = {"clusterRoleSelectors": [selector]}
-        create(CLUSTER_ROLES, _role(name, joins, aggregationRule=rule))
+        create(CLUSTER_ROLES, _build_role(name, joins, aggregationRule=rule))
         part = {_aggregation_label(name): "true"}
-        create(CLUSTER_ROLES, _role(f"system:aggregate-to-{name}", part, rules=rules))
+        create(CLUSTER_ROLES, _build_role(f"system:aggregate-to-{name}", part, rules=rules))
 
 
 def _aggregation_label(role: str) -> str:
@@ -101,11 +101,11 @@ def _aggregation_label(role: str) -> str:
     return f"{_RBAC}/aggregate-to-{role}"
 
 
-def _role(name: str, labels: dict[str, str], **body: object) -> Object:
+def _build_role(name: str, labels: dict[str, str], **body: object) -> Object:
     return {"metadata": {"name": name, "labels": {**_LABELS, **labels}}, **body}
 
 
-def _binding(role: str, groups: tuple[str, ...]) -> Object:
+def _build_binding(role: str, groups: tuple[str, ...]) -> Object:
     return {
         "metadata": {"name": role, "labels": _LABELS},
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},

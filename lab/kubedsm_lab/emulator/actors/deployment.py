@@ -56,24 +56,24 @@ class DeploymentController(Controller):
         if is_terminating(deployment):
             self._report_counts(key)
             return
-        family = self._family(deployment)
+        family = self._read_family(deployment)
         family = attrs.evolve(family, deployment=self._record_pause(deployment))
         if deployment["spec"].get("paused") or rollout.is_scaled(family):
             self._scale(family)
             if deployment["spec"].get("paused"):
-                self._delete_history(self._family(self._read(key)))
+                self._delete_history(self._read_family(self._read(key)))
             self._report_counts(key)
             return
         if rollout.is_rolling(deployment):
-            self._roll(self._with_new(family))
+            self._roll_out(self._with_new(family))
         elif self._are_old_pods_gone(family):
             family = self._with_new(family)
             if family.new is not None:
                 self._resize(family.deployment, family.new, rollout.wanted(family.deployment))
-        family = self._family(self._read(key))
+        family = self._read_family(self._read(key))
         if is_complete(family.deployment, family.deployment["status"]):
             self._delete_history(family)
-            family = self._family(family.deployment)
+            family = self._read_family(family.deployment)
         self._report(key, rollout_status(family, self.now()))
 
     def _read(self, key: Key) -> Object:
@@ -81,7 +81,7 @@ class DeploymentController(Controller):
         return self.cache.get(DEPLOYMENTS, key) or self.api.get(DEPLOYMENTS, *key)
 
     def _report_counts(self, key: Key) -> None:
-        self._report(key, count_status(self._family(self._read(key)), self.now()))
+        self._report(key, count_status(self._read_family(self._read(key)), self.now()))
 
     def _report(self, key: Key, status: Object) -> None:
         deployment = self._read(key)
@@ -92,7 +92,7 @@ class DeploymentController(Controller):
 
     # The ReplicaSets.
 
-    def _family(self, deployment: Object) -> rollout.Family:
+    def _read_family(self, deployment: Object) -> rollout.Family:
         owned = claim(self, DEPLOYMENTS, deployment, REPLICA_SETS)
         owned.sort(
             key=lambda rs: (
@@ -112,7 +112,7 @@ class DeploymentController(Controller):
             new = self._create(family, revision)
             reason, message = "NewReplicaSetCreated", "Created new replica set"
         else:
-            new = self._refresh(family.deployment, family.new, revision)
+            new = self._refresh_new(family.deployment, family.new, revision)
             reason, message = "FoundNewReplicaSet", "Found new replica set"
         message = f'{message} "{new["metadata"]["name"]}"'
         deployment = self._record_revision(family.deployment, new, reason, message)
@@ -138,7 +138,7 @@ class DeploymentController(Controller):
             self._write_conditions(deployment, self._progress(deployment, "False", reason, message))
             raise Requeue from error
 
-    def _refresh(self, deployment: Object, new: Object, revision: int) -> Object:
+    def _refresh_new(self, deployment: Object, new: Object, revision: int) -> Object:
         """Update an existing ReplicaSet: an old template may be the current one again."""
         annotations = {
             **rollout.inherit_annotations(deployment),
@@ -219,7 +219,7 @@ class DeploymentController(Controller):
         self.api.patch(REPLICA_SETS, *key_of(replica_set), patch, MERGE_PATCH)
         return resized
 
-    def _roll(self, family: rollout.Family) -> None:
+    def _roll_out(self, family: rollout.Family) -> None:
         deployment, new = family.deployment, family.new
         if new is None or self._resize(
             deployment, new, rollout.new_size(deployment, new, family.everything)

@@ -49,17 +49,17 @@ class DisruptionController(Controller):
     def _pod_changed(self, change: ObjectChange) -> None:
         before, after = change.previous, change.object
         if is_relevant(change):
-            for budget in self._budgets(after):
+            for budget in self._list_budgets(after):
                 if any(_selects(budget, pod) for pod in (before, after) if pod):
                     self.enqueue(key_of(budget))
 
     def _scale_changed(self, change: ObjectChange) -> None:
         before = change.previous
         if before is None or wanted(before) != wanted(change.object):
-            for budget in self._budgets(change.object):
+            for budget in self._list_budgets(change.object):
                 self.enqueue(key_of(budget))
 
-    def _budgets(self, obj: Object) -> list[Object]:
+    def _list_budgets(self, obj: Object) -> list[Object]:
         return self.cache.in_namespace(POD_DISRUPTION_BUDGETS, obj["metadata"]["namespace"])
 
     def reconcile(self, key: Key) -> None:

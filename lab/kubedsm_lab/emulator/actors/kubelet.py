@@ -118,7 +118,7 @@ class Kubelet(Controller):
     def _pod_changed(self, change: ObjectChange) -> None:
         pod = change.object
         if change.type == "DELETED" or is_finished(pod):
-            self._release(pod["metadata"]["uid"])
+            self._release_pod(pod["metadata"]["uid"])
         elif node_of(pod):
             self.enqueue(key_of(pod))
 
@@ -139,7 +139,7 @@ class Kubelet(Controller):
     def reconcile(self, key: Key) -> None:
         namespace, name = key
         if not namespace:
-            self._register(name)
+            self._register_node(name)
             return
         pod = self.cache.get(PODS, key)
         if pod is None or not node_of(pod):
@@ -148,13 +148,13 @@ class Kubelet(Controller):
         if node is None or not _is_reachable(node):
             return
         if is_terminating(pod):
-            self._stop(pod)
+            self._stop_pod(pod)
         elif not is_finished(pod):
             self._run_pod(pod, node)
 
     # Nodes.
 
-    def _register(self, name: str) -> None:
+    def _register_node(self, name: str) -> None:
         """Report a node without a Ready condition, or one that has been reconnected, as Ready."""
         node = self.cache.get(NODES, ("", name))
         if node is not None and is_disconnected(node):
@@ -260,7 +260,7 @@ class Kubelet(Controller):
         high, low = divmod(self._next_address, 256)
         return f"10.244.{high}.{low}"
 
-    def _stop(self, pod: Object) -> None:
+    def _stop_pod(self, pod: Object) -> None:
         metadata = pod["metadata"]
         uid, now = metadata["uid"], self.clock.monotonic()
         grace = metadata.get("deletionGracePeriodSeconds", 0)
@@ -273,7 +273,7 @@ class Kubelet(Controller):
                 return
         self.api.delete(PODS, *key_of(pod), grace_seconds=0, uid=uid)
 
-    def _release(self, uid: str) -> None:
+    def _release_pod(self, uid: str) -> None:
         admitted = self._admitted.pop(uid, None)
         if admitted is not None:
             self._used[admitted.node] -= admitted.requests

@@ -97,7 +97,7 @@ class NodeLifecycleController(Controller):
         elif (node := self.cache.get(NODES, key)) is None:
             self._delete_orphans(name)
         elif not self._mark_unreachable(node):
-            self._taint(node)
+            self._update_taints(node)
             self._set_pods_unready(name)
             for pod in self.cache.pods_on(name):
                 self.enqueue(key_of(pod))
@@ -135,7 +135,7 @@ class NodeLifecycleController(Controller):
         self.write_status(NODES, node, {**node["status"], "conditions": known})
         return True
 
-    def _taint(self, node: Object) -> None:
+    def _update_taints(self, node: Object) -> None:
         taints = node["spec"].get("taints") or []
         wanted = self._list_taints(node, taints)
         if wanted != taints:
@@ -261,10 +261,10 @@ def eviction_intervals(nodes: Iterable[Object]) -> dict[Zone, float | None]:
         zones[zone_of(node)].append(is_ready(node))
     if not any(ready for of_zone in zones.values() for ready in of_zone):
         return dict.fromkeys(zones)
-    return {zone: _interval(of_zone) for zone, of_zone in zones.items()}
+    return {zone: _eviction_interval(of_zone) for zone, of_zone in zones.items()}
 
 
-def _interval(ready: list[bool]) -> float | None:
+def _eviction_interval(ready: list[bool]) -> float | None:
     lost = ready.count(False)
     if lost == len(ready) or lost <= _FEW or lost / len(ready) < _UNHEALTHY:
         return _NORMAL

@@ -69,19 +69,19 @@ class ReplicaSetController(Controller):
             self._slow_starts.pop(key, None)
             return
         pods = claim(self, REPLICA_SETS, replica_set, eligible=is_active)
-        refused = None if is_terminating(replica_set) else self._manage(replica_set, pods)
+        refused = None if is_terminating(replica_set) else self._adjust_pods(replica_set, pods)
         replica_set = self.cache.get(REPLICA_SETS, key)
         if replica_set is not None:
             self.write_status(REPLICA_SETS, replica_set, self._status(replica_set, refused))
         if refused is not None and not _is_namespace_terminating(refused):
             raise Requeue
 
-    def _manage(self, replica_set: Object, pods: list[Object]) -> ApiError | None:
+    def _adjust_pods(self, replica_set: Object, pods: list[Object]) -> ApiError | None:
         """Create or delete pods. Return the API server's refusal of a pod, if any."""
         surplus = len(pods) - replica_set["spec"].get("replicas", 1)
         due = self._count_due(key_of(replica_set), -surplus)
         if surplus > 0:
-            for pod in self._victims(replica_set, pods, min(surplus, _BURST)):
+            for pod in self._choose_victims(replica_set, pods, min(surplus, _BURST)):
                 self.api.delete(PODS, *key_of(pod), uid=pod["metadata"]["uid"])
         elif surplus < 0:
             pod = build_owned_pod(
@@ -115,7 +115,7 @@ class ReplicaSetController(Controller):
             self.has_come(start.answers[0], key)
         return due
 
-    def _victims(self, replica_set: Object, pods: list[Object], count: int) -> list[Object]:
+    def _choose_victims(self, replica_set: Object, pods: list[Object], count: int) -> list[Object]:
         if count >= len(pods):
             return pods
         on_node: dict[str, int] = {}
@@ -205,9 +205,9 @@ def deletion_order(pods: Iterable[Object], on_node: Mapping[str, int], now: floa
             is_ready(pod),
             _deletion_cost(pod),
             -on_node.get(node_of(pod), 0),
-            _SHORTEST if since is None else _magnitude(now - since),
+            _SHORTEST if since is None else _age_magnitude(now - since),
             -_restarts(pod),
-            _magnitude(now - seconds(metadata["creationTimestamp"])),
+            _age_magnitude(now - seconds(metadata["creationTimestamp"])),
             metadata["uid"],
         )
 
@@ -223,7 +223,7 @@ def _deletion_cost(pod: Object) -> int:
         return 0
 
 
-def _magnitude(age: float) -> int:
+def _age_magnitude(age: float) -> int:
     return int(math.log2(age * _NANOSECONDS)) if age > 0 else -1
 
 

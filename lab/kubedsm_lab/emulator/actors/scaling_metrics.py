@@ -176,7 +176,7 @@ def _propose_by_pods(source: _PodsSource, scaled: Scaled) -> Proposal:
         raise MetricUnavailable("FailedGetPodsMetric", message)
     # Exact to a thousandth, as quantities are: 0.1 + 0.2 must not cost a pod.
     total = Fraction(round(value * 1000), 1000)
-    per_pod, pods = _positive(source.target.average_value), sum(map(is_active, scaled.pods))
+    per_pod, pods = _parse_positive(source.target.average_value), sum(map(is_active, scaled.pods))
     replicas = math.ceil(total / per_pod)
     if pods and abs(total / (per_pod * pods) - 1) <= scaled.tolerance:
         replicas = scaled.replicas
@@ -189,13 +189,13 @@ def _propose_by_resource(source: _ResourceSource, scaled: Scaled) -> Proposal:
     """Compare usage with the target; pods without a sample never start nor reverse a scaling."""
     wanted, utilised = source.target.average_utilization, source.target.average_value is None
     if not utilised:
-        wanted = math.ceil(1000 * _positive(source.target.average_value))
+        wanted = math.ceil(1000 * _parse_positive(source.target.average_value))
     elif wanted is None or wanted <= 0:
         raise _invalid_metric(
             "neither an average utilization target nor an average value target was set"
         )
     try:
-        replicas, current = _calculate(source.name, wanted or 0, scaled, utilised=utilised)
+        replicas, current = _calculate_replicas(source.name, wanted or 0, scaled, utilised=utilised)
     except _NoFigure as why:
         kind = "utilization" if utilised else "usage"
         message = f"failed to get {source.name} {kind}: {why}"
@@ -205,7 +205,9 @@ def _propose_by_resource(source: _ResourceSource, scaled: Scaled) -> Proposal:
     return Proposal(replicas, f"{source.name} resource{share}", status)
 
 
-def _calculate(resource: str, target: int, scaled: Scaled, *, utilised: bool) -> tuple[int, Object]:
+def _calculate_replicas(
+    resource: str, target: int, scaled: Scaled, *, utilised: bool
+) -> tuple[int, Object]:
     """Return replicas and the current value; `target` is in thousandths, or a percentage."""
     samples = _find_samples(resource, scaled)
     unready, missing = _group_pods(resource, scaled, samples)
@@ -317,7 +319,7 @@ def _request(pod: Object, resource: str) -> int:
     return total
 
 
-def _positive(given: str | float | None) -> Fraction:
+def _parse_positive(given: str | float | None) -> Fraction:
     try:
         thousandths = parse_millis(given)
     except QuantityError as error:

@@ -55,20 +55,20 @@ class StatefulSetController(Controller):
             return
         refused = None
         if not is_terminating(stateful_set):
-            plan = self._plan(stateful_set)
+            plan = self._make_plan(stateful_set)
             try:
-                if self._fill(plan) and self._shrink(plan):
+                if self._fill(plan) and self._delete_surplus(plan):
                     self._update(plan)
             except ApiError as error:
                 refused = error
         stateful_set = self.cache.get(STATEFUL_SETS, key)
         if stateful_set is not None:
-            status = self._status(self._plan(stateful_set))
+            status = self._status(self._make_plan(stateful_set))
             self.write_status(STATEFUL_SETS, stateful_set, status)
         if refused is not None:
             raise Requeue from refused
 
-    def _plan(self, stateful_set: Object) -> _Plan:
+    def _make_plan(self, stateful_set: Object) -> _Plan:
         name = stateful_set["metadata"]["name"]
         pods = claim(
             self, STATEFUL_SETS, stateful_set, eligible=lambda pod: _ordinal(name, pod) is not None
@@ -94,7 +94,7 @@ class StatefulSetController(Controller):
             complete = False
         return complete
 
-    def _shrink(self, plan: _Plan) -> bool:
+    def _delete_surplus(self, plan: _Plan) -> bool:
         """Delete surplus pods, highest ordinal first. Return whether there are none."""
         surplus = sorted(set(plan.pods) - set(plan.wanted), reverse=True)
         for ordinal in surplus:

@@ -157,7 +157,7 @@ def with_addresses(service: Object, others: Iterable[Object], previous: Object |
         offsets = range(_FIRST_OFFSET, _CLUSTER_NETWORK.num_addresses - 1)
         taken = {other.get("clusterIP") for other in used}
         addresses = (str(_CLUSTER_NETWORK[offset]) for offset in offsets)
-        address = _first((a for a in addresses if a not in taken), "cluster IP")
+        address = _take_first((a for a in addresses if a not in taken), "cluster IP")
     addressed = {
         **spec,
         "clusterIP": address,
@@ -174,14 +174,14 @@ def with_addresses(service: Object, others: Iterable[Object], previous: Object |
                 **port,
                 "nodePort": port.get("nodePort")
                 or own.get(port.get("port"))
-                or _first(free, "node port"),
+                or _take_first(free, "node port"),
             }
             for port in spec["ports"]
         ]
     return {**service, "spec": addressed}
 
 
-def _first(candidates: Iterator[Any], what: str) -> Any:
+def _take_first(candidates: Iterator[Any], what: str) -> Any:
     found = next(candidates, None)
     if found is None:
         raise ApiError(500, "InternalError", f"Internal error occurred: every {what} is taken")

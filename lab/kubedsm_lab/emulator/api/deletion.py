@@ -70,7 +70,7 @@ def plan_deletion(
     metadata = current["metadata"]
     finalizers = _finalizers_after(metadata.get("finalizers") or [], propagation)
     if resource.kind == "Pod":
-        return _of_pod(current, _grace(current, grace_seconds), finalizers, now)
+        return _of_pod(current, _grace_seconds(current, grace_seconds), finalizers, now)
     if not finalizers:
         return DeletionPlan(None, remove=True)
     changes: Object = {"finalizers": finalizers}
@@ -107,7 +107,7 @@ def _of_pod(pod: Object, grace: int | None, finalizers: list[str], now: float) -
     return DeletionPlan(_with_metadata(pod, {**mark, **held}), remove=not grace and not finalizers)
 
 
-def _grace(pod: Object, asked: int | None) -> int | None:
+def _grace_seconds(pod: Object, asked: int | None) -> int | None:
     """Return seconds; None leaves a running deletion unchanged."""
     if asked is not None:
         asked = 1 if asked < 0 else min(asked, _LONGEST_GRACE)

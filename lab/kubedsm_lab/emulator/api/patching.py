@@ -91,50 +91,50 @@ def merge_patch(target: Any, patch: Any) -> Any:
 def json_patch(document: Any, operations: list[Any]) -> Any:
     """Apply a JSON patch (RFC 6902), all operations or none. Raises PatchError."""
     for operation in operations:
-        document = _operate(document, operation)
+        document = _apply_operation(document, operation)
     return document
 
 
-def _operate(document: Any, operation: Any) -> Any:
+def _apply_operation(document: Any, operation: Any) -> Any:
     if not isinstance(operation, dict):
         raise PatchError("an operation is an object")
-    kind, path = operation.get("op"), _pointer(operation.get("path"))
+    kind, path = operation.get("op"), _split_pointer(operation.get("path"))
     if kind == "remove":
-        return _edit(document, path, _remove)
+        return _edit_parent(document, path, _remove)
     if kind in ("move", "copy"):
-        source = _pointer(operation.get("from"))
-        value = _find(document, source)
+        source = _split_pointer(operation.get("from"))
+        value = _find_value(document, source)
         if kind == "move":
             if path[: len(source)] == source and path != source:
                 raise PatchError("nothing can be moved into itself")
-            document = _edit(document, source, _remove)
-        return _edit(document, path, partial(_add, value=value)) if path else value
+            document = _edit_parent(document, source, _remove)
+        return _edit_parent(document, path, partial(_add, value=value)) if path else value
     if kind not in ("add", "replace", "test") or "value" not in operation:
         raise PatchError(f"{kind!r} is no operation, or has no value")
     value = operation["value"]
     if kind == "test":
-        if not _are_same(_find(document, path), value):
+        if not _are_same(_find_value(document, path), value):
             raise PatchError(f"the test of {operation['path']} fails")
         return document
     if not path:
         return value
-    return _edit(document, path, partial(_add if kind == "add" else _replace, value=value))
+    return _edit_parent(document, path, partial(_add if kind == "add" else _replace, value=value))
 
 
-def _pointer(text: Any) -> list[str]:
+def _split_pointer(text: Any) -> list[str]:
     """Split a JSON pointer (RFC 6901)."""
     if not isinstance(text, str) or (text and not text.startswith("/")):
         raise PatchError(f"{text!r} is not a JSON pointer")
     return [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:]]
 
 
-def _find(document: Any, path: list[str]) -> Any:
+def _find_value(document: Any, path: list[str]) -> Any:
     for step in path:
         document = document[_key(document, step)]
     return document
 
 
-def _edit(document: Any, path: list[str], change: Callable[[Any, str], None]) -> Any:
+def _edit_parent(document: Any, path: list[str], change: Callable[[Any, str], None]) -> Any:
     """Apply the change to the parent of the path; containers on the way are copied."""
     if not path:
         raise PatchError("the whole document cannot be removed")
@@ -143,7 +143,7 @@ def _edit(document: Any, path: list[str], change: Callable[[Any, str], None]) ->
     copy, (step, *rest) = document.copy(), path
     if rest:
         key = _key(copy, step)
-        copy[key] = _edit(copy[key], rest, change)
+        copy[key] = _edit_parent(copy[key], rest, change)
     else:
         change(copy, step)
     return copy

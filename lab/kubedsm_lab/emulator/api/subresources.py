@@ -28,7 +28,7 @@ def bound(pod: Object, binding: Object, now: str) -> Object:
     """Return the pod on the Binding's node. Raises ApiError: 409 (state, uid, version), 422."""
     given = binding.get("metadata") or {}
     metadata, spec = pod["metadata"], pod["spec"]
-    name, node = metadata["name"], _node(binding, metadata["name"])
+    name, node = metadata["name"], _target_node(binding, metadata["name"])
     check_stored(PODS, metadata, given, "uid", "resourceVersion")
     refusal = _refusal(metadata, spec)
     if refusal:
@@ -41,7 +41,7 @@ def bound(pod: Object, binding: Object, now: str) -> Object:
     return with_condition(on_node, pod_condition("PodScheduled", "True", now))
 
 
-def _node(binding: Object, name: str) -> str:
+def _target_node(binding: Object, name: str) -> str:
     target = binding.get("target") or {}
     errors: list[FieldError] = []
     if target.get("kind") not in (None, "", "Node"):

@@ -114,11 +114,11 @@ def _resource_list(group: str, version: str) -> Object | None:
         # the list of the core group has no apiVersion, all others have one
         **({"apiVersion": "v1"} if group else {}),
         "groupVersion": served[0].api_version,
-        "resources": [entry for resource in served for entry in _entries(resource)],
+        "resources": [entry for resource in served for entry in _list_entries(resource)],
     }
 
 
-def _entries(resource: Resource) -> list[Object]:
+def _list_entries(resource: Resource) -> list[Object]:
     optional = {
         "shortNames": list(resource.short_names),
         "categories": list(resource.categories),
@@ -158,8 +158,8 @@ def openapi_document(path: str) -> Object | None:
         return None
     paths: Object = {}
     for resource in served:
-        paths |= _paths(resource)
-    schemas = {"schemas": _schemas(served)}
+        paths |= _list_paths(resource)
+    schemas = {"schemas": _collect_schemas(served)}
     return {"openapi": "3.0.0", "info": dict(_INFO), "paths": paths, "components": schemas}
 
 
@@ -167,7 +167,7 @@ def _prefix(resource: Resource) -> str:
     return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
 
 
-def _schemas(served: list[Resource]) -> Object:
+def _collect_schemas(served: list[Resource]) -> Object:
     """Return schemas of the kinds and of all models that they refer to."""
     known = field_types()
     found: dict[str, Object] = {}
@@ -202,15 +202,21 @@ def _kind(resource: Resource) -> Object:
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
-def _paths(resource: Resource) -> Object:
+def _list_paths(resource: Resource) -> Object:
     scope = "/namespaces/{namespace}" if resource.namespaced else ""
     collection = f"/{_prefix(resource)}{scope}/{resource.plural}"
-    one = {method: _operation(resource, method) for method in ("get", "put", "patch", "delete")}
-    all_of_them = {"get": _operation(resource, "list"), "post": _operation(resource, "post")}
+    one = {
+        method: _describe_operation(resource, method)
+        for method in ("get", "put", "patch", "delete")
+    }
+    all_of_them = {
+        "get": _describe_operation(resource, "list"),
+        "post": _describe_operation(resource, "post"),
+    }
     return {collection: all_of_them, f"{collection}/{{name}}": one}
 
 
-def _operation(resource: Resource, action: str) -> Object:
+def _describe_operation(resource: Resource, action: str) -> Object:
     operation: Object = {
         "operationId": f"{action}{resource.kind}",
         "responses": {"200": {"description": "OK"}},

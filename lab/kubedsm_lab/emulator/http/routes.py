@@ -148,9 +148,9 @@ class Routes:
         self._authorize(request)
         target = target_of(request.path)
         if target is not None:
-            return self._handler(target, request.method)(target, request)
+            return self._find_handler(target, request.method)(target, request)
         check_emulated(request.path)
-        return _document(request)
+        return _serve_document(request)
 
     def _authorize(self, request: ApiRequest, verb: str = "") -> None:
         """Raises ApiError (403). `verb` replaces that of the request's method."""
@@ -159,7 +159,7 @@ class Routes:
         attributes = attributes_of(request.method, request.path, request.query)
         self._access.check(request.user, attrs.evolve(attributes, verb=verb or attributes.verb))
 
-    def _handler(self, target: Target, method: str) -> Handler:
+    def _find_handler(self, target: Target, method: str) -> Handler:
         if target.subresource:
             handlers = self._of_subresource[target.subresource]
         else:
@@ -214,7 +214,7 @@ class Routes:
             self._authorize(request, "create")
             return self._store_new(target, request, obj)
         write = partial(self._api.update, resource, obj, subresource=target.subresource)
-        return self._respond(_OK, target, request, self._admit(target, request, write))
+        return self._respond(_OK, target, request, self._admit_write(target, request, write))
 
     def _patch(self, target: Target, request: ApiRequest) -> Answer:
         patch, content_type = bodies.patch_in(request.body, request.content_type)
@@ -229,10 +229,12 @@ class Routes:
         )
         if not existed and content_type == APPLY_PATCH:
             self._authorize(request, "create")
-        changed = self._admit(target, request, write)
+        changed = self._admit_write(target, request, write)
         return self._respond(_OK if existed else _CREATED, target, request, changed)
 
-    def _admit(self, target: Target, request: ApiRequest, write: Callable[..., Object]) -> Object:
+    def _admit_write(
+        self, target: Target, request: ApiRequest, write: Callable[..., Object]
+    ) -> Object:
         """Write if admission policies allow: they judge the outcome of a dry run."""
         options, resource = request.options, target.resource
         policies = list(list_enforced_policies(self._api.store, resource, target.subresource))
@@ -246,7 +248,7 @@ class Routes:
     def _delete(self, target: Target, request: ApiRequest) -> Answer:
         resource = target.resource
         options = _delete_options(request)
-        deletion = self._api.delete(*_identity(target), **_arguments(options))
+        deletion = self._api.delete(*_identity(target), **_deletion_arguments(options))
         if deletion.gone and resource.kind not in _RETURNED_WHEN_DELETED:
             uid = deletion.object["metadata"]["uid"]
             return _json(
@@ -265,7 +267,7 @@ class Routes:
             name = obj["metadata"]["name"]
             # a controller may have been faster
             if self._api.exists(resource, namespace, name):
-                self._api.delete(resource, namespace, name, **_arguments(options))
+                self._api.delete(resource, namespace, name, **_deletion_arguments(options))
         return _json(_OK, Form(resource).several(page.objects, page.metadata, 0))
 
     def _get_scale(self, target: Target, _request: ApiRequest) -> Answer:
@@ -305,7 +307,7 @@ class Routes:
         return _json(status, obj)
 
 
-def _document(request: ApiRequest) -> ApiResponse:
+def _serve_document(request: ApiRequest) -> ApiResponse:
     """Answer with discovery, OpenAPI or health, which are no resources."""
     if request.path == discovery.V2 and "protobuf" in request.accept:
         return ApiResponse(_OK, b"", discovery.V2_PROTOBUF)
@@ -362,7 +364,7 @@ def _delete_options(request: ApiRequest) -> decoding.DeleteOptions:
     return options
 
 
-def _arguments(options: decoding.DeleteOptions) -> dict[str, Any]:
+def _deletion_arguments(options: decoding.DeleteOptions) -> dict[str, Any]:
     uid, version = decoding.preconditions(options)
     return {
         "grace_seconds": options.grace_period_seconds,

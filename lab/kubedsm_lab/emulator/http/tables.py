@@ -75,7 +75,7 @@ def as_table(
         "rows": [
             {
                 "cells": [column.cell(obj, now) for column in columns],
-                **_completion(resource, obj),
+                **_mark_completed(resource, obj),
                 **_select_included(resource, obj, include),
             }
             for obj in objects
@@ -83,7 +83,7 @@ def as_table(
     }
 
 
-def _completion(resource: Resource, obj: Object) -> Object:
+def _mark_completed(resource: Resource, obj: Object) -> Object:
     """Mark completed pods: kubectl may hide their rows."""
     phase = obj.get("status", {}).get("phase") if resource.kind == "Pod" else None
     if phase not in ("Succeeded", "Failed"):
@@ -127,7 +127,7 @@ def _join_values(words: Sequence[str], limit: int | None = None) -> str:
     return ",".join(words) or NONE
 
 
-def _equalities(labels: Mapping[str, str] | None) -> str:
+def _format_labels(labels: Mapping[str, str] | None) -> str:
     return _join_values([f"{key}={value}" for key, value in sorted((labels or {}).items())])
 
 
@@ -184,7 +184,7 @@ def _ready_containers(pod: Object) -> str:
     return f"{ready}/{len(pod['spec'].get('containers', ()))}"
 
 
-def _restarts(pod: Object, now: float) -> str:
+def _count_restarts(pod: Object, now: float) -> str:
     statuses = pod.get("status", {}).get("containerStatuses", ())
     count = sum(container.get("restartCount", 0) for container in statuses)
     ends = [
@@ -220,11 +220,11 @@ def _template(field: str) -> Cell:
     return cell
 
 
-def _selector(obj: Object) -> str:
+def _format_selector(obj: Object) -> str:
     return str(label_selector_of(obj["spec"].get("selector") or {})) or NONE
 
 
-def _completions(job: Object) -> str:
+def _count_completions(job: Object) -> str:
     spec, succeeded = job["spec"], (job.get("status") or {}).get("succeeded", 0)
     wanted, parallelism = spec.get("completions"), spec.get("parallelism", 1)
     if wanted is not None:
@@ -317,7 +317,7 @@ def _ports(service: Object) -> str:
     return _join_values([port_of(port) for port in service["spec"].get("ports", ())])
 
 
-def _endpoints(endpoints: Object) -> str:
+def _list_endpoints(endpoints: Object) -> str:
     addresses = [
         f"{address['ip']}:{port['port']}"
         for subset in endpoints.get("subsets") or ()
@@ -391,7 +391,7 @@ _TEMPLATE = (
     Column("Containers", _template("name"), wide=True),
     Column("Images", _template("image"), wide=True),
 )
-_SELECTOR = Column("Selector", _ignore_clock(_selector), wide=True)
+_SELECTOR = Column("Selector", _ignore_clock(_format_selector), wide=True)
 _ROLE = (_NAME, Column("Created At", _field("metadata.creationTimestamp", UNKNOWN)))
 _BINDING = (
     _NAME,
@@ -407,7 +407,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         _NAME,
         Column("Ready", _ignore_clock(_ready_containers)),
         Column("Status", _ignore_clock(pod_status)),
-        Column("Restarts", _restarts),
+        Column("Restarts", _count_restarts),
         _AGE,
         Column("IP", _field("status.podIP", NONE), wide=True),
         Column("Node", _field("spec.nodeName", NONE), wide=True),
@@ -436,7 +436,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "Job": (
         _NAME,
         Column("Status", _ignore_clock(_job_status)),
-        Column("Completions", _ignore_clock(_completions)),
+        Column("Completions", _ignore_clock(_count_completions)),
         Column("Duration", _job_duration),
         _AGE,
         *_TEMPLATE,
@@ -481,9 +481,9 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("External-IP", _ignore_clock(_external_addresses)),
         Column("Port(s)", _ignore_clock(_ports)),
         _AGE,
-        Column("Selector", lambda obj, _: _equalities(obj["spec"].get("selector")), wide=True),
+        Column("Selector", lambda obj, _: _format_labels(obj["spec"].get("selector")), wide=True),
     ),
-    "Endpoints": (_NAME, Column("Endpoints", _ignore_clock(_endpoints)), _AGE),
+    "Endpoints": (_NAME, Column("Endpoints", _ignore_clock(_list_endpoints)), _AGE),
     "Event": (
         Column("Last Seen", _last_seen),
         Column("Type", _field("type")),

@@ -124,9 +124,9 @@ class PodProcesses(ContainerRuntime):
         self._pods[begun.uid] = begun
         begun.task = self._group.create_task(self._run(begun), name="/".join(begun.name))
         # Not in its own `finally`: a task that is cancelled before its start never reaches one.
-        begun.task.add_done_callback(lambda _: self._over(begun))
+        begun.task.add_done_callback(lambda _: self._forget_pod(begun))
 
-    def _over(self, pod: PodProcess) -> None:
+    def _forget_pod(self, pod: PodProcess) -> None:
         del self._pods[pod.uid]
         pod.changed()
 
@@ -169,7 +169,7 @@ class PodProcesses(ContainerRuntime):
     async def _keep_running(self, pod: PodProcess) -> None:
         for restarts in itertools.count():
             pod.become(Containers(ready=False, restarts=restarts))
-            message = await self._once(pod)
+            message = await self._run_once(pod)
             if pod.killing is not None:
                 pod.killing.cancel()
                 return
@@ -177,7 +177,7 @@ class PodProcesses(ContainerRuntime):
             pod.become(Containers(False, restarts, "CrashLoopBackOff", message))
             await self._clock.sleep(_BACK_OFF.after(restarts))
 
-    async def _once(self, pod: PodProcess) -> str:
+    async def _run_once(self, pod: PodProcess) -> str:
         """Run one process until its end. Return how it ended."""
         environment = self.environment(pod.uid)
         try:
@@ -188,7 +188,7 @@ class PodProcesses(ContainerRuntime):
         self.noticed()
         try:
             async with asyncio.TaskGroup() as tasks:
-                looking = tasks.create_task(self._look(pod, process))
+                looking = tasks.create_task(self._probe_readiness(pod, process))
                 code = await process.ended()
                 looking.cancel()
             return f"ended with {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"
@@ -197,7 +197,7 @@ class PodProcesses(ContainerRuntime):
             pod.process = None
             self.noticed()
 
-    async def _look(self, pod: PodProcess, process: ForkedProcess) -> None:
+    async def _probe_readiness(self, pod: PodProcess, process: ForkedProcess) -> None:
         """Check readiness repeatedly."""
         failures = 0
         while True:

@@ -96,15 +96,15 @@ class Forwarding:
         tier = self._tier_of(pod.node)
         half = self._network.get(tier, 0.0) / 2 if tier else 0.0
         await self._clock.sleep(half)
-        answer = await self._asked(pod, request, body)
+        answer = await self._relay_request(pod, request, body)
         await self._clock.sleep(half)
         namespace, name = pod.name
         labels, now = (namespace, name, tier or "", service[1]), self._clock.monotonic()
         self._duration.labels(*labels).observe(now - began)
         self._told[labels] = pod.uid, now
-        asked = len(body) + _length(request.raw_headers)
+        asked = len(body) + _header_bytes(request.raw_headers)
         answered = answer.content_length or 0
-        answered += _length((n.encode(), v.encode()) for n, v in answer.headers.items())
+        answered += _header_bytes((n.encode(), v.encode()) for n, v in answer.headers.items())
         self._accounts.add(pod.uid, pod.node, Counters(received=asked, sent=answered))
         if caller is not None:
             self._accounts.add(caller.uid, caller.node, Counters(received=answered, sent=asked))
@@ -118,7 +118,9 @@ class Forwarding:
                 del self._told[labels]
                 self._duration.remove(*labels)
 
-    async def _asked(self, pod: PodProcess, request: web.Request, body: bytes) -> web.Response:
+    async def _relay_request(
+        self, pod: PodProcess, request: web.Request, body: bytes
+    ) -> web.Response:
         if self._http is None or pod.process is None:
             return refused(502, f"pod {'/'.join(pod.name)} has just ended")
         url = pod.process.url + URL(request.raw_path, encoded=True).raw_path_qs
@@ -150,7 +152,7 @@ def _select_headers(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(name, value) for name, value in headers.items() if name.lower() not in own]
 
 
-def _length(headers: Iterable[tuple[bytes, bytes]]) -> int:
+def _header_bytes(headers: Iterable[tuple[bytes, bytes]]) -> int:
     """Return the length with a colon, a space and the line end each."""
     return sum(len(name) + len(value) + 4 for name, value in headers)
 
@@ -183,7 +185,7 @@ class ServiceProxies:
         self._noticed = noticed
         self._changed = asyncio.Event()
         self._runners: dict[ServiceName, web.AppRunner] = {}
-        self._for_pods = _runner(self._ask_by_name)
+        self._for_pods = _build_runner(self._ask_by_name)
         self._for_pods_url = URL()
         self._unsubscribe: Callable[[], None] = lambda: None
         self.urls: dict[ServiceName, str] = {}
@@ -214,7 +216,7 @@ class ServiceProxies:
             self._changed.clear()
             there = {key_of(service) for service in self._store.list(SERVICES)}
             for name in there - self._runners.keys():
-                self._runners[name] = runner = _runner(self._ask(name))
+                self._runners[name] = runner = _build_runner(self._ask(name))
                 self.urls[name] = await listen(runner, _HOST, 0, EMULATED)
             for name in self._runners.keys() - there:
                 del self.urls[name]
@@ -229,7 +231,7 @@ class ServiceProxies:
 
     async def _ask_by_name(self, request: web.Request) -> web.Response:
         """Resolve SERVICE.NAMESPACE of an absolute URL's host."""
-        caller = self._pods.get(_user(request))
+        caller = self._pods.get(_proxy_user(request))
         service, _, rest = (URL(request.raw_path).host or "").partition(".")
         namespace = rest.partition(".")[0] or (caller.name[0] if caller else "default")
         name = namespace, service
@@ -252,7 +254,7 @@ class ServiceProxies:
         return self._rng.choice(found) if found else None
 
 
-def _user(request: web.Request) -> str:
+def _proxy_user(request: web.Request) -> str:
     """Return the user in the proxy's URL."""
     try:
         auth = aiohttp.BasicAuth.decode(request.headers.get("Proxy-Authorization", ""))
@@ -261,7 +263,7 @@ def _user(request: web.Request) -> str:
     return str(auth.login)
 
 
-def _runner(handler: Handler) -> web.AppRunner:
+def _build_runner(handler: Handler) -> web.AppRunner:
     app = web.Application(client_max_size=_BODY_LIMIT)
     app.router.add_route("*", "/{path:.*}", handler)
     return web.AppRunner(app, access_log=None, shutdown_timeout=_GRACE)

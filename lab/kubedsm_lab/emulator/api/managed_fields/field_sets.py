@@ -55,7 +55,7 @@ def share_set(fields: FieldSet) -> FieldSet:
 def format_tree(fields: FieldSet) -> Tree:
     """Return the set as FieldsV1."""
     tree: Tree = {}
-    for path in sorted(fields, key=_ranks):
+    for path in sorted(fields, key=_rank_path):
         node = tree
         for depth, step in enumerate(path, 1):
             node = node.setdefault(step, {})
@@ -66,7 +66,7 @@ def format_tree(fields: FieldSet) -> Tree:
 
 def in_order(fields: FieldSet) -> list[Path]:
     """Return the fields as messages list them: direct children precede deeper ones."""
-    return sorted(fields, key=lambda path: (_ranks(path[:-1]), _rank(path[-1])))
+    return sorted(fields, key=lambda path: (_rank_path(path[:-1]), _rank_step(path[-1])))
 
 
 def shown(path: Path) -> str:
@@ -104,7 +104,7 @@ def _format_step(step: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _rank(step: str) -> tuple[Any, ...]:
+def _rank_step(step: str) -> tuple[Any, ...]:
     """Order by name, then items by their keys (numbers as numbers), then values."""
     kind, _, text = step.partition(":")
     if kind != "k":
@@ -114,8 +114,8 @@ def _rank(step: str) -> tuple[Any, ...]:
     return (1, "", *(part for pair in zip(keys, values, strict=True) for part in pair))
 
 
-def _ranks(path: Path) -> tuple[Any, ...]:
-    return tuple(map(_rank, path))
+def _rank_path(path: Path) -> tuple[Any, ...]:
+    return tuple(map(_rank_step, path))
 
 
 How = Fields | Keyed | Unordered
@@ -162,7 +162,7 @@ def _set_fields(obj: Any, how: How, above: Path) -> Iterator[Path]:
 def comparison(before: Any, after: Any, how: How) -> Comparison:
     """Compare two values; a field on one side only counts with all of its content."""
     found: Changes = (set(), set(), set())
-    _compare(before, after, how, (), found)
+    _compare_parts(before, after, how, (), found)
     return Comparison(*map(frozenset, found))
 
 
@@ -228,32 +228,32 @@ def check_keys(obj: Any, how: How, path: str = "") -> None:
                 check_keys(item, how.item, path + shown((step,)))
 
 
-def _compare(before: Any, after: Any, how: How, above: Path, found: Changes) -> None:
+def _compare_parts(before: Any, after: Any, how: How, above: Path, found: Changes) -> None:
     removed, modified, added = found
     old, new, kind = _parts(before, how), _parts(after, how), _kind(how)
     for name, value in new.items():
         path, below, was = (*above, kind + name), _below(how, name), old.get(name, _ABSENT)
         if was is _ABSENT:
-            added.update(_whole(value, below, path))
+            added.update(_walk_content(value, below, path))
         elif was is value:
             continue
         elif _is_branch(was, below) or _is_branch(value, below):
-            _compare(was, value, below, path, found)
+            _compare_parts(was, value, below, path, found)
             if not isinstance(value, type(was)) and None not in (was, value):
                 modified.add(path)
         elif was != value or isinstance(was, bool) != isinstance(value, bool):
             modified.add(path)
     for name, was in old.items():
         if name not in new:
-            removed.update(_whole(was, _below(how, name), (*above, kind + name)))
+            removed.update(_walk_content(was, _below(how, name), (*above, kind + name)))
 
 
-def _whole(value: Any, how: How, path: Path) -> Iterator[Path]:
+def _walk_content(value: Any, how: How, path: Path) -> Iterator[Path]:
     """Yield the field with all of its content."""
     yield path
     kind = _kind(how)
     for name, part in _parts(value, how).items():
-        yield from _whole(part, _below(how, name), (*path, kind + name))
+        yield from _walk_content(part, _below(how, name), (*path, kind + name))
 
 
 def _is_branch(value: Any, how: How) -> bool:
