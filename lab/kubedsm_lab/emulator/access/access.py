@@ -44,7 +44,7 @@ class _Issued:
 class ServiceAccountTokens:
     """Tokens of ServiceAccounts, as `kubectl create token` requests them.
 
-    A real server signs the claims of a token; here a token is a key of them, kept in memory.
+    A real server signs the claims of a token; here a token is an in-memory key of the claims.
     """
 
     store: Store
@@ -54,7 +54,7 @@ class ServiceAccountTokens:
     def issue(
         self, namespace: str, name: str, uid: str, audiences: tuple[str, ...], seconds: float
     ) -> str:
-        """Issue a token that is valid for `seconds`, and while its ServiceAccount exists."""
+        """Issue a token, valid for `seconds` and during the existence of the ServiceAccount."""
         now = self.clock.wall()
         self._issued = {key: held for key, held in self._issued.items() if held.expires > now}
         token = secrets.token_urlsafe()
@@ -62,7 +62,7 @@ class ServiceAccountTokens:
         return token
 
     def user_of(self, token: str) -> User | None:
-        """Return the token's user; None for one that is unknown, expired or for others."""
+        """Return the token's user; None for an unknown, expired or foreign token."""
         held = self._issued.get(token)
         if held is None or held.expires <= self.clock.wall() or AUDIENCE not in held.audiences:
             return None
@@ -76,7 +76,7 @@ class ServiceAccountTokens:
 class Access:
     """Users by their tokens; None allows everything to everybody.
 
-    `anonymous`: whether a request without a token is one of system:anonymous.
+    `anonymous`: authenticate requests without a token as system:anonymous.
     """
 
     tokens: ServiceAccountTokens
@@ -115,7 +115,7 @@ class Access:
         return rbac.decide(user, request, RbacObjects(self.tokens.store))
 
     def check(self, user: User, request: Attributes) -> None:
-        """Raises ApiError (403) unless the user may do that."""
+        """Raises ApiError (403) for an unauthorized request."""
         decision = self.decide(user, request)
         if not decision.allowed:
             raise rbac.refusal(user, request, decision)

@@ -39,7 +39,7 @@ _SELF: list[Object] = [
         "resources": ["selfsubjectreviews"],
     },
 ]
-#: role → its rules, and the groups it is bound to
+#: role → its rules and bound groups
 _BOUND: dict[str, tuple[list[Object], tuple[str, ...]]] = {
     "cluster-admin": (list(EVERYTHING), (MASTERS,)),
     "system:basic-user": (_SELF, (AUTHENTICATED,)),
@@ -50,7 +50,7 @@ _BOUND: dict[str, tuple[list[Object], tuple[str, ...]]] = {
     ),
 }
 _TENANTS = [r for r in SERVED if r.namespaced and "list" in r.verbs and r.group != _RBAC]
-#: resources that tenants only read
+#: resources that are read-only for tenants
 _NOT_THEIRS = frozenset({"endpoints", "events", "resourcequotas"})
 
 
@@ -97,7 +97,7 @@ def install(api: ApiServer) -> None:
 
 
 def _aggregation_label(role: str) -> str:
-    """Return the label of roles that are aggregated to the role."""
+    """Return the label of roles aggregated to this role."""
     return f"{_RBAC}/aggregate-to-{role}"
 
 

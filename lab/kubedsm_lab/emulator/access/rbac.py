@@ -60,20 +60,20 @@ class Attributes:
     subresource: str = ""
     #: empty for the whole cluster
     namespace: str = ""
-    #: empty for all objects, and for an object that is to be created
+    #: empty for all objects, and before the creation of an object
     name: str = ""
     path: str = ""
 
     @property
     def described(self) -> str:
-        """Return the resource as rules name it: pods, pods/binding."""
+        """Return the resource name in rules: pods, pods/binding."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 @attrs.frozen
 class Decision:
     allowed: bool
-    #: rule that allows the request, or roles that are missing; often empty
+    #: matching rule, or missing roles; often empty
     reason: str = ""
 
 
@@ -96,7 +96,7 @@ class RbacObjects:
 
 @attrs.frozen
 class _Grant:
-    """Role that a binding gives to the user."""
+    """Role granted to the user by a binding."""
 
     binding: Object
     subject: Object
@@ -105,7 +105,7 @@ class _Grant:
 
 
 def decide(user: User, request: Attributes, objects: RbacObjects) -> Decision:
-    """Allow the request if any rule of any role that is bound to the user does."""
+    """Allow the request if any rule of any role bound to the user matches."""
     if MASTERS in user.groups:
         return Decision(allowed=True)
     missing: list[str] = []

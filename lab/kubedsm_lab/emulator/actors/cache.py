@@ -11,7 +11,7 @@ from kubedsm_lab.emulator.api.object_state import controller_of, key_of, node_of
 from kubedsm_lab.emulator.api.resources import SERVED, Object, Resource
 from kubedsm_lab.emulator.api.store import ObjectChange
 
-#: namespace (empty for what has none) and name
+#: namespace (empty for cluster-scoped objects) and name
 Key = tuple[str, str]
 Handler = Callable[[ObjectChange], None]
 Entry = tuple[Resource, Object]
@@ -22,7 +22,7 @@ class Cache:
 
     def __init__(self, api: ApiServer) -> None:
         self.api = api
-        # Keyed by the plural, which is unique among stored resources and hashes fast.
+        # Keyed by the plural: unique among stored resources, and fast to hash.
         self._objects: dict[str, dict[str, dict[str, Object]]] = defaultdict(
             lambda: defaultdict(dict)
         )
@@ -57,12 +57,12 @@ class Cache:
         return self._uids.get(uid)
 
     def find_controller(self, obj: Object) -> Entry | None:
-        """Return the object that the controller reference names."""
+        """Return the controlling owner of the object."""
         reference = controller_of(obj)
         return self._uids.get(reference["uid"]) if reference else None
 
     def dependents(self, uid: str) -> list[Entry]:
-        """Return every object with an owner reference to that uid."""
+        """Return every object with an owner reference to the uid."""
         return list(self._rows.get(("owner", uid), {}).values())
 
     def list_controlled(self, resource: Resource, uid: str) -> list[Object]:
@@ -102,7 +102,7 @@ class Cache:
         self._uids.pop(uid, None)
         for key in _index_keys(resource, obj):
             self._rows[key].pop(uid, None)
-            # An empty row would remain for every owner that ever was.
+            # Otherwise empty rows would accumulate for deleted owners.
             if not self._rows[key]:
                 del self._rows[key]
 

@@ -29,9 +29,9 @@ from kubedsm_lab.emulator.api.store import ObjectChange
 
 #: seconds before the first retry of a key, doubled with each failure up to the limit
 _BACK_OFF = Doubling(0.02, 10.0)
-#: refusals that a later attempt may not meet
+#: transient refusals
 _TRANSIENT = (403, 404, 409)
-#: a sleep may end early by this, the resolution of the loop's clock
+#: clock resolution of the event loop: a sleep may end early by this amount
 _EARLY = 1e-5
 
 
@@ -55,7 +55,7 @@ class Timing:
 
 
 def is_relevant(change: ObjectChange) -> bool:
-    """Return whether controllers of pods read anything that the change of a pod altered."""
+    """Return whether the change of a pod is relevant to workload controllers."""
     before, after = change.previous, change.object
     return change.type == "DELETED" or before is None or _relevant(before) != _relevant(after)
 
@@ -82,7 +82,7 @@ class Controller(ABC):
     other exception is a bug: it ends the task, and the cluster with it.
     """
 
-    #: owner of the fields that the controller writes into a status
+    #: field manager of status updates
     manager = CONTROLLERS
 
     def __init__(self, cache: Cache) -> None:
@@ -123,10 +123,9 @@ class Controller(ABC):
         owners: Resource,
         condition: Callable[[ObjectChange], bool] = lambda _: True,
     ) -> None:
-        """Enqueue the owners of that kind which a change of one of their objects concerns.
+        """Enqueue all owners affected by a change of a controlled object.
 
-        These are the present and the previous controller, and for an orphan all that could adopt
-        it.
+        Affected are the present and the previous controller, and potential adopters of an orphan.
         """
 
         def enqueue_owners(change: ObjectChange) -> None:
@@ -150,7 +149,7 @@ class Controller(ABC):
         return self.api.store.now()
 
     def write_status(self, resource: Resource, obj: Object, status: Object) -> Object:
-        """Store the object with the status, unless it has that status already."""
+        """Store the object with the status, unless unchanged."""
         if status == obj.get("status"):
             return obj
         return self.api.update(
@@ -197,7 +196,7 @@ class Controller(ABC):
                     batch, self._queue = self._queue, {}
                     for key in batch:
                         self._attempt(key)
-                    # The other controllers see these writes before this one continues.
+                    # Other controllers observe the writes before this controller continues.
                     await self.clock.sleep(0)
                     self._collect_due()
                 self._woken.clear()

@@ -1,6 +1,6 @@
-"""kube-scheduler for pods that name no other scheduler.
+"""kube-scheduler for pods without another schedulerName.
 
-Filter and Score plugins are those of the policy of that name, without preference for the edge. An
+Filter and Score plugins equal the KubeScheduler baseline, without edge preference. An
 unschedulable pod waits until something changes. No pod is preempted, and no volume is bound.
 """
 

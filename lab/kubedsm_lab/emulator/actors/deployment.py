@@ -1,6 +1,6 @@
-"""Deployment controller: one ReplicaSet per template, and rollouts from old ones to the new one.
+"""Deployment controller: one ReplicaSet per template, and progressive rollouts between ReplicaSets.
 
-The rules are those of k8s.io/kubernetes/pkg/controller/deployment (sync.go, progress.go).
+Implementation follows k8s.io/kubernetes/pkg/controller/deployment (sync.go, progress.go).
 """
 
 import math
@@ -41,7 +41,7 @@ class DeploymentController(Controller):
         self.cache.on(PODS, self._pod_changed)
 
     def _pod_changed(self, change: ObjectChange) -> None:
-        """Enqueue a Deployment of the strategy Recreate: it waits for its last old pod."""
+        """Enqueue a Deployment with strategy Recreate, blocked by its last old pod."""
         if change.type != "DELETED":
             return
         replica_set = self.cache.find_controller(change.object)
@@ -133,13 +133,13 @@ class DeploymentController(Controller):
                 collided = {**status, "collisionCount": status.get("collisionCount", 0) + 1}
                 self.write_status(DEPLOYMENTS, deployment, collided)
                 raise
-            # A quota, or a name that leaves no room for a hash: the user must see the reason.
+            # A quota, or a name too long for a hash suffix: the condition reports the reason.
             reason, message = "ReplicaSetCreateError", error.message
             self._write_conditions(deployment, self._progress(deployment, "False", reason, message))
             raise Requeue from error
 
     def _refresh_new(self, deployment: Object, new: Object, revision: int) -> Object:
-        """Update an existing ReplicaSet: an old template may be the current one again."""
+        """Update an existing ReplicaSet: a rollback restores an old template."""
         annotations = {
             **rollout.inherit_annotations(deployment),
             rollout.REVISION: str(max(revision, rollout.revision_of(new))),
@@ -207,7 +207,7 @@ class DeploymentController(Controller):
     # Their sizes.
 
     def _resize(self, deployment: Object, replica_set: Object, size: int) -> bool:
-        """Write the size, and the size of the Deployment for which it was chosen."""
+        """Write the replicas, with the Deployment's size in annotations."""
         annotations = rollout.sizing_annotations(deployment)
         resized = rollout.wanted(replica_set) != size
         if not resized and annotations.items() <= annotations_of(replica_set).items():
@@ -276,7 +276,7 @@ class DeploymentController(Controller):
 def set_condition(
     conditions: list[Object], kind: str, status: str, now: str, reason: str, message: str
 ) -> list[Object]:
-    """Return the conditions with this one last; unchanged if status and reason are the same."""
+    """Append or replace the condition; unchanged conditions for equal status and reason."""
     old = find_condition(conditions, kind)
     if old is not None and (old["status"], reason_of(old)) == (status, reason):
         return conditions

@@ -1,6 +1,6 @@
 """Disruption controller: how many evictions each PodDisruptionBudget allows now.
 
-A pod without a controller counts as healthy, but not as expected. The rules are those of
+A pod without a controller counts as healthy, but not as expected. Implementation follows
 k8s.io/kubernetes/pkg/controller/disruption.
 """
 
@@ -31,7 +31,7 @@ from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.api.values import seconds
 
-#: seconds for which an allowed eviction counts although its deletion is not observed
+#: seconds during which an allowed eviction counts without an observed deletion
 _DISRUPTION_TIMEOUT = 120.0
 
 

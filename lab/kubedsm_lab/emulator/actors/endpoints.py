@@ -1,6 +1,6 @@
 """Endpoints controller: addresses of the pods of each Service with a selector.
 
-The rules are those of k8s.io/kubernetes/pkg/controller/endpoint.
+Implementation follows k8s.io/kubernetes/pkg/controller/endpoint.
 """
 
 from typing import Any
@@ -54,7 +54,7 @@ class EndpointsController(Controller):
             self.api.update(ENDPOINTS, _without_empty_subsets(changed))
 
     def _subsets(self, service: Object) -> list[Object]:
-        """Return the addresses in order, grouped by the ports they serve on."""
+        """Return sorted addresses, grouped by container ports."""
         unready_too = service["spec"].get("publishNotReadyAddresses", False)
         groups: dict[tuple[tuple[tuple[str, Any], ...], ...], Object] = {}
         pods = [

@@ -1,6 +1,6 @@
 """Garbage collector: dependents are deleted with, before or after their owner, or orphaned.
 
-The propagation policies Background, Foreground and Orphan are those of "Garbage Collection" in the
+The propagation policies Background, Foreground and Orphan follow "Garbage Collection" in the
 Kubernetes documentation.
 """
 
@@ -37,7 +37,7 @@ class GarbageCollector(Controller):
             self.enqueue(("", _uid(obj)))
 
     def _enqueue_terminating(self, owners: list[Object]) -> None:
-        """Enqueue owners that wait until their dependents are gone."""
+        """Enqueue owners blocked by remaining dependents."""
         for reference in owners:
             owner = self.cache.by_uid(reference["uid"])
             if owner is not None and is_terminating(owner[1]):

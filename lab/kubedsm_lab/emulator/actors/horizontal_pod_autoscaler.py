@@ -38,7 +38,7 @@ from kubedsm_lab.emulator.api.store import ObjectChange
 _SCALED = {(r.group, r.kind): r for r in SERVED if "scale" in r.subresources}
 #: window for scaling down where none is given, in seconds
 _DOWN_WINDOW = 300.0
-#: age of recommendations and events that no window reaches, in seconds
+#: retention of recommendations and events beyond every window, in seconds
 _HORIZON = 3600.0
 
 
@@ -52,7 +52,7 @@ class Policy(msgspec.Struct, rename="camel"):
     period_seconds: float
 
     def size(self, before: int, *, up: bool) -> int:
-        """Return the size that the policy allows, from the size at the start of its period."""
+        """Return the size permitted by the policy, from the size at the start of its period."""
         if self.type == "Pods":
             return before + self.value if up else before - self.value
         if up:
@@ -88,7 +88,7 @@ class Behavior(msgspec.Struct, rename="camel"):
 
 @attrs.frozen
 class Verdict:
-    """Number of pods, and a condition: whether it was limited, and by what."""
+    """Number of replicas, and the condition that explains a limitation."""
 
     replicas: int
     held: bool
@@ -157,7 +157,7 @@ class HorizontalPodAutoscalerController(Controller):
             self.write_status(HORIZONTAL_POD_AUTOSCALERS, hpa, status.fields)
 
     def _sync_autoscaler(self, key: Key, hpa: Object) -> "_Status":
-        """Scale if need be. Return the status with what was found and done."""
+        """Scale if necessary. Return the resulting status."""
         status = _Status(hpa["status"], self.now())
         try:
             resource, scale = self._scale_of(hpa)
@@ -263,7 +263,7 @@ class HorizontalPodAutoscalerController(Controller):
 
 
 class _Status:
-    """Status under construction: the previous one with the changes of this sync."""
+    """Status under construction: the previous status with accumulated changes."""
 
     def __init__(self, before: Object, now: str) -> None:
         self.fields = dict(before)

@@ -118,7 +118,7 @@ class ResourceQuotaController(Controller):
 
 
 class ClusterRoleAggregationController(Controller):
-    """Gives an aggregated ClusterRole the rules of the roles that its selectors match."""
+    """Copies rules of selected roles into an aggregated ClusterRole."""
 
     def subscribe(self) -> None:
         self.cache.on(CLUSTER_ROLES, lambda _change: self._enqueue_all())

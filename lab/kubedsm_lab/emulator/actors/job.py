@@ -23,7 +23,7 @@ from kubedsm_lab.emulator.api.object_state import (
 from kubedsm_lab.emulator.api.resources import JOBS, PODS, Object
 from kubedsm_lab.emulator.api.values import seconds
 
-#: final condition → the condition that announces it while the last pods terminate
+#: final condition → preliminary condition during termination of the last pods
 _BEGINNING = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 _REACHED = ("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
 _TOO_MANY = ("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
@@ -122,13 +122,13 @@ def _final_condition(job: Object) -> Object | None:
 
 
 def _count_wanted(job: Object, pods: list[Object]) -> int:
-    """Return the number of pods that are to be active."""
+    """Return the wanted number of active pods."""
     spec, done = job["spec"], _phases(pods)["Succeeded"]
     at_once: int = spec["parallelism"]
     wanted: int | None = spec.get("completions")
     if wanted is not None:
         return max(0, min(at_once, wanted - done))
-    # A worker that succeeded has found the work queue empty: no further pod is started.
+    # A succeeded worker indicates an empty work queue: no further pod is started.
     return sum(map(is_active, pods)) if done else at_once
 
 

@@ -34,7 +34,7 @@ from kubedsm_lab.emulator.api.store import ObjectChange
 
 @attrs.frozen
 class Containers:
-    """State of all containers of one pod: that of the first one that is run."""
+    """Combined container state of a pod, represented by the first running container."""
 
     ready: bool = True
     restarts: int = 0
@@ -43,7 +43,7 @@ class Containers:
     message: str = ""
 
 
-#: containers that run as soon as the start delay is over
+#: running containers after the start delay
 UP = Containers()
 
 
@@ -78,7 +78,7 @@ _COMPLETED = {"reason": "PodCompleted"}
 
 @attrs.define
 class _Admitted:
-    """Pod that uses resources of its node until it is finished or gone."""
+    """Admitted pod, with its resource reservation on the node."""
 
     node: str
     spec: Object
@@ -133,7 +133,7 @@ class Kubelet(Controller):
                 self.enqueue(key_of(pod))
 
     def serving(self) -> frozenset[str]:
-        """Return the uids of pods that serve, whatever the API server knows."""
+        """Return the uids of serving pods, regardless of reported statuses."""
         return frozenset(uid for uid, admitted in self._admitted.items() if admitted.serves)
 
     def reconcile(self, key: Key) -> None:
@@ -155,7 +155,7 @@ class Kubelet(Controller):
     # Nodes.
 
     def _register_node(self, name: str) -> None:
-        """Report a node without a Ready condition, or one that has been reconnected, as Ready."""
+        """Report an unregistered or reconnected node as Ready."""
         node = self.cache.get(NODES, ("", name))
         if node is not None and is_disconnected(node):
             self._disconnected.add(name)
@@ -169,7 +169,7 @@ class Kubelet(Controller):
         status = node["status"]
         text = "kubelet is posting ready status"
         ready = new_condition("Ready", "True", now, "KubeletReady", text)
-        # Other conditions are unknown no longer, and nothing in the cluster reads them.
+        # Unknown conditions other than Ready are dropped: no component reads them.
         kept = [each for each in known if each["status"] != "Unknown" or each["type"] == "Ready"]
         reported = {
             **status,
@@ -324,7 +324,7 @@ def _address_of(node: Object) -> str:
 
 
 def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:
-    """Return the kubelet's five conditions, then those of others (disruption, readiness gate)."""
+    """Return the kubelet's conditions, then foreign conditions (disruption, readiness gate)."""
     names = [container["name"] for container in pod["spec"]["containers"]]
     unready = {
         "reason": "ContainersNotReady",

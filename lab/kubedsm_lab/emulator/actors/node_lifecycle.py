@@ -1,8 +1,8 @@
 """Node lifecycle controller: unreachable nodes, taints from conditions, evictions by taint.
 
-It also deletes the pods of nodes that are gone.
+Orphaned pods of deleted nodes are removed.
 
-The rules are those of k8s.io/kubernetes/pkg/controller/{nodelifecycle,tainteviction,podgc}.
+Implementation follows k8s.io/kubernetes/pkg/controller/{nodelifecycle,tainteviction,podgc}.
 """
 
 from collections import defaultdict
@@ -33,7 +33,7 @@ from kubedsm_lab.emulator.api.values import seconds
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-#: the condition and the status of it that mean a taint
+#: condition type and status → corresponding taint
 _OF_CONDITION = {
     ("Ready", "False"): _NOT_READY,
     ("Ready", "Unknown"): _UNREACHABLE,
@@ -47,7 +47,7 @@ _EVICTING = (_NOT_READY, _UNREACHABLE)
 _PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 Zone = tuple[str, str]
 
-#: seconds between nodes that are given up: --node-eviction-rate, and the secondary rate
+#: seconds between node evictions: --node-eviction-rate, and the secondary rate
 _NORMAL, _SLOW = 10.0, 100.0
 #: --unhealthy-zone-threshold; and --large-cluster-size-threshold, for a zone
 _UNHEALTHY, _LARGE = 0.55, 50
@@ -56,7 +56,7 @@ _FEW = 2
 
 
 class NodeLifecycleController(Controller):
-    """Keys are those of nodes, and of pods that a NoExecute taint may evict."""
+    """Keys identify nodes, and pods affected by NoExecute taints."""
 
     def __init__(self, cache: Cache, timing: Timing) -> None:
         super().__init__(cache)
@@ -81,7 +81,7 @@ class NodeLifecycleController(Controller):
         self.enqueue(("", name))
         before = change.previous
         if before is None or is_ready(before) != is_ready(change.object):
-            # The share of unreachable nodes in a zone decides how fast they are given up.
+            # The proportion of unreachable nodes in a zone determines the eviction rate.
             while self._judged:
                 self.enqueue(("", self._judged.pop()))
 
@@ -103,7 +103,7 @@ class NodeLifecycleController(Controller):
                 self.enqueue(key_of(pod))
 
     def _delete_orphans(self, node: str) -> None:
-        """Delete the pods of a node that is gone: no kubelet is left to stop them."""
+        """Delete orphaned pods of a deleted node, in place of its kubelet."""
         due = self._lost.get(node)
         if due is None or not self.has_come(due, ("", node)):
             return

@@ -1,6 +1,6 @@
-"""Ownership: a controller releases objects that it no longer selects, and adopts orphans.
+"""Ownership: controllers release unselected objects and adopt matching orphans.
 
-The rules are those of `ControllerRefManager` in k8s.io/kubernetes/pkg/controller.
+Implementation follows `ControllerRefManager` in k8s.io/kubernetes/pkg/controller.
 """
 
 from collections.abc import Callable

@@ -169,7 +169,7 @@ class ReplicaSetController(Controller):
         if refused is None:
             return without_condition(before, "ReplicaFailure")
         if find_condition(before, "ReplicaFailure"):
-            # The message names a new pod at each attempt: rewriting it would never end.
+            # Each attempt has another pod name in the message: rewriting would never converge.
             return before
         failed = ("ReplicaFailure", True, self.now(), "FailedCreate", refused.message)
         return [*before, new_condition(*failed)]
@@ -219,7 +219,7 @@ def _deletion_cost(pod: Object) -> int:
     try:
         return int(text)
     except ValueError:
-        # The API server accepts any text; the controller treats it as the default.
+        # The API server accepts arbitrary text; the controller assumes the default.
         return 0
 
 

@@ -2,7 +2,7 @@
 
 A pod of the same name, with a new uid, is created only after the old one is gone. There are no
 ControllerRevisions here: a lost pod below the partition of a rolling update is recreated from the
-current template. The rules are those of k8s.io/kubernetes/pkg/controller/statefulset.
+current template. Implementation follows k8s.io/kubernetes/pkg/controller/statefulset.
 """
 
 import attrs

@@ -1,6 +1,6 @@
 """Discovery and OpenAPI documents, generated from the table of resources.
 
-Only served resources are listed: kubectl reports groups that are announced and then missing.
+Only served resources are listed: kubectl complains about announced but missing groups.
 Aggregated discovery is not offered; clients fall back to one document per group and version.
 
 kubectl reads OpenAPI v3 before it sends a manifest: whether the kind exists, and whether the server
@@ -111,7 +111,7 @@ def _resource_list(group: str, version: str) -> Object | None:
         return None
     return {
         "kind": "APIResourceList",
-        # the list of the core group has no apiVersion, all others have one
+        # only the list of the core group lacks apiVersion
         **({"apiVersion": "v1"} if group else {}),
         "groupVersion": served[0].api_version,
         "resources": [entry for resource in served for entry in _list_entries(resource)],
@@ -168,7 +168,7 @@ def _prefix(resource: Resource) -> str:
 
 
 def _collect_schemas(served: list[Resource]) -> Object:
-    """Return schemas of the kinds and of all models that they refer to."""
+    """Return schemas of the kinds and all referenced models."""
     known = field_types()
     found: dict[str, Object] = {}
     names = [model_of(resource) for resource in served]
@@ -185,7 +185,7 @@ def _collect_schemas(served: list[Resource]) -> Object:
 
 
 def _schema_name(model: str) -> str:
-    """Return a name whose last part, which kubectl shows, is the kind."""
+    """Return the schema name; kubectl displays its last part, the kind."""
     return _VERSIONED.sub(r"io.k8s.\1\2.\3", model, count=1)
 
 

@@ -97,7 +97,7 @@ _WHY = {
 
 
 def check_emulated(path: str) -> None:
-    """Raises ApiError (501) for a path that only a cluster with containers can serve."""
+    """Raises ApiError (501) for paths that require running containers."""
     found = _SUBRESOURCE.fullmatch(path)
     if found is None:
         return

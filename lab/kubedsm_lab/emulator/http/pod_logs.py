@@ -1,6 +1,6 @@
 """Logs of pods for `kubectl logs`: output of a process, or the reported times of a container.
 
-Most pods here have no process. Their logs say so, and when the container was reported to run.
+Pods without processes have synthetic logs: the reported container state and timestamps.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ _FINISHED = ("Succeeded", "Failed")
 
 
 def no_output(_pod: Object, _choose_container: str) -> bytes | None:
-    """Output of a cluster that runs no processes."""
+    """Output of a cluster without processes."""
     return None
 
 
@@ -53,7 +53,7 @@ class PodLogs:
         self._output = output
 
     def answer(self, namespace: str, name: str, query: Mapping[str, str]) -> "bytes | LogStream":
-        """Return the log so far, or with `follow` a stream of it. Raises ApiError (400, 404)."""
+        """Return the present log, or a stream with `follow`. Raises ApiError (400, 404)."""
         pod = self._api.get(PODS, namespace, name)
         options = _parse_options(pod, query, self._api.clock.wall())
         log = self._lines(pod, options)

@@ -1,6 +1,6 @@
 """Decoder of the protobuf bodies that kubectl sends: `create`, `auth` and `drain`.
 
-It reads the fields that those commands set and skips all others. Names and types of fields are
+Unsupported fields are skipped. Names and types of fields are
 those of `api.decoding`. The envelope is that of
 k8s.io/apimachinery/pkg/runtime/serializer/protobuf, field numbers are those of generated.proto in
 k8s.io/api.
@@ -109,11 +109,11 @@ _FIELDS: Mapping[str, Mapping[int, str]] = {
 
 
 class ProtobufError(ValueError):
-    """The bytes are no such message, or one of a kind that cannot be read here."""
+    """Malformed message, or unsupported kind."""
 
 
 def decode(body: bytes) -> Object:
-    """Return the object as its JSON would be. Raises ProtobufError."""
+    """Return the object in JSON representation. Raises ProtobufError."""
     if not body.startswith(_MAGIC):
         raise ProtobufError("it does not begin as a Kubernetes protobuf message does")
     envelope = dict(_parts(body[len(_MAGIC) :]))
@@ -144,7 +144,7 @@ def _read_message(data: bytes, model: str) -> Object:
         elif kind.startswith("list["):
             value = _read_value(part, name, kind[len("list[") : -1])
             found.setdefault(name, []).append(value)
-        # Go writes the empty text of a field that is not set
+        # Go serializes unset fields as empty text
         elif (value := _read_value(part, name, kind)) != "":
             found[name] = value
     return found

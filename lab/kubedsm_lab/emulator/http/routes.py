@@ -1,6 +1,6 @@
 """Routes from requests to answers: HTTP in terms of the API server's verbs.
 
-Both fronts use them, the one on a socket and the one in this process.
+The socket server and the in-process front share these routes.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ __all__ = ["ApiRequest", "ApiResponse", "RequestHandler", "Routes", "Stream", "W
 _OK, _CREATED, _ACCEPTED = 200, 201, 202
 _VERBS_OF_ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _VERBS_OF_ONE = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-#: kinds that a PUT creates
+#: kinds created by PUT
 _CREATED_BY_UPDATE = frozenset({"Endpoints", "Event", "Lease", "Service"})
 #: kinds whose DELETE is answered with the object, others with a Status
 _RETURNED_WHEN_DELETED = frozenset({
@@ -74,11 +74,11 @@ class ApiResponse:
     status: int
     body: bytes
     content_type: str = "application/json"
-    #: warning that clients show to their users
+    #: warning displayed by clients
     warning: str = ""
 
 
-#: answers that continue
+#: streaming responses
 Stream = WatchStream | LogStream
 Answer = ApiResponse | Stream
 Handler = Callable[[Target, ApiRequest], Answer]
@@ -92,9 +92,9 @@ class RequestHandler(Protocol):
 
 
 class Routes:
-    """Answers requests with an ApiServer; allows everything unless `access` restricts it.
+    """Request handlers on an ApiServer; unrestricted without enforced `access`.
 
-    `output`: logs of pods that are processes. `pacing` delays watch events.
+    `output`: logs of pod processes. `pacing` delays watch events.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class Routes:
     def _admit_write(
         self, target: Target, request: ApiRequest, write: Callable[..., Object]
     ) -> Object:
-        """Write if admission policies allow: they judge the outcome of a dry run."""
+        """Write after admission policies have validated the outcome of a dry run."""
         options, resource = request.options, target.resource
         policies = list(list_enforced_policies(self._api.store, resource, target.subresource))
         if policies and self._api.exists(*_identity(target)):
@@ -308,7 +308,7 @@ class Routes:
 
 
 def _serve_document(request: ApiRequest) -> ApiResponse:
-    """Answer with discovery, OpenAPI or health, which are no resources."""
+    """Serve non-resource paths: discovery, OpenAPI and health."""
     if request.path == discovery.V2 and "protobuf" in request.accept:
         return ApiResponse(_OK, b"", discovery.V2_PROTOBUF)
     document = discovery.discovery_document(request.path)

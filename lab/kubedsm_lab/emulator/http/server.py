@@ -27,7 +27,7 @@ from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, RequestHan
 
 #: size limit of a request body in kube-apiserver, in bytes
 _BODY_LIMIT = 3 * 1024 * 1024
-#: seconds that a closing front waits for running requests
+#: graceful shutdown period for running requests, in seconds
 _GRACE = 1.0
 
 

@@ -1,7 +1,7 @@
-"""Tables that `kubectl get` asks for: columns of each kind, and one row per object.
+"""Tables for `kubectl get`: columns by kind, one row per object.
 
 Clients ask for a Table in their Accept header, `application/json;as=Table;v=v1;g=meta.k8s.io`.
-Columns and cells are those of k8s.io/kubernetes/pkg/printers/internalversion.
+Columns and cells follow k8s.io/kubernetes/pkg/printers/internalversion.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from kubedsm_lab.emulator.api.values import seconds
 
 #: content of a row beside its cells: metadata of the object, the whole object, or nothing
 Include = Literal["Metadata", "Object", "None"]
-#: (object, now) → content of one cell; now in seconds since the epoch
+#: (object, now) → cell content; now in seconds since the epoch
 Cell = Callable[[Object, float], Any]
 
 _META = "meta.k8s.io/v1"
@@ -248,7 +248,7 @@ def _job_status(job: Object) -> str:
 
 
 def _metric_targets(autoscaler: Object) -> str:
-    """Return current/target of each metric; <unknown> for one that was not measured."""
+    """Return current/target of each metric; <unknown> without a measurement."""
     measured = autoscaler.get("status", {}).get("currentMetrics") or ()
     words = []
     for index, metric in enumerate(autoscaler["spec"].get("metrics") or ()):
@@ -328,7 +328,7 @@ def _list_endpoints(endpoints: Object) -> str:
 
 
 def _first_of(event: Object, *fields: str) -> Any:
-    """Return the first field that is set: events.k8s.io has other names for the same fields."""
+    """Return the first present field: events.k8s.io has different field names."""
     return next((event[field] for field in fields if event.get(field)), None)
 
 
@@ -369,7 +369,7 @@ def _quota(*, limits: bool) -> Cell:
 
 
 def _subjects(kind: str) -> Cell:
-    """Return a cell with the subjects of that kind; ServiceAccounts with their namespaces."""
+    """Return a cell with subjects by kind; ServiceAccounts with namespaces."""
 
     def cell(binding: Object, _now: float) -> str:
         subjects = [s for s in binding.get("subjects") or () if s["kind"] == kind]

@@ -1,7 +1,7 @@
 """Processes of `loadgen serve`, forked from one that has loaded it.
 
 Forty separate processes would take 40 times 0.2 s of CPU and 42 MB; forked they take 5 ms and 9 MB
-each. None outlives the process that started it.
+each. Processes end with their parent.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class ForkedProcess:
         self._ended.set()
 
     async def is_ready(self) -> bool:
-        """Return whether it reports ready."""
+        """Return whether the readiness endpoint responds."""
         try:
             async with self._http.get(f"{self.url}/readyz") as answer:
                 return answer.status == _OK
@@ -58,7 +58,7 @@ class ForkedProcess:
             return False
 
     async def ended(self) -> int:
-        """Wait for its end and return the exit code, or minus the signal."""
+        """Wait for termination; return the exit code, or the negative signal."""
         await self._ended.wait()
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._release_process)
 
@@ -126,7 +126,7 @@ class Forked:
         return ForkedProcess(process, port, self._thread, self._http)
 
     def output(self, name: str) -> bytes:
-        """Return the output of the processes of that name."""
+        """Return the accumulated output of equally named processes."""
         try:
             return self._log(name).read_bytes()
         except OSError:
@@ -137,7 +137,7 @@ class Forked:
 
 
 def _free_port() -> int:
-    """Return a port that is free now. If another process takes it, this one is restarted."""
+    """Return an available port. After a collision the process is restarted."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
@@ -145,7 +145,7 @@ def _free_port() -> int:
 
 
 def _of_script() -> list[str]:
-    """Return the modules of the running script, which a process would import.
+    """Return the modules of the running script, for preloading.
 
     The name `__main__` serves this, but multiprocessing of Python 3.11 to 3.13 ignores it.
     """

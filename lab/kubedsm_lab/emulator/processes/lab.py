@@ -74,7 +74,7 @@ class Lab:
 
 @asynccontextmanager
 async def pod_processes(folder: Path, clock: Clock) -> AsyncIterator[PodProcesses]:
-    """Yield the container runtime of a lab in that folder. Raises OSError."""
+    """Yield the container runtime with its logs in the folder. Raises OSError."""
     async with Forked(folder / "logs") as processes, PodProcesses(processes, clock) as pods:
         yield pods
 

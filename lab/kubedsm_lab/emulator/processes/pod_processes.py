@@ -1,6 +1,6 @@
-"""Container runtime with processes: each pod is a process that is restarted until its end.
+"""Container runtime with processes: each pod is a process, restarted until the pod terminates.
 
-It runs containers whose command begins with `loadgen serve`; others are only reported as running.
+Only containers with command `loadgen serve` become processes; others are reported as running.
 """
 
 import asyncio
@@ -23,23 +23,23 @@ from kubedsm_lab.emulator.processes.forked import Forked, ForkedProcess
 
 log = structlog.get_logger()
 
-#: limit on processes; each takes about 10 MB and its share of two cores
+#: limit on simultaneous processes; each takes about 10 MB and a share of two cores
 MOST = 100
 #: seconds between checks of /readyz: of a pod that is not ready, and of a ready one
 SOON, PERIOD = 0.1, 5.0
 #: failed checks in a row until a ready pod is not ready: failureThreshold
 FAILURES = 3
-#: seconds from the end of a process to its restart
+#: delay between termination of a process and its restart, in seconds
 _BACK_OFF = Doubling(0.5, 10.0)
 _BEGUN = Containers(ready=False)
 
 
 @attrs.define(eq=False)
 class PodProcess:
-    """Pod and its present process."""
+    """Pod and its current process."""
 
     pod: Object
-    #: name and arguments of the container that is run
+    #: name and arguments of the running container
     container: str
     arguments: tuple[str, ...]
     changed: Callable[[], None]
@@ -123,7 +123,7 @@ class PodProcesses(ContainerRuntime):
         begun = PodProcess(pod, *served, changed)
         self._pods[begun.uid] = begun
         begun.task = self._group.create_task(self._run(begun), name="/".join(begun.name))
-        # Not in its own `finally`: a task that is cancelled before its start never reaches one.
+        # Not in `finally`, unreachable for a task cancelled before its start.
         begun.task.add_done_callback(lambda _: self._forget_pod(begun))
 
     def _forget_pod(self, pod: PodProcess) -> None:
@@ -178,7 +178,7 @@ class PodProcesses(ContainerRuntime):
             await self._clock.sleep(_BACK_OFF.after(restarts))
 
     async def _run_once(self, pod: PodProcess) -> str:
-        """Run one process until its end. Return how it ended."""
+        """Run a process until termination. Return the termination reason."""
         environment = self.environment(pod.uid)
         try:
             process = await self._processes.start(_file_name(pod), pod.arguments, environment)

@@ -1,7 +1,7 @@
 """Request rates from a Prometheus for autoscalers, in place of the Prometheus adapter.
 
 The adapter queries on demand. This module queries periodically for all workloads, so a request
-waits for nothing. Rates that are too old count as missing.
+waits for nothing. Outdated rates count as missing.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class RequestRates:
 
 @asynccontextmanager
 async def request_rates(url: str, clock: Clock) -> AsyncIterator[RequestRates]:
-    """Query that Prometheus while the context is entered."""
+    """Query Prometheus while the context is entered."""
     asked = RequestRates(url, clock)
     async with asyncio.TaskGroup() as tasks:
         asking = tasks.create_task(asked.run())

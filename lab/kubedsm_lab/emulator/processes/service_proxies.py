@@ -28,9 +28,9 @@ from loadgen.transport import SERVED_BY
 
 #: time limit of a pod's response in seconds
 _PATIENCE = 60.0
-#: seconds for which durations of an ended pod are exported
+#: seconds during which durations of a terminated pod are exported
 _KEPT = 300.0
-#: headers of a connection (RFC 9110, section 7.6.1), and those that are set anew
+#: connection headers (RFC 9110, section 7.6.1), and regenerated headers
 _OWN_HEADERS = frozenset(
     {
         *("connection", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer"),
@@ -87,7 +87,7 @@ class Forwarding:
         drawn: Callable[[], PodProcess | None],
         caller: PodProcess | None = None,
     ) -> web.Response:
-        """Forward to a pod of the Service, which is drawn now."""
+        """Forward the request to a randomly selected pod of the Service."""
         began = self._clock.monotonic()
         body = await request.read()
         pod = drawn()
@@ -111,7 +111,7 @@ class Forwarding:
         return answer
 
     def forget_others(self, running: Container[str]) -> None:
-        """Drop metrics of pods that ended a while ago, whose number would grow."""
+        """Drop metrics of terminated pods, to bound the number of label sets."""
         over = self._clock.monotonic() - _KEPT
         for labels, (uid, at) in list(self._told.items()):
             if uid not in running and at < over:
@@ -210,7 +210,7 @@ class ServiceProxies:
             self._changed.set()
 
     async def follow(self) -> None:
-        """Maintain one proxy per Service, until cancelled."""
+        """Maintain proxies of existing Services, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -242,7 +242,7 @@ class ServiceProxies:
         )
 
     def _draw_pod(self, name: ServiceName) -> PodProcess | None:
-        """Draw one of the Service's Ready pods that are processes, uniformly."""
+        """Draw a Ready pod process of the Service, uniformly at random."""
         endpoints = self._store.get(ENDPOINTS, *name) or {}
         found = [
             pod
