@@ -176,7 +176,8 @@ class TierKeeper:
 
     _mirror: ClusterMirror
     _scheduler_name: str
-    _on_wrong: Callable[[Pod, Tier], None]
+    #: takes labels and annotations
+    _on_wrong: Callable[[Pod, Mapping[str, str], Mapping[str, str]], None]
     _active: bool = attrs.field(default=False, init=False)
 
     def mark_all(self) -> None:
@@ -197,4 +198,5 @@ class TierKeeper:
         label, tier = pod.labels.get(TIER_LABEL), None if node is None else node.tier
         ours = pod.scheduler_name == self._scheduler_name
         if ours and label is not None and tier is not None and label != tier:
-            self._on_wrong(pod, tier)
+            marks = tier_marks(pod, tier)
+            self._on_wrong(pod, marks.labels, marks.annotations)
