@@ -131,7 +131,7 @@ def available_at(pod: Object, min_ready_seconds: float) -> float | None:
 
 
 def requests_of(pod: Object) -> Resources:
-    """Return the effective resource requests of the pod. Raises FieldError for a malformed quantity."""
+    """Return the effective requests of the pod. Raises FieldError for a malformed quantity."""
     spec = pod["spec"]
     return pod_requests(
         tuple(_requests(container) for container in spec["containers"]),
