@@ -42,10 +42,6 @@ _DOWN_WINDOW = 300.0
 _HORIZON = 3600.0
 
 
-class BehaviorError(ValueError):
-    """`spec.behavior` is malformed."""
-
-
 class Policy(msgspec.Struct, rename="camel"):
     type: Literal["Pods", "Percent"]
     value: int
@@ -74,7 +70,7 @@ class Behavior(msgspec.Struct, rename="camel"):
 
     @classmethod
     def of(cls, given: Object | None) -> "Behavior":
-        """Fill the defaults in. Raises BehaviorError."""
+        """Fill the defaults in. Raises MetricUnavailable for a malformed `spec.behavior`."""
         window = {"stabilizationWindowSeconds": _DOWN_WINDOW}
         filled = {
             "scaleUp": SCALE_UP | ((given or {}).get("scaleUp") or {}),
@@ -83,7 +79,7 @@ class Behavior(msgspec.Struct, rename="camel"):
         try:
             return msgspec.convert(filled, cls)
         except msgspec.ValidationError as error:
-            raise BehaviorError(str(error)) from None
+            raise MetricUnavailable("InvalidBehavior", f"invalid behavior: {error}") from None
 
 
 @attrs.frozen
@@ -218,10 +214,7 @@ class HorizontalPodAutoscalerController(Controller):
         if current > most or current < least:
             return min(max(current, least), most)
         proposal = self._proposal(hpa, scale, status)
-        try:
-            behavior = Behavior.of(spec.get("behavior"))
-        except BehaviorError as error:
-            raise MetricUnavailable("InvalidBehavior", f"invalid behavior: {error}") from None
+        behavior = Behavior.of(spec.get("behavior"))
         history = self._histories[key]
         calm = stabilized(history, behavior, now, current, proposal.replicas)
         self._remember(key, proposal.replicas)

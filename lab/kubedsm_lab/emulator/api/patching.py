@@ -50,10 +50,7 @@ def patched(resource: Resource, current: Object, patch: Any, content_type: str) 
     if content_type == MERGE_PATCH:
         merged: Object = merge_patch(current, patch)
         return merged
-    try:
-        return strategic_merge(current, patch, fields_of(resource))
-    except StrategicMergeError as error:
-        raise bad_request(str(error)) from None
+    return strategic_merge(current, patch, fields_of(resource))
 
 
 def check_object(patch: Any) -> Object:
@@ -202,19 +199,15 @@ _DELETE_FROM = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
 
 
-class StrategicMergeError(ValueError):
-    """The patch is malformed."""
-
-
 def strategic_merge(current: Object, patch: Object, fields: Fields) -> Object:
-    """Merge the patch into the object. Raises StrategicMergeError."""
+    """Merge the patch into the object. Raises ApiError (400)."""
     directive = patch.get(_DIRECTIVE)
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != _DIRECTIVE}
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        raise StrategicMergeError(f"Unknown patch directive: {directive}")
+        raise bad_request(f"Unknown patch directive: {directive}")
     merged = _retain_items(current, patch)
     for key, value in patch.items():
         if key.startswith(_DELETE_FROM):
@@ -235,13 +228,13 @@ def _retain_items(current: Object, patch: Object) -> Object:
         return dict(current)
     keep = patch[_RETAIN]
     if not isinstance(keep, list):
-        raise StrategicMergeError(f"invalid patch format of {_RETAIN}")
+        raise bad_request(f"invalid patch format of {_RETAIN}")
     return {key: value for key, value in current.items() if key in keep}
 
 
 def _delete_from(merged: Object, key: str, doomed: Any) -> None:
     if not isinstance(doomed, list):
-        raise StrategicMergeError(f"invalid patch format of {_DELETE_FROM}{key}")
+        raise bad_request(f"invalid patch format of {_DELETE_FROM}{key}")
     if isinstance(merged.get(key), list):
         merged[key] = [value for value in merged[key] if value not in doomed]
 
@@ -249,7 +242,7 @@ def _delete_from(merged: Object, key: str, doomed: Any) -> None:
 def _strategic_value(current: Any, patch: Any, how: Fields | Keyed | Unordered, name: str) -> Any:
     if isinstance(patch, dict):
         if not isinstance(how, Fields):
-            raise StrategicMergeError(f"{name} is a list, and the patch has an object there")
+            raise bad_request(f"{name} is a list, and the patch has an object there")
         return strategic_merge(current if isinstance(current, dict) else {}, patch, how)
     if isinstance(patch, list):
         items = current if isinstance(current, list) else []
@@ -262,15 +255,13 @@ def _strategic_value(current: Any, patch: Any, how: Fields | Keyed | Unordered, 
 
 def _merge_items(current: list[Any], patch: list[Any], how: Keyed, name: str) -> list[Any]:
     if not all(isinstance(item, dict) for item in patch):
-        raise StrategicMergeError(f"{name} is a list of objects, and the patch has something else")
+        raise bad_request(f"{name} is a list of objects, and the patch has something else")
     if any(item.get(_DIRECTIVE) == "replace" for item in patch):
         return [item for item in patch if _DIRECTIVE not in item]
     items = list(current)
     for change in patch:
         if how.key not in change:
-            raise StrategicMergeError(
-                f"map: {change} does not contain declared merge key: {how.key}"
-            )
+            raise bad_request(f"map: {change} does not contain declared merge key: {how.key}")
         key = change[how.key]
         at = next((i for i, item in enumerate(items) if item.get(how.key) == key), None)
         if change.get(_DIRECTIVE) == "delete":

@@ -144,6 +144,10 @@ def _field(path: str, default: object = "") -> Cell:
     return cell
 
 
+def _format_reference(reference: Object, case: Callable[[str], str] = str) -> str:
+    return f"{case(reference.get('kind', ''))}/{reference.get('name', '')}"
+
+
 def _ignore_clock(content: Callable[[Object], Any]) -> Cell:
     return lambda obj, _now: content(obj)
 
@@ -272,11 +276,6 @@ def _metric_target(current: Object, target: Object) -> str:
     return f"{current.get(key, UNKNOWN)}/{target[key]}"
 
 
-def _scale_target(autoscaler: Object) -> str:
-    reference = autoscaler["spec"]["scaleTargetRef"]
-    return f"{reference['kind']}/{reference['name']}"
-
-
 # Nodes, Services and the others.
 
 
@@ -380,11 +379,6 @@ def _subjects(kind: str) -> Cell:
     return cell
 
 
-def _role_of(binding: Object) -> str:
-    reference = binding.get("roleRef") or {}
-    return f"{reference.get('kind', '')}/{reference.get('name', '')}"
-
-
 _NAME = Column("Name", _field("metadata.name"))
 _AGE = Column("Age", lambda obj, now: _age(obj["metadata"].get("creationTimestamp"), now))
 _TEMPLATE = (
@@ -395,7 +389,7 @@ _SELECTOR = Column("Selector", _ignore_clock(_format_selector), wide=True)
 _ROLE = (_NAME, Column("Created At", _field("metadata.creationTimestamp", UNKNOWN)))
 _BINDING = (
     _NAME,
-    Column("Role", _ignore_clock(_role_of)),
+    Column("Role", lambda obj, _: _format_reference(obj.get("roleRef") or {})),
     _AGE,
     Column("Users", _subjects("User"), wide=True),
     Column("Groups", _subjects("Group"), wide=True),
@@ -444,7 +438,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     ),
     "HorizontalPodAutoscaler": (
         _NAME,
-        Column("Reference", _ignore_clock(_scale_target)),
+        Column("Reference", lambda obj, _: _format_reference(obj["spec"]["scaleTargetRef"])),
         Column("Targets", _ignore_clock(_metric_targets)),
         Column("MinPods", lambda obj, _: str(obj["spec"].get("minReplicas", "<unset>"))),
         Column("MaxPods", _field("spec.maxReplicas"), "integer"),
@@ -488,13 +482,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Last Seen", _last_seen),
         Column("Type", _field("type")),
         Column("Reason", _field("reason")),
-        Column(
-            "Object",
-            lambda obj, _: "{kind}/{name}".format(
-                kind=_event_object(obj).get("kind", "").lower(),
-                name=_event_object(obj).get("name", ""),
-            ),
-        ),
+        Column("Object", lambda obj, _: _format_reference(_event_object(obj), str.lower)),
         Column("Subobject", lambda obj, _: _event_object(obj).get("fieldPath", ""), wide=True),
         Column("Source", _ignore_clock(_event_source), wide=True),
         Column("Message", lambda obj, _: (_first_of(obj, "message", "note") or "").strip()),
