@@ -163,9 +163,8 @@ def _of_document(document: Any) -> Iterator[tuple[Place, Object]]:
 
 
 def _expand_node(entry: _ShortNode) -> Object:
-    _check_amount("cpu", entry.cpu)
-    _check_amount("memory", entry.memory)
-    _check_amount("pods", entry.pods)
+    for field, amount in (("cpu", entry.cpu), ("memory", entry.memory), ("pods", entry.pods)):
+        _check_amount(field, amount)
     made = node(entry.name, entry.tier or "", str(entry.cpu), str(entry.memory), entry.pods)
     made["metadata"]["labels"] |= entry.labels
     _check_tier(made["metadata"]["labels"])

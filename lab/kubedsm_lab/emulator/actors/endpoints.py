@@ -18,6 +18,8 @@ from kubedsm_lab.emulator.api.object_state import (
 from kubedsm_lab.emulator.api.resources import ENDPOINTS, PODS, SERVICES, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
 
+#: fields of each port, hashable to group addresses
+_Ports = tuple[tuple[tuple[str, Any], ...], ...]
 _MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 
 
@@ -56,7 +58,7 @@ class EndpointsController(Controller):
     def _subsets(self, service: Object) -> list[Object]:
         """Return sorted addresses, grouped by container ports."""
         unready_too = service["spec"].get("publishNotReadyAddresses", False)
-        groups: dict[tuple[tuple[tuple[str, Any], ...], ...], Object] = {}
+        groups: dict[_Ports, Object] = {}
         pods = [
             pod
             for pod in self.cache.in_namespace(PODS, key_of(service)[0])
@@ -86,8 +88,8 @@ def _address_of(pod: Object) -> str:
     return address
 
 
-def _ports(service: Object, pod: Object) -> tuple[tuple[tuple[str, Any], ...], ...]:
-    """Return the items of name, number on the pod and protocol of each port that the pod has."""
+def _ports(service: Object, pod: Object) -> _Ports:
+    """Return name, number on the pod and protocol of each service port that the pod has."""
     found = []
     for port in service["spec"].get("ports") or ():
         protocol = port.get("protocol", "TCP")
