@@ -89,7 +89,7 @@ def _address_of(pod: Object) -> str:
 
 
 def _ports(service: Object, pod: Object) -> _Ports:
-    """Return name, number on the pod and protocol of each service port that the pod has."""
+    """Return name, container port and protocol of each matching service port."""
     found = []
     for port in service["spec"].get("ports") or ():
         protocol = port.get("protocol", "TCP")

@@ -174,7 +174,7 @@ _NOT_INHERITED = frozenset(
 
 @attrs.frozen
 class Family:
-    """Deployment and its ReplicaSets; `old` is ordered by age, oldest first."""
+    """Deployment with associated ReplicaSets; `old` is ordered by age, oldest first."""
 
     deployment: Object
     #: ReplicaSet of the current template

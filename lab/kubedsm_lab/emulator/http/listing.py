@@ -1,4 +1,4 @@
-"""Lists and watches: their query parameters, and pages of a list at one revision.
+"""Lists and watches: query parameters, and consistent pages of a list at one revision.
 
 Source: https://kubernetes.io/docs/reference/using-api/api-concepts/
 """

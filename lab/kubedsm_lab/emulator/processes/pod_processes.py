@@ -71,7 +71,7 @@ class PodProcess:
 
 
 class PodProcesses(ContainerRuntime):
-    """Container runtime while its context is entered; leaving it kills all processes.
+    """Container runtime while its context is entered; leaving terminates all processes.
 
     `noticed` is called when a process has started or ended.
     """
