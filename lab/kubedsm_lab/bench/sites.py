@@ -19,7 +19,7 @@ from kubedsm.process.clock import VirtualClock
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.baselines.registry import POLICIES
 from kubedsm_lab.bench.report import Report
-from kubedsm_lab.emulator.actors.pod_state import is_ready, is_terminating, node_of
+from kubedsm_lab.emulator.api.object_state import is_ready, is_terminating, node_of
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster

@@ -7,8 +7,7 @@ from kubedsm.config.settings import KEY
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.wire.annotations import REQUEST_ANNOTATION, MoveRequest, RequestedMove
 from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, free_capacity
-from kubedsm_lab.emulator.actors import conditions
-from kubedsm_lab.emulator.actors.pod_state import labels_of, node_of
+from kubedsm_lab.emulator.api.object_state import conditions_of, labels_of, node_of
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
@@ -175,7 +174,7 @@ class Hands:
         if not self.api.exists(NODES, "", name):
             return
         node = self.api.get(NODES, "", name)
-        others = [c for c in conditions.of(node["status"]) if c["type"] != "Ready"]
+        others = [c for c in conditions_of(node["status"]) if c["type"] != "Ready"]
         now = self.api.store.now()
         condition = {"type": "Ready", "status": ready, "lastTransitionTime": now}
         status = node["status"] | {"conditions": [*others, condition]}

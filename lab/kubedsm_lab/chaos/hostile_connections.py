@@ -27,7 +27,7 @@ from kubedsm.process.clock import SystemClock
 from kubedsm.process.http_limits import DIAGNOSTICS, METRICS, PAGE, Limits, raise_file_limit
 from kubedsm_lab.chaos.hands import Hands
 from kubedsm_lab.chaos.process import LEASE, Process
-from kubedsm_lab.emulator.actors.pod_state import node_of
+from kubedsm_lab.emulator.api.object_state import node_of
 from kubedsm_lab.emulator.api.resources import LEASES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.front import EmulatedFront

@@ -7,7 +7,7 @@ import attrs
 
 from kubedsm_lab.chaos.hands import NAMESPACE, Hands
 from kubedsm_lab.chaos.oracles import nodes_for
-from kubedsm_lab.emulator.actors.pod_state import node_of
+from kubedsm_lab.emulator.api.object_state import node_of
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 
 #: injection points of incidents: requests of migration steps, and the resulting events

@@ -22,7 +22,8 @@ from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL, Resources
 from kubedsm_lab.chaos.faults import loop_time
-from kubedsm_lab.emulator.actors.pod_state import (
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.object_state import (
     is_active,
     is_finished,
     is_ready,
@@ -31,7 +32,6 @@ from kubedsm_lab.emulator.actors.pod_state import (
     node_of,
     requests_of,
 )
-from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     LEASES,

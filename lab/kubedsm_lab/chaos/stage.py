@@ -24,8 +24,8 @@ from kubedsm_lab.chaos.lying_prometheus import LyingPrometheus
 from kubedsm_lab.chaos.oracles import Invariants, Ledger, Witness
 from kubedsm_lab.chaos.process import Process
 from kubedsm_lab.chaos.seam import ProcessSeam, Seam
-from kubedsm_lab.emulator.actors.pod_state import is_active, is_terminating, labels_of, node_of
 from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.object_state import is_active, is_terminating, labels_of, node_of
 from kubedsm_lab.emulator.api.pacing import DELIVERY
 from kubedsm_lab.emulator.api.resources import LEASES, NODES, PODS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange

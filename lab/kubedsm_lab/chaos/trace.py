@@ -21,8 +21,8 @@ from kubedsm_lab.chaos.process import GRACE, INTERRUPTIONS, PROCESS
 from kubedsm_lab.chaos.seam import Moment, Seam
 from kubedsm_lab.chaos.stage import NOT_STARTED, PATIENCE, QUIET, SOON, End, Stage
 from kubedsm_lab.chaos.workloads import WORKLOADS, Workload
-from kubedsm_lab.emulator.actors.pod_state import node_of
 from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.object_state import node_of
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing

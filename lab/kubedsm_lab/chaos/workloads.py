@@ -13,7 +13,7 @@ from kubedsm_lab.chaos.faults import LASTING
 from kubedsm_lab.chaos.hands import NAMESPACE
 from kubedsm_lab.chaos.lying_prometheus import PERIOD, TOLD_AFTER
 from kubedsm_lab.chaos.stage import Stage
-from kubedsm_lab.emulator.actors.pod_state import is_terminating, labels_of, node_of
+from kubedsm_lab.emulator.api.object_state import is_terminating, labels_of, node_of
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS, STATEFUL_SETS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.paper import node

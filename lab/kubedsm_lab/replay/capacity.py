@@ -3,8 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from kubedsm_lab.emulator.actors.conditions import find, of, reason_of
-from kubedsm_lab.emulator.actors.pod_state import labels_of
+from kubedsm_lab.emulator.api.object_state import (
+    condition_of,
+    labels_of,
+    reason_of,
+)
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
@@ -39,5 +42,5 @@ def evicts_by_taint(change: ObjectChange) -> bool:
 
 
 def _by_taint(pod: Object | None) -> bool:
-    found = None if pod is None else find(of(pod["status"]), "DisruptionTarget")
+    found = None if pod is None else condition_of(pod, "DisruptionTarget")
     return reason_of(found) == "DeletionByTaintManager"
