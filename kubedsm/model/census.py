@@ -83,16 +83,6 @@ class Tally:
             for key in keys:
                 _add_count(self._looked_at, key, times)
 
-    def move(self, pod: Pod, source: NodeName | None, target: NodeName | None) -> None:
-        """Update for a pod that counts on another node."""
-        self._place_pod(pod, source, -1)
-        self._place_pod(pod, target, 1)
-
-    def retier(self, pod: Pod, *, to_edge: bool) -> None:
-        """Update for a pod that came to the edge or left it."""
-        if pod.scheduler_name == self.scheduler_name and pod.counts_for_qos:
-            self._change_share(pod.workload, 1 if to_edge else -1, 0)
-
     def _place_pod(self, pod: Pod, node: NodeName | None, times: int) -> None:
         if node is None or not pod.counts_for_qos:
             return

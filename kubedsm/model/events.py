@@ -79,6 +79,8 @@ ClusterEvent = (
 )
 
 
+#: digits of a 64-bit number
+_DIGITS = 20
 #: kinds of change
 Matter = Literal["room", "node", "pod", "surrounding"]
 
@@ -149,6 +151,13 @@ class Change:
     def node_relabelled(self) -> bool:
         before, after = self.node_before, self.node_after
         return before is not None and after is not None and before.labels != after.labels
+
+
+def is_older(version: str, other: str) -> bool:
+    """Return whether the first resourceVersion is older; False unless both are numbers."""
+    if not (version.isdecimal() and other.isdecimal() and version.isascii() and other.isascii()):
+        return False
+    return max(len(version), len(other)) <= _DIGITS and int(version) < int(other)
 
 
 def _counted_pod(pod: Pod | None) -> Pod | None:

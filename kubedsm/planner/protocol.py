@@ -112,16 +112,16 @@ class ReplicatedMirror(ClusterMirror):
 
     def replay(self) -> Iterator[Call]:
         """Return the calls that make a new mirror equal to the present state of this one."""
-        snapshot = self._books.snapshot(self._surroundings, 0.0)
+        nodes, pods, surroundings = self._nodes, self._pods, self.surroundings
         state = (dict(self._reservations), dict(self._claims), dict(self._claimed))
-        last = Call("take_over", (*state, self._measured, self.changes), {})
+        last = Call("take_over", (*state, self.measured, self.changes), {})
 
         def calls() -> Iterator[Call]:
-            for kind, things in snapshot.surroundings.known():
+            for kind, things in surroundings.known():
                 yield _apply(KindKnown(kind))
                 yield from (_apply(SurroundingApplied(thing)) for thing in things)
-            yield from (_apply(NodeApplied(node)) for node in snapshot.nodes.values())
-            yield from (_apply(PodApplied(pod)) for pod in snapshot.pods.values())
+            yield from (_apply(NodeApplied(node)) for node in nodes.values())
+            yield from (_apply(PodApplied(pod)) for pod in pods.values())
             yield last
 
         return calls()
@@ -138,7 +138,7 @@ class ReplicatedMirror(ClusterMirror):
         for reservation in reservations.values():
             self._hold(reservation)
         self._claims, self._claimed, self.changes = dict(claims), dict(claimed), changes
-        self._measured = measured
+        self.measured = measured
 
 
 def _apply(event: Any) -> Call:

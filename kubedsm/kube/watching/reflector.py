@@ -38,7 +38,7 @@ from kubedsm.kube.watching.watched import Watched
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.decoding import Identity
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.model.resource_versions import is_older
+from kubedsm.model.events import is_older
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause, cause_of
