@@ -354,12 +354,12 @@ class EventRecorder:
             case Note(_, reason, text, topic):
                 return await self._event(entry, reason, topic.capitalize(), text)
             case Retiered(pod, tier):
-                marks = tier_marks(pod, tier)
+                labels, annotations = tier_marks(pod, tier)
                 await self._turn()
                 known_by = await reads.owner_knows_by(self._cluster, pod, timeout=REQUEST_TIMEOUT)
-                labels = {k: v for k, v in marks.labels.items() if k not in known_by}
+                labels = {k: v for k, v in labels.items() if k not in known_by}
                 await writes.annotate(
-                    self._cluster, pod, labels, marks.annotations, timeout=REQUEST_TIMEOUT
+                    self._cluster, pod, labels, annotations, timeout=REQUEST_TIMEOUT
                 )
         return True
 

@@ -14,14 +14,20 @@ from kubedsm.plugins import (
     fit,
     node_affinity,
     pod_affinity,
-    ports,
     spread,
     taints,
     volumes,
 )
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, node_resources_fit, shortages
-from kubedsm.plugins.plugin import Filter, Plugin, never
-from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Rejection, Scene
+from kubedsm.plugins.plugin import (
+    EquivalenceClass,
+    Filter,
+    Plugin,
+    RejectedNodes,
+    Rejection,
+    Scene,
+    never,
+)
 
 NOT_ALLOCATED = "pod has ResourceClaims, whose devices KubeDSM does not allocate"
 
@@ -58,7 +64,7 @@ PLUGINS: tuple[Plugin, ...] = (
     node_affinity.NODE_AFFINITY,
     # After TaintToleration: a control plane is rejected for its taint.
     fit.TIER,
-    ports.NODE_PORTS,
+    fit.NODE_PORTS,
     fit.NODE_RESOURCES_FIT,
     volumes.VOLUME_RESTRICTIONS,
     volumes.NODE_VOLUME_LIMITS,

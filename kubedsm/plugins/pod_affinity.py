@@ -13,8 +13,7 @@ from kubedsm.model.node_index import MISSING, Mask, Positions
 from kubedsm.model.residents import Selection
 from kubedsm.model.surroundings import Namespace
 from kubedsm.plugins.node_scores import scale_neighbours
-from kubedsm.plugins.plugin import Cluster, Plugin
-from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
+from kubedsm.plugins.plugin import Cluster, EquivalenceClass, Plugin, RejectedNodes, Scene
 
 NO_AFFINITY = "node(s) didn't match pod affinity rules"
 NO_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"

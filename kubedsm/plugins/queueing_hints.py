@@ -9,9 +9,8 @@ import attrs
 from kubedsm.model.events import Change, Matter
 from kubedsm.model.model import Node, Pod, Resources
 from kubedsm.plugins.fit import shortages
-from kubedsm.plugins.plugin import Cluster, Hint
+from kubedsm.plugins.plugin import Cluster, EquivalenceClass, Hint
 from kubedsm.plugins.plugins import BY_NAME, PLUGINS, accepts, rejection
-from kubedsm.plugins.scene import EquivalenceClass
 
 #: no number of pods is more
 EVERY = sys.maxsize

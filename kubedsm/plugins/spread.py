@@ -17,8 +17,14 @@ from kubedsm.model.node_index import Column, Ints, Mask, Positions
 from kubedsm.model.residents import Selection
 from kubedsm.model.selectors import selects
 from kubedsm.plugins.node_scores import scale_spread, spread_score
-from kubedsm.plugins.plugin import Cluster, Plugin
-from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene, node_labels
+from kubedsm.plugins.plugin import (
+    Cluster,
+    EquivalenceClass,
+    Plugin,
+    RejectedNodes,
+    Scene,
+    node_labels,
+)
 from kubedsm.plugins.taints import tolerable_nodes
 
 _HOSTNAME = "kubernetes.io/hostname"

@@ -22,8 +22,7 @@ from kubedsm.model.surroundings import (
     Surroundings,
     Volume,
 )
-from kubedsm.plugins.plugin import Cluster, Plugin
-from kubedsm.plugins.scene import EquivalenceClass, RejectedNodes, Scene
+from kubedsm.plugins.plugin import Cluster, EquivalenceClass, Plugin, RejectedNodes, Scene
 
 NO_DISK = "node(s) had no available disk"
 ONCE_PER_POD = (

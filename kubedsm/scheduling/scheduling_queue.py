@@ -21,7 +21,7 @@ import attrs
 from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, Pod, Uid, serving_order
-from kubedsm.plugins.plugin import Hint
+from kubedsm.plugins.plugin import EquivalenceClass, Hint
 from kubedsm.plugins.queueing_hints import (
     EVERY,
     Unschedulable,
@@ -30,7 +30,6 @@ from kubedsm.plugins.queueing_hints import (
     room_for,
     still_unschedulable,
 )
-from kubedsm.plugins.scene import EquivalenceClass
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
 

@@ -30,7 +30,7 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
 from kubedsm.planner.what_if import describe_purpose
 from kubedsm.plugins.fit import count_reasons
-from kubedsm.plugins.scene import Rejection
+from kubedsm.plugins.plugin import Rejection
 
 FORGOTTEN = (
     "What was decided about it is not remembered: that was before this process began to decide,"

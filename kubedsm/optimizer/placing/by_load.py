@@ -20,8 +20,8 @@ from kubedsm.objective.load import LoadGoal, Loads
 from kubedsm.objective.replica_spread import ReplicaSpread, spreads
 from kubedsm.optimizer.placing.decision import Binding, Decision, room_after
 from kubedsm.plugins.feasibility import Feasibility, is_worse
+from kubedsm.plugins.plugin import Rejection
 from kubedsm.plugins.plugins import fitting_nodes, rejections
-from kubedsm.plugins.scene import Rejection
 
 
 class _Rules(Protocol):
