@@ -165,13 +165,13 @@ class Feasibility:
     def rejection(self, pod: Pod, node: NodeName, *, tier: bool = True) -> Rejection | None:
         """Return why the node rejects the pod; None if it accepts. Raise KeyError if unknown."""
         position = self.index.positions[node]
-        return _gated_rejection(pod) or self.verdict(pod).rejection(position, tier=tier)
+        return self.verdict(pod).rejection(position, tier=tier)
 
     def rejections(self, pod: Pod, *, tier: bool = True) -> dict[NodeName, Rejection]:
         """Return why each rejecting node rejects the pod, in name order."""
         verdict, nodes = self.verdict(pod), self.index
-        if everywhere := _gated_rejection(pod) or verdict.everywhere:
-            return dict.fromkeys(nodes.names, everywhere)
+        if verdict.everywhere is not None:
+            return dict.fromkeys(nodes.names, verdict.everywhere)
         return first_rejections(
             (found for found in verdict.findings if tier or found[0] is not TIER), nodes
         )
@@ -183,18 +183,16 @@ class Feasibility:
 
     def taking(self, pod: Pod, *, tier: bool = True) -> Mask:
         """Return the nodes that accept the pod; not to be changed."""
-        if _gated_rejection(pod):
-            return self.index.none()
         verdict = self.verdict(pod)
         return verdict.tiered if tier else verdict.accepted
 
     def openable(self, pod: Pod) -> Mask:
         """Return the nodes that accept the pod, or are rejected only by its spread or affinity."""
-        return self.index.none() if _gated_rejection(pod) else self.verdict(pod).openable
+        return self.verdict(pod).openable
 
     def otherwise_open(self, pod: Pod) -> Mask:
         """Return the nodes that accept the pod, capacity and spread aside."""
-        return self.index.none() if _gated_rejection(pod) else self.verdict(pod).otherwise_open
+        return self.verdict(pod).otherwise_open
 
     def indifferent(self, pod: Pod, wishes: Iterable[PodAffinityTerm]) -> bool:
         """Return whether the pod has no penalties, wherever pods with these preferences come."""
@@ -329,6 +327,9 @@ class Feasibility:
         return wide
 
     def verdict(self, pod: Pod) -> Verdict:
+        for plugin, held_back in PRE_ENQUEUES:
+            if reason := held_back(pod):
+                return self._reject_everywhere(plugin, reason)
         wide = self._widen(pod)
         if wide is not self:
             return wide.verdict(pod)
@@ -338,12 +339,15 @@ class Feasibility:
             verdict = self._verdicts[candidate] = self._judge_class(candidate)
         return verdict
 
+    def _reject_everywhere(self, plugin: Plugin, reason: str) -> Verdict:
+        none = self.index.none()
+        return Verdict(Rejection(plugin.name, (reason,), everywhere=True), (), none, none)
+
     def _judge_class(self, candidate: EquivalenceClass) -> Verdict:
         nodes, rules = self.index, candidate.rules
         for plugin, pre_filter in PRE_FILTERS:
             if applies_to(plugin, rules) and (reason := pre_filter(rules, self.scene.surroundings)):
-                everywhere = Rejection(plugin.name, (reason,), everywhere=True)
-                return Verdict(everywhere, (), nodes.none(), nodes.none())
+                return self._reject_everywhere(plugin, reason)
         static = self._static.get(candidate.pod_class)
         if static is None:
             static = tuple(findings(STATIC_FILTERS, candidate, self.scene))
@@ -360,10 +364,3 @@ class Feasibility:
 def _class_in(scene: Scene, pod: Pod) -> EquivalenceClass:
     namespace, labels = scene.residents.visible(pod)
     return EquivalenceClass(pod.pod_class, namespace, labels)
-
-
-def _gated_rejection(pod: Pod) -> Rejection | None:
-    for plugin, held_back in PRE_ENQUEUES:
-        if reason := held_back(pod):
-            return Rejection(plugin.name, (reason,), everywhere=True)
-    return None

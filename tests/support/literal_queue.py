@@ -5,7 +5,7 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod
 from kubedsm.plugins.plugin import EquivalenceClass
 from kubedsm.plugins.plugins import BY_NAME
-from kubedsm.plugins.queueing_hints import node_now_accepts
+from kubedsm.scheduling.scheduling_queue import node_now_accepts
 from support.literal_fit import rejection
 
 
