@@ -20,15 +20,7 @@ from kubedsm.kube.client.port import (
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import (
-    DELETION_COST_ANNOTATION,
-    Node,
-    NodeName,
-    Pod,
-    Tier,
-    Uid,
-    Workload,
-)
+from kubedsm.model.model import DELETION_COST_ANNOTATION, Node, NodeName, Pod, Tier, Uid, Workload
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm.process.supervisor import Work
 from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone

@@ -17,10 +17,7 @@ import structlog
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.execution.bind_calls import TIER_LABEL, Report
 from kubedsm.kube.calls import reads, writes
-from kubedsm.kube.calls.reads import (
-    LiveOwner,
-    LivePod,
-)
+from kubedsm.kube.calls.reads import LiveOwner, LivePod
 from kubedsm.kube.client.port import (
     ApiStatusError,
     Cluster,

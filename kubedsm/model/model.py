@@ -334,27 +334,19 @@ class Pod:
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
-    @requests.default
-    def _requests(self) -> Resources:
-        return self.pod_class.requests
-
-    @finished.default
-    def _finished(self) -> bool:
-        return self.phase in ("Succeeded", "Failed")
-
-    @held.default
-    def _held(self) -> tuple[NodeName, Resources] | None:
-        if self.node_name is None or self.finished:
-            return None
-        return self.node_name, self.requests
-
-    @waits_for_node.default
-    def _waits_for_node(self) -> bool:
-        return self.node_name is None and not (self.finished or self.terminating or self.gated)
-
-    @counts_for_qos.default
-    def _counts_for_qos(self) -> bool:
-        return not (self.finished or self.terminating or self.detached)
+    def __attrs_post_init__(self) -> None:
+        requests, ended = self.pod_class.requests, self.phase in ("Succeeded", "Failed")
+        counts = not (ended or self.terminating or self.detached)
+        waits = self.node_name is None and not (ended or self.terminating or self.gated)
+        held = None if self.node_name is None or ended else (self.node_name, requests)
+        for name, value in (
+            ("requests", requests),
+            ("finished", ended),
+            ("held", held),
+            ("waits_for_node", waits),
+            ("counts_for_qos", counts),
+        ):
+            object.__setattr__(self, name, value)
 
 
 @attrs.frozen(slots=True)

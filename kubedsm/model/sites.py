@@ -9,15 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from kubedsm.model.model import (
-    Node,
-    NodeName,
-    Pod,
-    Taint,
-    Tier,
-    Workload,
-    shares_after,
-)
+from kubedsm.model.model import Node, NodeName, Pod, Taint, Tier, Workload, shares_after
 from kubedsm.model.snapshot import Snapshot
 
 #: the first label that an edge node carries names the site

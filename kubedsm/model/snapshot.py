@@ -9,17 +9,7 @@ import numpy as np
 
 from kubedsm.model.census import Census, census_of
 from kubedsm.model.measured import NOTHING_MEASURED, Measured
-from kubedsm.model.model import (
-    Node,
-    NodeName,
-    Pod,
-    Resources,
-    Share,
-    Taint,
-    Tier,
-    Uid,
-    Workload,
-)
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Taint, Tier, Uid, Workload
 from kubedsm.model.node_index import NodeIndex, NodeRows, Room
 from kubedsm.model.residents import Residents, standing
 from kubedsm.model.surroundings import Surroundings

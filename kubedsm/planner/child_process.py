@@ -144,3 +144,7 @@ def main() -> None:
         serve(sys.stdin.buffer, responses)
     except BrokenPipeError:
         os._exit(0)  # as at the end of the input, which the other thread may still wait for
+
+
+if __name__ == "__main__":
+    main()

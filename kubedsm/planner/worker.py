@@ -169,7 +169,7 @@ class Worker:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "kubedsm.planner"),
+            *("-m", "kubedsm.planner.child_process"),
             stdin=pipe,
             stdout=pipe,
             # Signals of a terminal or an init system are for the scheduler alone.

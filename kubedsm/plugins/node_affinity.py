@@ -8,8 +8,7 @@ from kubedsm.model.model import SchedulingRules
 from kubedsm.model.node_index import Ints, NodeIndex, Positions
 from kubedsm.model.selectors import NodeSelectorTerm
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.plugins.node_scores import scale_scores
-from kubedsm.plugins.plugin import EquivalenceClass, Plugin, RejectedNodes, Scene
+from kubedsm.plugins.plugin import EquivalenceClass, Plugin, RejectedNodes, Scene, scale_scores
 
 NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
 #: reason for nodes excluded by name, which kube-scheduler skips early

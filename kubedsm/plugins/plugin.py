@@ -6,7 +6,7 @@ in vain, never negative in vain. Source: "Scheduling Framework" in the Kubernete
 KEP-4247; EventsToRegister of kube-scheduler's plugins.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, Self
 
 import attrs
@@ -158,3 +158,16 @@ class Plugin:
 def never(_change: Change, _candidate: EquivalenceClass, _cluster: Cluster) -> bool:
     """Queueing hint of plugins about the pod alone."""
     return False
+
+
+#: scores as by kube-scheduler 1.36, here and in the plugins
+MAX_NODE_SCORE = 100
+
+
+def scale_scores(scores: Sequence[int], *, reverse: bool = False) -> list[int]:
+    """Scale scores so that the greatest is 100; reversed, so that it is 0."""
+    greatest = max(scores, default=0)
+    if not greatest:
+        return [MAX_NODE_SCORE if reverse else score for score in scores]
+    scaled = [MAX_NODE_SCORE * score // greatest for score in scores]
+    return [MAX_NODE_SCORE - score for score in scaled] if reverse else scaled

@@ -10,14 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, SchedulingRules
 from kubedsm.model.node_index import Mask, NodeIndex, Room
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.plugins import (
-    fit,
-    node_affinity,
-    pod_affinity,
-    spread,
-    taints,
-    volumes,
-)
+from kubedsm.plugins import fit, node_affinity, pod_affinity, spread, taints, volumes
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, node_resources_fit, shortages
 from kubedsm.plugins.plugin import (
     EquivalenceClass,

@@ -14,8 +14,7 @@ import attrs
 from kubedsm.model.model import Pod, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.decision import Binding, Decision
-from kubedsm.planner.requests import NoResponseError, Planner
-from kubedsm.planner.scheduling_requests import PlaceRequest, PlaceResponse
+from kubedsm.planner.requests import NoResponseError, PlaceRequest, PlaceResponse, Planner
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 from kubedsm.scheduling.scheduling_cycle import (
     Basis,

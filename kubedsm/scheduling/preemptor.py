@@ -30,8 +30,13 @@ from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload, serving_order
 from kubedsm.optimizer.placing.preemption import Budget, makes_room
-from kubedsm.planner.requests import NoResponseError, Planner
-from kubedsm.planner.scheduling_requests import PreemptRequest, PreemptResponse, with_free
+from kubedsm.planner.requests import (
+    NoResponseError,
+    Planner,
+    PreemptRequest,
+    PreemptResponse,
+    with_free,
+)
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue

@@ -42,7 +42,7 @@ from kubedsm.optimizer.placing.immediate import is_uncontended
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.optimizer.programming.in_order import describe_unproven
-from kubedsm.planner.scheduling_requests import PlaceRequest, View
+from kubedsm.planner.requests import PlaceRequest, View
 from kubedsm.plugins.feasibility import Rejection
 from kubedsm.plugins.fit import why_unschedulable
 from kubedsm.process.clock import Clock, deadline_in

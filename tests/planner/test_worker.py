@@ -24,8 +24,13 @@ from kubedsm.optimizer.programming.programme import Status
 from kubedsm.planner import worker as worker_module
 from kubedsm.planner.protocol import ReplicatedMirror
 from kubedsm.planner.rebalancing_requests import PackRequest, SuggestRequest
-from kubedsm.planner.requests import InProcessPlanner, NoResponseError, PlanningContext
-from kubedsm.planner.scheduling_requests import PlaceRequest, PreemptRequest
+from kubedsm.planner.requests import (
+    InProcessPlanner,
+    NoResponseError,
+    PlaceRequest,
+    PlanningContext,
+    PreemptRequest,
+)
 from kubedsm.planner.worker import RequestFailedError, Worker
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.log_throttle import SaidByCause
