@@ -83,7 +83,7 @@ class WorkloadEvents:
             notes = _about_moves(ended.get(workload, ()))
             if workload in noted:
                 notes.append(noted[workload])
-            with self.supervisor.catching("workload events", workload=workload):
+            with self.supervisor.catch_errors("workload events", workload=workload):
                 await self._write(workload, notes)
 
     async def _write(self, workload: Workload, notes: Iterable[Note]) -> None:

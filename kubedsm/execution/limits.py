@@ -128,7 +128,7 @@ class MoveLimits:
         self._failures = Counter({of: n for of, n in self._failures.items() if of in self._rests})
         until = now + self._limits.cooldown
         if failed:
-            until += BACK_OFF.after(self._failures[workload])
+            until += BACK_OFF.delay_after(self._failures[workload])
             self._failures[workload] += 1
         else:
             del self._failures[workload]

@@ -162,7 +162,7 @@ class MigrationCalls:
         ready_to_keep = 0 if accepted is None else accepted.ready_to_keep
         refusals = 0
         while is_pending():
-            pause, refused = REFUSED.after(refusals), ""
+            pause, refused = REFUSED.delay_after(refusals), ""
             try:
                 found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
                 owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
@@ -214,7 +214,7 @@ class MigrationCalls:
     ) -> None:
         """Restore a detached pod to its owner, or evict it; return once one of both is observed."""
         reason, refused = "", ""
-        for pause in map(REFUSED.after, itertools.count()):
+        for pause in map(REFUSED.delay_after, itertools.count()):
             if not is_pending():
                 return
             try:

@@ -228,8 +228,8 @@ class Moves:
         name, move.ended = move.order.id, True
         self._waiting.pop(name, None)
         self._mirror.release(name)
-        replacement = self._mirror.claimed_by(name)
-        self._mirror.unclaim(name)
+        replacement = self._mirror.find_replacement(name)
+        self._mirror.end_claim(name)
         outcome = Outcome.DROPPED
         if move.pod is not None:
             self.limits.remove(name)

@@ -185,7 +185,7 @@ class PlacementManager:
         """Run work that belongs to no plan as a task."""
 
         async def run() -> None:
-            with self._supervisor.catching(part, **context):
+            with self._supervisor.catch_errors(part, **context):
                 await work()
 
         with plan_logged(None):
@@ -198,7 +198,7 @@ class PlacementManager:
             return
         with (
             plan_logged(plan_id),
-            self._supervisor.catching(f"step {step.kind}", history=running) as caught,
+            self._supervisor.catch_errors(f"step {step.kind}", history=running) as caught,
         ):
             await work()
         if caught and step.pod:
@@ -349,7 +349,7 @@ class PlacementManager:
         self._listener.stepped(running.plan, effects)
         with plan_logged(plan_id):
             for step in effects:
-                with self._supervisor.catching("plan", step=step, history=running) as caught:
+                with self._supervisor.catch_errors("plan", step=step, history=running) as caught:
                     self._apply_effect(running, step)
                 if caught:
                     only = None if step.move else step.id  # steps of a migration depend on it

@@ -132,11 +132,11 @@ class Change:
     @property
     def there_before(self) -> Pod | None:
         """The pod, if rules between pods counted it."""
-        return _counted_pod(self.pod_before)
+        return _keep_holding(self.pod_before)
 
     @property
     def there_after(self) -> Pod | None:
-        return _counted_pod(self.pod_after)
+        return _keep_holding(self.pod_after)
 
     @property
     def gone(self) -> Pod | None:
@@ -160,5 +160,5 @@ def is_older(version: str, other: str) -> bool:
     return max(len(version), len(other)) <= _DIGITS and int(version) < int(other)
 
 
-def _counted_pod(pod: Pod | None) -> Pod | None:
+def _keep_holding(pod: Pod | None) -> Pod | None:
     return pod if pod is not None and pod.held else None

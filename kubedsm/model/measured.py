@@ -41,10 +41,12 @@ class Answers:
         """These, but for what is about what it was before."""
         if before is None:
             return self
-        return Answers(_held(before.rate, self.rate), _held(before.seconds, self.seconds))
+        return Answers(
+            _smooth_value(before.rate, self.rate), _smooth_value(before.seconds, self.seconds)
+        )
 
 
-def _held(before: float, now: float) -> float:
+def _smooth_value(before: float, now: float) -> float:
     return before if abs(now - before) <= STEADY * before else now
 
 
@@ -94,7 +96,7 @@ class Measured:
             for workload, by_tier in self.answers.items()
         }
         news = self.answered > before.answered
-        slower = frozenset(_slower(self, before)) if news else before.slower
+        slower = frozenset(_list_slower(self, before)) if news else before.slower
         since = self.at - self.window
         came = {uid: at for uid, at in before.came.items() if at > since and uid in placed}
         left = {node: at for node, at in before.left.items() if at > since}
@@ -111,13 +113,13 @@ class Measured:
             slower=slower,
         )
 
-    def enough(self, rate: float) -> bool:
+    def is_enough(self, rate: float) -> bool:
         """True if so many requests/s tell anything."""
         return rate * self.window >= ENOUGH_REQUESTS
 
-    def believed(self, answers: Mapping[Tier, Answers]) -> dict[Tier, float]:
+    def list_reliable_times(self, answers: Mapping[Tier, Answers]) -> dict[Tier, float]:
         """Seconds of a request, as the mean, at each tier that answers enough of them."""
-        return {tier: each.seconds for tier, each in answers.items() if self.enough(each.rate)}
+        return {tier: each.seconds for tier, each in answers.items() if self.is_enough(each.rate)}
 
     def edge_is_slower(self, workload: Workload) -> bool | None:
         """True if the edge serves it more slowly, by this sample alone; None if it cannot be said.
@@ -126,7 +128,7 @@ class Measured:
         if nothing is asked of it that is worth comparing. If only one tier answers enough, or all
         of its pods are in one, there is nothing to compare.
         """
-        told = self.believed(self.answers.get(workload, {}))
+        told = self.list_reliable_times(self.answers.get(workload, {}))
         if not told:
             return False
         if len(told) < len(Tier):
@@ -142,7 +144,7 @@ def only_in(
     return ((uid, node) for uid, node in placed.items() if other.get(uid) != node)
 
 
-def _slower(sample: Measured, before: Measured) -> Iterator[Workload]:
+def _list_slower(sample: Measured, before: Measured) -> Iterator[Workload]:
     """It takes two successive samples that say so to become one of these, and to be one no more."""
     for workload in sample.answers.keys() | before.slower:
         said = {sample.edge_is_slower(workload), before.edge_is_slower(workload)}

@@ -185,14 +185,14 @@ class ClusterMirror:
         match event:
             case SurroundingApplied(thing):
                 former = self.surroundings.get(type(thing), key_of(thing))
-                self.surroundings = self.surroundings.having(thing)
+                self.surroundings = self.surroundings.with_object(thing)
                 return Change(surrounding_before=former, surrounding_after=thing)
             case SurroundingDeleted(kind, key):
                 former = self.surroundings.get(kind, key)
-                self.surroundings = self.surroundings.lacking(kind, key)
+                self.surroundings = self.surroundings.without_object(kind, key)
                 return Change(surrounding_before=former)
             case KindKnown(kind):
-                self.surroundings = self.surroundings.knowing(kind)
+                self.surroundings = self.surroundings.with_kind(kind)
                 return Change(known=kind)
 
     def _apply_pod(self, pod: Pod) -> Change:
@@ -277,7 +277,7 @@ class ClusterMirror:
         if short:
             raise ReservationError(f"node {node} has not enough {', '.join(short)}")
         self.changes += 1
-        self._hold(Reservation(holder, node, requests))
+        self._add_reservation(Reservation(holder, node, requests))
 
     def release(self, holder: str) -> None:
         """Release the reservation, if any."""
@@ -302,15 +302,15 @@ class ClusterMirror:
         reservation = self._reservations.pop(holder, None)
         if reservation is not None:
             self.changes += 1
-            self._take(reservation.node, reservation.requests, sign=-1)
+            self._book_capacity(reservation.node, reservation.requests, sign=-1)
             pod = self._pods.get(Uid(holder))
             if pod is not None:
                 self._set_pod(pod.uid, pod, pod.node_name)
         return reservation
 
-    def _hold(self, reservation: Reservation) -> None:
+    def _add_reservation(self, reservation: Reservation) -> None:
         self._reservations[reservation.holder] = reservation
-        self._take(reservation.node, reservation.requests)
+        self._book_capacity(reservation.node, reservation.requests)
         pod = self._pods.get(Uid(reservation.holder))
         if pod is not None:
             self._set_pod(pod.uid, pod, reservation.node)
@@ -319,14 +319,14 @@ class ClusterMirror:
         """Transfer a migration's reservation to its pod, until that is bound."""
         reservation = self._give_back(holder)
         if reservation is not None:
-            self._hold(attrs.evolve(reservation, holder=pod))
+            self._add_reservation(attrs.evolve(reservation, holder=pod))
 
     @property
     def held(self) -> list[str]:
         """Holders of reservations and claims."""
         return [*self._reservations, *self._claims]
 
-    def reserved(self, holder: str) -> bool:
+    def has_reservation(self, holder: str) -> bool:
         return holder in self._reservations
 
     def nominate(self, pod: Pod, node: NodeName) -> None:
@@ -334,7 +334,7 @@ class ClusterMirror:
         holder = _nomination_holder(pod.uid)
         self._give_back(holder)
         self.changes += 1
-        self._hold(Reservation(holder, node, pod.requests))
+        self._add_reservation(Reservation(holder, node, pod.requests))
 
     def withdraw(self, uid: Uid, *, silently: bool = False) -> None:
         """Release the pod's nomination, if any; silently, without callback."""
@@ -343,7 +343,7 @@ class ClusterMirror:
         else:
             self.release(_nomination_holder(uid))
 
-    def held_for(self, uids: Iterable[Uid]) -> dict[NodeName, Resources]:
+    def sum_nominations(self, uids: Iterable[Uid]) -> dict[NodeName, Resources]:
         """Return the capacity to which these pods are nominated."""
         held: dict[NodeName, Resources] = {}
         for uid in uids:
@@ -357,7 +357,7 @@ class ClusterMirror:
         """Assign the next pod that fits the description to the claimant."""
         self._claims[claimant] = claim
 
-    def unclaim(self, claimant: str) -> None:
+    def end_claim(self, claimant: str) -> None:
         """End a claim, and release the pod it got."""
         self._claims.pop(claimant, None)
         self._claimed = {uid: by for uid, by in self._claimed.items() if by != claimant}
@@ -369,7 +369,7 @@ class ClusterMirror:
         """Return whether the pod is ours to place and no migration's."""
         return pod.scheduler_name == self._scheduler_name and pod.uid not in self._claimed
 
-    def claimed_by(self, claimant: str) -> Pod | None:
+    def find_replacement(self, claimant: str) -> Pod | None:
         """Return the pod that the claim got, if it exists."""
         uid = next((uid for uid, by in self._claimed.items() if by == claimant), None)
         return None if uid is None else self._pods.get(uid)
@@ -389,7 +389,7 @@ class ClusterMirror:
             self._free = self._free.delete(name)
         else:
             self._nodes = {**self._nodes, name: node}
-            self._take(name, NOTHING)
+            self._book_capacity(name, NOTHING)
 
     def _set_pod(self, uid: Uid, pod: Pod | None, node: NodeName | None) -> Freed | None:
         """Replace, add or delete (None) a pod that counts on the node; return freed capacity."""
@@ -428,10 +428,10 @@ class ClusterMirror:
         if held == holds:
             return None
         if holds:
-            self._take(*holds)
+            self._book_capacity(*holds)
         if held is None:
             return None
-        self._take(*held, sign=-1)
+        self._book_capacity(*held, sign=-1)
         at, amount = held
         return Freed(at, amount - holds[1] if holds and holds[0] == at else amount)
 
@@ -439,7 +439,7 @@ class ClusterMirror:
         node = None if name is None else self._nodes.get(name)
         return node is not None and node.tier is Tier.EDGE
 
-    def _take(self, name: NodeName, amount: Resources, sign: int = 1) -> None:
+    def _book_capacity(self, name: NodeName, amount: Resources, sign: int = 1) -> None:
         """Account for capacity that is used or reserved on the node, or no longer (-1)."""
         taken = self._taken.get(name, NOTHING)
         if amount is not NOTHING:
@@ -458,10 +458,10 @@ class ClusterMirror:
     def snapshot(self, at: float = 0.0) -> Snapshot:
         unproven = self._list_unproven()
         for uid, pod in unproven.items():
-            self._recount(self._pods[uid], pod)
+            self._recount_pod(self._pods[uid], pod)
         census = self._tally.census()
         for uid, pod in unproven.items():
-            self._recount(pod, self._pods[uid])
+            self._recount_pod(pod, self._pods[uid])
         pods = self._pods.update(unproven) if unproven else self._pods
         if self._index is None or self._room is None:
             self._index = NodeIndex(self._nodes)
@@ -492,7 +492,7 @@ class ClusterMirror:
         doubtful = (self._pods[uid] for uid in self._marked if uid not in self._followed)
         return {pod.uid: attrs.evolve(pod, detached=False) for pod in doubtful}
 
-    def _recount(self, before: Pod, after: Pod) -> None:
+    def _recount_pod(self, before: Pod, after: Pod) -> None:
         node = self._placed.get(after.uid)
         self._tally.count(after, node, on_edge=self._is_edge(node))
         self._tally.count(before, node, on_edge=self._is_edge(node), times=-1)
@@ -503,7 +503,7 @@ class ClusterMirror:
             placed = standing(self._pods, self._placed)
             known = Residents.of(index, self.surroundings, keys, placed)
         else:
-            known = known.amid(index, self.surroundings)
+            known = known.with_nodes(index, self.surroundings)
             if self._touched:
                 known = known.after(self._list_steps())
         self._touched.clear()

@@ -88,12 +88,12 @@ class Resources:
         )
 
     def __add__(self, more: "Resources") -> "Resources":
-        return self._combined(more, 1)
+        return self._add_scaled(more, 1)
 
     def __sub__(self, less: "Resources") -> "Resources":
-        return self._combined(less, -1)
+        return self._add_scaled(less, -1)
 
-    def _combined(self, that: "Resources", sign: int) -> "Resources":
+    def _add_scaled(self, that: "Resources", sign: int) -> "Resources":
         other = self.other
         if that.other:
             amounts = dict(other)
@@ -128,10 +128,10 @@ class Toleration:
         return (
             self.effect in ("", taint.effect)
             and self.key in ("", taint.key)
-            and (self.operator == "Exists" or self._equals(taint))
+            and (self.operator == "Exists" or self._equals_taint(taint))
         )
 
-    def _equals(self, taint: Taint) -> bool:
+    def _equals_taint(self, taint: Taint) -> bool:
         # Lt and Gt, behind a feature gate since Kubernetes 1.35, are unsupported.
         return self.operator == "Equal" and bool(self.key) and self.value == taint.value
 

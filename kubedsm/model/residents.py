@@ -165,7 +165,7 @@ class Residents:
         nobody = cls(nodes, surroundings, sort_keys(keys))
         return nobody.after((pod, node, 1) for pod, node in placed)
 
-    def amid(self, nodes: NodeIndex, surroundings: Surroundings) -> Self:
+    def with_nodes(self, nodes: NodeIndex, surroundings: Surroundings) -> Self:
         """The same pods, with nodes and all else as they are now."""
         before, afresh = self.surroundings, len(self._known) > _REMEMBERED
         if nodes is self.nodes and surroundings is before and not afresh:
@@ -180,7 +180,7 @@ class Residents:
         volumes, attached = drafts
         return attrs.evolve(same, volumes=volumes.books, attached=attached.books)
 
-    def visible(self, pod: Pod) -> tuple[str, tuple[tuple[str, str], ...]]:
+    def visible_labels(self, pod: Pod) -> tuple[str, tuple[tuple[str, str], ...]]:
         """Namespace and labels of the pod, as far as any rule looks at them."""
         if self.keys is None:
             return "", ()
@@ -197,14 +197,14 @@ class Residents:
         for pod, node, by in steps:
             rules = pod.pod_class.rules
             if self.keys is not None:
-                peer = Peer(*self.visible(pod), pod.terminating)
+                peer = Peer(*self.visible_labels(pod), pod.terminating)
                 peers.count((peer,), node, by)
                 if self._known:
                     known.count(peer, node, by)
                 if rules.anti_affinity:
                     holders.count(rules.anti_affinity, node, by)
                 if (rules.affinity or rules.spread) and not pod.terminating:
-                    keepers.count((Keeper(pod.pod_class, *self.visible(pod)),), node, by)
+                    keepers.count((Keeper(pod.pod_class, *self.visible_labels(pod)),), node, by)
                 if rules.affinity or rules.preferences:
                     wishes.count(wishes_of(rules), node, by)
             if not (rules.ports or rules.claims or rules.disks):
@@ -235,7 +235,7 @@ class Residents:
         if known is None:
             known = np.zeros(len(self.nodes), dtype=np.int64)
             for peer, counts in self.peers.items():
-                if self.covered(selections, peer):
+                if self.is_covered(selections, peer):
                     self._add_pod(known, counts)
             self._known[selections] = known
         return known
@@ -257,7 +257,7 @@ class Residents:
         positions = self.nodes.positions
         return np.array([positions[name] for name in counts if name in positions], dtype=np.intp)
 
-    def covered(self, selections: tuple[Selection, ...], peer: Peer) -> bool:
+    def is_covered(self, selections: tuple[Selection, ...], peer: Peer) -> bool:
         known = self._covering.setdefault(peer, {})
         if selections not in known:
             labels = dict(peer.labels)
@@ -319,7 +319,7 @@ class _Columns:
     def count(self, peer: Peer, node: NodeName, by: int) -> None:
         position = self._residents.nodes.positions.get(node)
         for selections in self.columns if position is not None else ():
-            if self._residents.covered(selections, peer):
+            if self._residents.is_covered(selections, peer):
                 if selections not in self._own:
                     self._own.add(selections)
                     self.columns[selections] = self.columns[selections].copy()

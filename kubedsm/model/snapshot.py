@@ -81,7 +81,7 @@ class Snapshot:
     def residents(self) -> Residents:
         known = self.counted
         if known and known.pods is self.pods and known.placed is self.placed:
-            return known.residents.amid(self.index, self.surroundings)
+            return known.residents.with_nodes(self.index, self.surroundings)
         keys = self.census.looked_at
         return Residents.of(self.index, self.surroundings, keys, standing(self.pods, self.placed))
 
@@ -135,7 +135,7 @@ class Snapshot:
                 pods[uid] = attrs.evolve(pods[uid], node_name=node)
         return attrs.evolve(self, pods=pods, free=free, placed=placed)
 
-    def using(self, amounts: Mapping[NodeName, Resources]) -> "Snapshot":
+    def without_free(self, amounts: Mapping[NodeName, Resources]) -> "Snapshot":
         """Return the snapshot with less free capacity on these nodes."""
         here = amounts.keys() & self.free.keys()
         if not here:
@@ -150,16 +150,16 @@ class Snapshot:
             node = nodes[name]
             nodes[name] = attrs.evolve(node, taints=(taints[name], *node.taints))
         index = NodeIndex(nodes)
-        residents = self.residents.amid(index, self.surroundings)
+        residents = self.residents.with_nodes(index, self.surroundings)
         return self._replace(
             nodes=nodes, index=index, room=Room(index, self.free), residents=residents
         )
 
-    def instead(self, pods: Mapping[Uid, Pod]) -> "Snapshot":
+    def with_pods(self, pods: Mapping[Uid, Pod]) -> "Snapshot":
         """Return the snapshot with these pods in place of their namesakes, which count equally."""
         return self._replace(pods={**self.pods, **pods}) if pods else self
 
-    def sharing(self, shares: Mapping[Workload, Share]) -> "Snapshot":
+    def with_shares(self, shares: Mapping[Workload, Share]) -> "Snapshot":
         """Return the snapshot with other shares."""
         return self._replace(census=attrs.evolve(self.census, shares=shares))
 

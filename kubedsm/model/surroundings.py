@@ -101,15 +101,15 @@ class Surroundings:
     storage_classes: Mapping[Key, StorageClass] | None = None
     csi_nodes: Mapping[Key, CSINode] | None = None
 
-    def knowing(self, kind: type[Surrounding]) -> Self:
+    def with_kind(self, kind: type[Surrounding]) -> Self:
         """The same, with that kind known: what we were not told of does not exist."""
         return self._replace_things(kind, {})
 
-    def having(self, thing: Surrounding) -> Self:
+    def with_object(self, thing: Surrounding) -> Self:
         """The same with this thing, which takes the place of one by its name."""
         return self._replace_things(type(thing), {key_of(thing): thing})
 
-    def lacking(self, kind: type[Surrounding], key: Key) -> Self:
+    def without_object(self, kind: type[Surrounding], key: Key) -> Self:
         """The same without that thing."""
         things = dict(self._things_of(kind))
         things.pop(key, None)
@@ -119,7 +119,7 @@ class Surroundings:
         thing: Surrounding | None = self._things_of(kind).get(key)
         return thing
 
-    def known(self) -> Iterator[tuple[type[Surrounding], Iterable[Surrounding]]]:
+    def list_known(self) -> Iterator[tuple[type[Surrounding], Iterable[Surrounding]]]:
         """The kinds that we are told of, and what there is of them."""
         for kind, field in _FIELDS.items():
             things: Mapping[Key, Surrounding] | None = getattr(self, field)

@@ -24,6 +24,6 @@ async def watch_the_loop(clock: Clock, *hearing: Callable[[float], object]) -> N
         late = max(0.0, clock.monotonic() - due)
         for hear in hearing:
             hear(late)
-        more = said.more("event loop", "late") if late > TOLD else None
+        more = said.count_suppressed("event loop", "late") if late > TOLD else None
         if more is not None:
             log.warning("event loop late", milliseconds=round(1000 * late), more=more)

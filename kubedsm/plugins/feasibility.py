@@ -299,7 +299,7 @@ class Feasibility:
         free = room.of(position)
         scene = attrs.evolve(
             self.scene,
-            room=room.changed(position, free - pod.requests if by > 0 else free + pod.requests),
+            room=room.with_free(position, free - pod.requests if by > 0 else free + pod.requests),
             residents=self.scene.residents.after(((pod, node, by),)),
         )
         moved = {**self._moved, pod.uid: (pod, position) if by > 0 else None}
@@ -362,5 +362,5 @@ class Feasibility:
 
 
 def _class_in(scene: Scene, pod: Pod) -> EquivalenceClass:
-    namespace, labels = scene.residents.visible(pod)
+    namespace, labels = scene.residents.visible_labels(pod)
     return EquivalenceClass(pod.pod_class, namespace, labels)

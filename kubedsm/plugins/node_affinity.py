@@ -17,7 +17,7 @@ CONFLICT = "pod affinity terms conflict"
 
 
 def node_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    yield RejectedNodes(~scene.nodes.affine(candidate.rules), (NO_MATCH,))
+    yield RejectedNodes(~scene.nodes.match_affinity(candidate.rules), (NO_MATCH,))
 
 
 def list_named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
@@ -52,7 +52,7 @@ def _conflicting_terms(rules: SchedulingRules, _: Surroundings) -> str:
 def _filter_named(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     names = list_named_nodes(candidate.rules)
     if names is not None:
-        yield RejectedNodes(~scene.nodes.named(names), (NOT_NAMED,))
+        yield RejectedNodes(~scene.nodes.match_names(names), (NOT_NAMED,))
 
 
 def sum_preferences(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
@@ -60,7 +60,7 @@ def sum_preferences(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
     total = np.zeros(len(nodes), dtype=np.int64)
     for weight, term in rules.preferences.node_affinity:
         # A term without any conditions selects nothing.
-        total += weight * nodes.selected((term,))
+        total += weight * nodes.match_terms((term,))
     return total
 
 

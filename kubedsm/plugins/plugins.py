@@ -144,7 +144,7 @@ def rejections(pod_class: PodClass, nodes: NodeIndex, room: Room) -> dict[NodeNa
 
 def accepts(pod_class: PodClass, node: Node, free: Resources) -> bool:
     """Return whether one node with this free capacity accepts such a pod."""
-    open_to = open_nodes(pod_class, NodeIndex.single(node))
+    open_to = open_nodes(pod_class, NodeIndex.index_node(node))
     return bool(open_to[0]) and not shortages(pod_class.requests, free)
 
 
@@ -152,5 +152,5 @@ def rejection(pod_class: PodClass, node: Node, free: Resources) -> Rejection | N
     """Return why one node with this free capacity rejects such a pod; None if it accepts."""
     if accepts(pod_class, node, free):
         return None
-    nodes = NodeIndex.single(node)
+    nodes = NodeIndex.index_node(node)
     return rejections(pod_class, nodes, Room(nodes, {node.name: free}))[node.name]

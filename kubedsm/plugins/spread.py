@@ -99,7 +99,7 @@ def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: S
     """Return the nodes whose pods count."""
     nodes = scene.nodes.every()
     if constraint.honor_affinity:
-        nodes &= scene.nodes.affine(candidate.rules)
+        nodes &= scene.nodes.match_affinity(candidate.rules)
     if constraint.honor_taints:
         nodes &= tolerable_nodes(candidate, scene)
     return nodes

@@ -46,7 +46,7 @@ class PlannedBatches:
     async def _plan_isolated(self, batch: PlannedBatch) -> None:
         scheduler = self.scheduler
         try:
-            with scheduler.supervisor.catching("decision") as caught:
+            with scheduler.supervisor.catch_errors("decision") as caught:
                 await self._plan(batch)
             if caught:
                 scheduler.requeue_failed(_list_planning(scheduler, batch.pods))
@@ -77,7 +77,7 @@ class PlannedBatches:
 
     async def _request(self, request: PlaceRequest) -> PlaceResponse | None:
         """Return None without a response; after a bug, fallback scheduling finds the pod."""
-        with self.scheduler.supervisor.catching("decision"):
+        with self.scheduler.supervisor.catch_errors("decision"):
             try:
                 return await self.planner.solve(request)
             except NoResponseError:

@@ -153,7 +153,7 @@ class Preemptor:
         finally:
             for uid in uids:
                 nomination = self._nominations.get(uid)
-                if nomination is not None and not self.mirror.reserved(uid):
+                if nomination is not None and not self.mirror.has_reservation(uid):
                     self.mirror.nominate(nomination.pod, nomination.node)
 
     def keep(self, pod: Pod, node: NodeName) -> None:
@@ -189,7 +189,7 @@ class Preemptor:
     def _find_waiting(self, uid: Uid) -> Pod | None:
         """Return the pod if it still has to be scheduled."""
         pod = self.mirror.pod(uid)
-        taken = self.mirror.reserved(uid) or self.mirror.claimant(uid) is not None
+        taken = self.mirror.has_reservation(uid) or self.mirror.claimant(uid) is not None
         return pod if pod is not None and pod.waits_for_node and not taken else None
 
     def _requeue(self, uid: Uid) -> None:
@@ -282,7 +282,7 @@ class Preemptor:
             if pod is None:
                 return None
             lesser = [n.pod.uid for n in self._list_less_important(pod)]
-            reserved = self.mirror.held_for([uid, *lesser])
+            reserved = self.mirror.sum_nominations([uid, *lesser])
             request = PreemptRequest(
                 pod,
                 reserved,

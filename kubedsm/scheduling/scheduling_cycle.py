@@ -206,7 +206,7 @@ class Scheduler:
         If the pods compete with no others, that is the end of all binds in flight: a further
         batch would only wait behind them. Otherwise it is a new configuration.
         """
-        with self.supervisor.catching("window"):
+        with self.supervisor.catch_errors("window"):
             size = self.configuration.current.batch.size
             ready = self.queue.ready(size)
             only_stand_ins = len(self.sites.stand_ins(ready)) == len(ready) > 0
@@ -232,7 +232,7 @@ class Scheduler:
     def _schedule_batch(self) -> None:
         """Pop a batch and schedule it; a nominated pod is scheduled alone, before the others."""
         decide, limit = self.decide_inline, self.configuration.current.batch.size
-        with self.supervisor.catching("window"):
+        with self.supervisor.catch_errors("window"):
             limit = self._batch_limit()
         if self.fallback_next:
             decide, limit, self.fallback_next = self.decide_fallback, FALLBACK_LIMIT, False
@@ -247,7 +247,9 @@ class Scheduler:
         """Schedule the pods together; after an error, back off only the pods that cause it."""
         pods = [pod for pod in map(self.mirror.pod, uids) if pod is not None]
         self.requeue_failed(
-            self.supervisor.isolate("decision", partial(self._schedule, decide=decide), pods)
+            self.supervisor.isolate_failures(
+                "decision", partial(self._schedule, decide=decide), pods
+            )
         )
 
     # 2. Take a snapshot, then filter and score.
@@ -295,7 +297,7 @@ class Scheduler:
         if not (away and isinstance(self.policy(), KubeDSM)):
             return (Stage(),)
         stand_ins = Stage(away.in_cloud, self.sites.stand_ins, last=False)
-        return stand_ins, Stage(away.apart, last=False), Stage()
+        return stand_ins, Stage(away.close_sites, last=False), Stage()
 
     def snapshot(self, view: View | None = None) -> Snapshot:
         snapshot = self.mirror.snapshot(self.clock.wall())

@@ -233,7 +233,7 @@ class SchedulingQueue:
         """
         failures = self._failures.get(pod.uid, 0)
         self._failures[pod.uid] = failures + 1
-        seconds = BACK_OFF.after(failures) * (1 - self._rng.random() / 5)
+        seconds = BACK_OFF.delay_after(failures) * (1 - self._rng.random() / 5)
         self._remove(pod.uid)
         due = self._clock.monotonic() + seconds
         self._add_to_backoff(pod, self._assign_turn(pod, cause, due) if cause else due)

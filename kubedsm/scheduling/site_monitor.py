@@ -133,7 +133,7 @@ class Sites:
                 del self._known[name]
             elif site.cut and not is_cut_off(sites[name]):
                 delays = Doubling(settings.settle, settings.settle * MOST_SETTLES)
-                site.settle = delays.after(site.cuts_before)
+                site.settle = delays.delay_after(site.cuts_before)
                 log.info("site back", site=name, cut=round(now - site.since), settles=site.settle)
                 site.cut, site.since = False, now
         self._pass_time(now)

@@ -83,11 +83,11 @@ class WorkloadChanges:
     def _note_change(self, workload: Workload, now: float) -> None:
         if workload in self._pods:
             known = self._periods.get(workload)
-            self._periods[workload] = QuietPeriods(now) if known is None else known.changed(now)
+            self._periods[workload] = QuietPeriods(now) if known is None else known.end_period(now)
         self._turned += 1
         if self._turned >= _TURNOVER * self._all_pods:
             self._turned = 0
-            self._edge = QuietPeriods(now) if self._edge is None else self._edge.changed(now)
+            self._edge = QuietPeriods(now) if self._edge is None else self._edge.end_period(now)
 
     def quiet(self) -> Quiet:
         """Return the quiet periods known at present."""

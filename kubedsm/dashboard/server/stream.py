@@ -48,7 +48,7 @@ class Stream:
         self._stirred = stirred
         self._clock = clock
         self._supervisor = supervisor
-        with supervisor.catching("page"):
+        with supervisor.catch_errors("page"):
             look()
         self.film = Film(self._snapshot())
         self.viewers = 0
@@ -61,7 +61,7 @@ class Stream:
         """Look until cancelled; what is wrong with what is seen is nobody else's affair."""
         while True:
             await self._pause()
-            with self._supervisor.catching("page"):
+            with self._supervisor.catch_errors("page"):
                 self._look()
 
     async def _pause(self) -> None:

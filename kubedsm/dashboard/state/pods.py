@@ -91,7 +91,7 @@ class PodsSeen:
             why = self._why.get(uid, _NOTHING_SAID)
             if snapshot.surroundings.namespace_terminating(pod.namespace):
                 why = _NAMESPACE_GOES
-            room = next(iter(runtime.mirror.held_for([uid])), "")
+            room = next(iter(runtime.mirror.sum_nominations([uid])), "")
             why = why._replace(room_on=room)
         return pod_row(pod, node, snapshot.scheduler_name, why, self._moves.get(uid, ""))
 

@@ -109,7 +109,7 @@ def workload_row(
         total=share.total,
         promise=promise.qos if promise else None,
         weight=promise.weight if promise else 0.0,
-        missing=max(0, promise.wanted(share.total) - share.edge) if promise else 0,
+        missing=max(0, promise.count_wanted(share.total) - share.edge) if promise else 0,
         ready=ready,
         waiting=waiting,
         edge_answers=_milliseconds(answers.get(Tier.EDGE)),

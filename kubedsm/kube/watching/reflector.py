@@ -185,13 +185,13 @@ class Reflector(Generic[T, E]):
                 # That a version expires is part of normal life; that it happens again is not.
                 if self._backoff.failures or not isinstance(error, Expired):
                     self._in_trouble(error)
-                delay = self._backoff.failed()
+                delay = self._backoff.count_failure()
                 if isinstance(error, Expired) and self._backoff.failures == 1:
                     continue
             else:
                 if lasted:
                     continue
-                delay = self._backoff.failed()
+                delay = self._backoff.count_failure()
             await self._clock.sleep(delay)
 
     async def list_anew(self) -> None:
@@ -321,7 +321,7 @@ class Reflector(Generic[T, E]):
                 self._silent_streams = 0
             lasted = opened is not None and now() - opened >= WORKING_AFTER
             if lasted:
-                self._backoff.succeeded()
+                self._backoff.reset_failures()
                 self._out_of_trouble()
         return lasted
 
@@ -365,7 +365,7 @@ class Reflector(Generic[T, E]):
 
     def _skip(self, error: WireError) -> None:
         self._malformed += 1
-        more = self._said.more("skipped", cause_of(f"{error.path} {error.reason}"))
+        more = self._said.count_suppressed("skipped", cause_of(f"{error.path} {error.reason}"))
         if more is not None:
             others = f" ({more} more for that cause)" if more else ""
             self._report(f"{self._watched.kind} skipped: {error}{others}")

@@ -128,7 +128,7 @@ class Stage:
                 process.start()
                 await process.wait()
                 self.seam.tell(process.name, "ended")
-            await self.clock.sleep(RESTART.after(incarnation - 1))
+            await self.clock.sleep(RESTART.delay_after(incarnation - 1))
 
     def _create_process(self, name: str, rate: float) -> Process:
         """Create a process. Raises DocumentError if its configuration is invalid."""
