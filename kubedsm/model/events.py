@@ -42,7 +42,7 @@ class NodeDeleted:
 
 @attrs.frozen(slots=True)
 class SurroundingApplied:
-    """A namespace, a claim, a volume or a storage class was created or changed."""
+    """A namespace, claim, volume, storage class or CSI node was created or changed."""
 
     thing: Surrounding
 
@@ -103,7 +103,7 @@ class Change:
     node_after: Node | None = None
     surrounding_before: Surrounding | None = None
     surrounding_after: Surrounding | None = None
-    #: from now on we are told of everything of this kind
+    #: kind whose objects are all known from now on
     known: type[Surrounding] | None = None
     freed: Freed | None = None
     #: measurements before and after

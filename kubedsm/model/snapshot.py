@@ -17,7 +17,7 @@ from kubedsm.model.surroundings import Surroundings
 
 @attrs.frozen(slots=True, eq=False)
 class Counted:
-    """Aggregates of exactly these nodes, pods, placements and free capacity."""
+    """Precomputed aggregates, valid for exactly these nodes, pods, placements and capacity."""
 
     census: Census
     index: NodeIndex
