@@ -14,6 +14,7 @@ from kubedsm.app.prometheus import Asker, InAThread
 from kubedsm.config.current import CurrentConfiguration, as_given
 from kubedsm.config.settings import Configuration
 from kubedsm.events.event_recorder import EventRecorder
+from kubedsm.events.event_writer import EventWriter
 from kubedsm.events.workload_events import WorkloadEvents
 from kubedsm.execution.bind_calls import BindCalls, TierKeeper
 from kubedsm.execution.limits import DRY_RUN, Limits, MoveLimits, suggest_only
@@ -22,9 +23,10 @@ from kubedsm.execution.migrations import Moves
 from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.entries import MoveOutcome
-from kubedsm.explain.explainer import Decisions
-from kubedsm.explain.listener import Listener
+from kubedsm.explain.decisions import Decisions
+from kubedsm.explain.listener import Listener, Listeners
+from kubedsm.explain.migration_outcome import MoveOutcome
+from kubedsm.explain.subjects import Explanations
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.watching.config_map import ConfigMapName, FollowedConfigMap
 from kubedsm.kube.watching.reflector import ReflectorStatistics
@@ -35,6 +37,7 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import MigratingPolicy, Policy
 from kubedsm.planner.protocol import ReplicatedMirror
 from kubedsm.planner.requests import InProcessPlanner, Planner, PlanningContext
+from kubedsm.planner.what_if import WhatIfRequest
 from kubedsm.planner.worker import Worker
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause
@@ -115,15 +118,31 @@ class Runtime:
                 PlanningContext(mirror, followed, self._configuration, self._policy, clock)
             )
 
+        self.explanations = Explanations(
+            self.decisions,
+            self.planner,
+            self._configuration,
+            sites.away,
+            self._suggestion_request,
+        )
+
         # Execution: calls, Events, plans.
         at_once = limits.binds_in_flight
         binds = BindCalls(cluster, mirror, said, at_once=at_once, timeout=timeout)
-        summary = self.decisions.summary
         self.recorder = recorder = EventRecorder(
-            cluster, clock, mirror, followed, binds, supervisor, said, instance, summary, listener
+            cluster,
+            clock,
+            mirror,
+            followed,
+            binds.none_under_way,
+            supervisor,
+            said,
+            instance,
+            self.decisions.summary,
+            listener,
         )
         self._workload_events = workload_events = WorkloadEvents(
-            cluster, clock, supervisor, said, instance, listener
+            EventWriter(cluster, clock, said, instance, timeout, listener), supervisor
         )
         self.effects = MoveEffects(self.decisions, clock, current, listener)
         calls = MigrationCalls(cluster, clock, timeout, current, said, recorder.left_to_collector)
@@ -148,7 +167,7 @@ class Runtime:
             self._end_bind,
             supervisor,
             limits,
-            listener,
+            Listeners(record, listener),
         )
 
         # Scheduling.
@@ -266,6 +285,12 @@ class Runtime:
             self._requests = MigrationRequests(cluster, config_map, approvals, migrator, instance)
 
     # Callbacks of components that are built before what they notify.
+
+    def _suggestion_request(self) -> WhatIfRequest | None:
+        """Return the request for the migrations that would be suggested now, if possible."""
+        if self.migrator is None or not self.synced.is_set():
+            return None
+        return self.migrator.what_if((), ())
 
     def _configuration(self) -> Configuration:
         return self.configuration.current

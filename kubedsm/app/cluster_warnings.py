@@ -9,7 +9,8 @@ import structlog
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.mismatches import TOLD, missing_tiers, unmatched, why_unmatched
 from kubedsm.config.services import EVERY_SERVICE
-from kubedsm.events.workload_events import Note, WorkloadEvents
+from kubedsm.events.workload_events import WorkloadEvents
+from kubedsm.explain.event_notes import Note
 from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured
 from kubedsm.model.mirror import ClusterMirror

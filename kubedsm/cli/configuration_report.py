@@ -16,7 +16,7 @@ from kubedsm.cli.inputs import read_dump, snapshot_of
 from kubedsm.config.origins import DEFAULT, Origins
 from kubedsm.config.settings import load, text_at
 from kubedsm.explain.client import promises_at
-from kubedsm.explain.qos_targets import Promised
+from kubedsm.explain.facts import QosTargetFacts
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.model.model import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION, Pod
 from kubedsm.objective.qos_targets import newest_requesting_pods
@@ -42,7 +42,7 @@ async def read_origins(
 
 async def read_targets(
     server: str, kubeconfig: Path | None, context: str | None, *, names_cluster: bool
-) -> list[Promised]:
+) -> list[QosTargetFacts]:
     """Read the QoS targets of the scheduler at `server`.
 
     Raises ClickException if no scheduler answers there, or it serves another cluster than the user
@@ -112,7 +112,7 @@ def _find_mode_origin(pod: Pod, mode: str, origins: Origins) -> str:
 def print_report(
     origins: Origins,
     workloads: Sequence[Mapping[str, Any]],
-    targets: Sequence[Promised],
+    targets: Sequence[QosTargetFacts],
     output: str,
     *,
     settings: bool,
@@ -147,7 +147,7 @@ def print_report(
         console.print(_targets_table(targets))
 
 
-def _targets_table(targets: Sequence[Promised]) -> FittedTable:
+def _targets_table(targets: Sequence[QosTargetFacts]) -> FittedTable:
     """Return QoS targets with the response times that they follow from."""
     headings = ("workload", "promised", "answers in: edge", "cloud", "target", "by edge", "cloud")
     rows = (

@@ -17,8 +17,8 @@ from kubedsm.cli.migration_requests import NOT_ALL, PAUSED, Requests
 from kubedsm.cli.options import MigrationOptions
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.client import Answering
-from kubedsm.explain.entries import MoveOutcome, Outcome
 from kubedsm.explain.listener import Listener
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.kube.wire.annotations import RequestedMove

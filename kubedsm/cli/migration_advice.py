@@ -12,7 +12,7 @@ from kubedsm.cli.console import print_json, progress
 from kubedsm.cli.inputs import start_deadline
 from kubedsm.cli.tables import list_unproven, shares_table
 from kubedsm.config.settings import Configuration
-from kubedsm.explain.entries import move_as_json
+from kubedsm.explain.migration_outcome import move_as_json
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot

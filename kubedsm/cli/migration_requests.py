@@ -8,7 +8,7 @@ import click
 
 from kubedsm.app.pause_switch import KEY, paused_in
 from kubedsm.cli.console import remark
-from kubedsm.explain.entries import Outcome
+from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.kube.calls.reads import answers_to, get_config_map
 from kubedsm.kube.calls.writes import (
     create_config_map,

@@ -24,7 +24,7 @@ from kubedsm.cli.options import PageOptions
 from kubedsm.cli.run import RunOptions
 from kubedsm.config.documents import STDIN
 from kubedsm.config.settings import Configuration, load
-from kubedsm.dashboard.server.opening import app_of, page_of
+from kubedsm.dashboard.server.app import app_of, page_of
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.explain.listener import Listeners
 from kubedsm.explain.server import Diagnostics
@@ -36,8 +36,7 @@ from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound
 from kubedsm.kube.joining import TIMEOUT, join
 from kubedsm.kube.watching.config_map import ConfigMapName
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.observability.instruments import Instruments
-from kubedsm.observability.loop_lag import watch_the_loop
+from kubedsm.observability.instruments import Instruments, watch_the_loop
 from kubedsm.observability.measured_cluster import MeasuredCluster
 from kubedsm.observability.reading import Leadership
 from kubedsm.observability.server import Monitoring, probes_answered
@@ -91,8 +90,7 @@ async def serve(options: RunOptions, stop: Stop) -> None:
             Monitoring(runtime, instruments, clock, address, find_leader) as monitoring,
             _serve_page(options.page, runtime, scene, clock, find_leader) as (page_url, page_app),
             Diagnostics(
-                runtime.decisions,
-                runtime.planner,
+                runtime.explanations,
                 options.diagnostics_port,
                 dry_run=options.dry_run,
                 leader=lambda: None if find_leader().leading else find_leader().leader,

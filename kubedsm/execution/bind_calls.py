@@ -162,7 +162,8 @@ class TierKeeper:
 
     _mirror: ClusterMirror
     _scheduler_name: str
-    _on_wrong: Callable[[Pod, Tier], None]
+    #: takes labels and annotations
+    _on_wrong: Callable[[Pod, Mapping[str, str], Mapping[str, str]], None]
     _active: bool = attrs.field(default=False, init=False)
 
     def mark_all(self) -> None:
@@ -180,4 +181,4 @@ class TierKeeper:
         for pod in self._mirror.pods_on(node.name):
             label, ours = pod.labels.get(TIER_LABEL), pod.scheduler_name == self._scheduler_name
             if ours and node.tier is not None and label not in (None, node.tier):
-                self._on_wrong(pod, node.tier)
+                self._on_wrong(pod, *tier_marks(pod, node.tier))

@@ -11,7 +11,7 @@ import attrs
 
 from kubedsm.execution.limits import MoveLimits, Underway
 from kubedsm.execution.migration_calls import Accepted
-from kubedsm.explain.entries import MoveOutcome, Outcome
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.mirror import ClusterMirror, ReplacementClaim, ReservationError
 from kubedsm.model.model import NodeName, Pod, Resources, Uid
 from kubedsm.optimizer.moving.suggestion import Cause

@@ -7,13 +7,14 @@ the effect is unknown.
 """
 
 import attrs
+import msgspec
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.explain.effects import Effect, Response, expected
-from kubedsm.explain.entries import MoveOutcome, Outcome
-from kubedsm.explain.explainer import Decisions
+from kubedsm.explain.decisions import Decisions
+from kubedsm.explain.effects import Around, Effect, Response, expect_change
 from kubedsm.explain.listener import Listener
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import NodeName, Share, Tier, Workload
@@ -50,9 +51,9 @@ class _Watched:
     #: of the last, seconds since the epoch
     ended_at: float = 0.0
 
-    def effect(self, measured: tuple[Response, Response] | None = None) -> Effect:
-        both = expected(self.times, self.share, sum(self.more.values()))
-        return Effect(both, measured, "" if measured else self.untold, len(self.more))
+    def effect(self, measured: Around[Response] | None = None) -> Effect:
+        both = expect_change(self.times, self.share, sum(self.more.values()))
+        return Effect(both, measured, None if measured else self.untold or None, len(self.more))
 
 
 @attrs.define
@@ -101,7 +102,7 @@ class MoveEffects:
             del watched.more[move.id]
         if not watched.under_way:
             self._judge_if_known(watched, None)
-        effect = attrs.evolve(watched.effect(), untold=watched.untold or AWAITED)
+        effect = msgspec.structs.replace(watched.effect(), untold=watched.untold or AWAITED)
         return attrs.evolve(move, effect=effect) if completed else move
 
     def observe(self, change: Change) -> None:
@@ -135,7 +136,7 @@ class MoveEffects:
             before, after = (
                 Response.of(of.answers[watched.workload]) for of in (watched.sample, sample)
             )
-            measured = before, after
+            measured = Around(before, after)
         effect = watched.effect(measured)
         if measured:
             log.info("moves judged", workload=str(watched.workload), effect=str(effect))

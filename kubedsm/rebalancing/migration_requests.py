@@ -21,7 +21,7 @@ import attrs
 import structlog
 
 from kubedsm.config.settings import Configuration
-from kubedsm.explain.entries import Outcome
+from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.kube.calls.reads import answers_to
 from kubedsm.kube.calls.writes import Regarding, create_event
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, Invalid, NotFound

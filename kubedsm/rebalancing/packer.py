@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping, Sequence
 import attrs
 import structlog
 
-from kubedsm.explain.entries import Outcome
+from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.moving.suggestion import Move, Suggestion

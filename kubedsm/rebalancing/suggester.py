@@ -22,8 +22,8 @@ from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.execution.migrations import Group, Moves
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.entries import MoveOutcome, Outcome, planned
 from kubedsm.explain.listener import Listener
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome, planned
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Uid, Workload, shares_after
 from kubedsm.model.sites import Away

@@ -29,8 +29,9 @@ from kubedsm.events.workload_events import WorkloadEvents
 from kubedsm.execution.bind_calls import BindCalls
 from kubedsm.execution.placement_manager import PlacementManager, plan_logged
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.entries import MoveOutcome, Outcome
+from kubedsm.explain.event_notes import note_migration
 from kubedsm.explain.listener import Listener
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.mirror import ClusterMirror, ReservationError
 from kubedsm.model.model import NodeName, Pod, Uid, Workload
 from kubedsm.model.residents import Selection
@@ -500,7 +501,7 @@ class Scheduler:
         pod, completed = ended.move.pod, ended.outcome is Outcome.COMPLETED
         log.info("move ended", pod=str(pod), outcome=ended.outcome, reason=ended.reason)
         self.workload_events.moved(ended)
-        self.recorder.moved(pod, ended.told, completed=completed)
+        self.recorder.moved(pod, note_migration(ended), completed=completed)
         replacement = ended.replacement
         if completed and replacement is not None and replacement.node_name is not None:
             self.recorder.scheduled(replacement, replacement.node_name)

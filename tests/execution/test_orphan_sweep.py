@@ -237,4 +237,4 @@ async def test_the_next_leader_tells_of_the_migrations_that_it_ends():
             await world.until(lambda: world.placed("web") == {"e1": 2}, 30)
             await asyncio.sleep(2)
     told = [event["message"] for event in world.events("Migrated")]
-    assert told == ["Moved to e1; begun by an earlier leader"] * 2
+    assert told == ["Migrated to e1; begun by an earlier leader"] * 2

@@ -11,7 +11,7 @@ from kubedsm.app.live_configuration import (
 )
 from kubedsm.config.settings import load
 from kubedsm.explain import client
-from kubedsm.explain.answers import Explainer
+from kubedsm.explain.explainer import Explainer
 from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.kube.calls.permissions import FEATURES
 from kubedsm.kube.calls.reads import cluster_uid
@@ -153,7 +153,7 @@ async def explaining():
         await world.until_bound(1, 10)
         [pod] = map(decoding.pod, world.pods())
         explainer = Explainer(world.runtime.mirror.snapshot(), QUIET.policy)
-        await client.from_cluster(world.front, explainer, pod)
+        await client.facts_from_cluster(world.front, explainer, pod)
         assert await cluster_uid(world.front, timeout=10)
     return seen
 

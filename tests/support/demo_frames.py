@@ -3,7 +3,7 @@
 import msgspec
 
 from kubedsm.dashboard.rows import MoveRow
-from kubedsm.dashboard.state.headline import line_of
+from kubedsm.dashboard.state.headline import describe_migration
 from kubedsm.model.model import Resources, Share
 from kubedsm_lab.demo.frame import Frame, Standing
 from kubedsm_lab.demo.observer import Migrations, NodeView, ServiceView
@@ -47,7 +47,7 @@ FRAME = Frame(
     epoch=0.0,
     seconds=42.0,
     duration=60.0,
-    headline=line_of(MOVE),
+    headline=describe_migration(MOVE),
     nodes=NODES,
     services=SERVICES,
     bound=118,

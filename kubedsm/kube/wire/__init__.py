@@ -1,4 +1,4 @@
-"""What the API's JSON means: objects read into the values of `core.world`, and what is wrong.
+"""What the API's JSON means: objects read into the values of `kubedsm.model`, and what is wrong.
 
 Bytes in, values out: no request is sent from here.
 """

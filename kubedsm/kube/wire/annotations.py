@@ -121,7 +121,7 @@ class MoveAnswer(msgspec.Struct, frozen=True):
 
     pod: str
     target: str
-    #: value of `explain.entries.Outcome`
+    #: value of `explain.migration_outcome.Outcome`
     outcome: str
     reason: str = ""
 

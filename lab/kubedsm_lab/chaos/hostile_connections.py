@@ -17,7 +17,7 @@ from yarl import URL
 
 from kubedsm.app.leader_election import LeaseTimes
 from kubedsm.config.settings import Configuration
-from kubedsm.dashboard.server.opening import page_of
+from kubedsm.dashboard.server.app import page_of
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.explain.listener import Listeners
 from kubedsm.explain.server import Diagnostics
@@ -87,7 +87,7 @@ async def _attack() -> list[str]:
         async with (
             Monitoring(runtime, instruments, clock, ("127.0.0.1", 0)) as monitoring,
             page_of(runtime, scene, clock) as page,
-            Diagnostics(runtime.decisions, runtime.planner, port=0) as diagnostics,
+            Diagnostics(runtime.explanations, port=0) as diagnostics,
             contextlib.AsyncExitStack() as clients,
         ):
             process.start()

@@ -19,11 +19,11 @@ from rich.live import Live
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.cli.console import Stop
-from kubedsm.dashboard.server.opening import page_of
+from kubedsm.dashboard.server.app import page_of
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.explain.listener import Listeners
 from kubedsm.kube.client.kubernetes import KubernetesCluster
-from kubedsm.observability.loop_lag import watch_the_loop
+from kubedsm.observability.instruments import watch_the_loop
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.running import PIPE_CLOSED

@@ -11,7 +11,7 @@ import attrs
 from kubedsm.app.assembly import Runtime
 from kubedsm.cli.console import print_json
 from kubedsm.config.settings import Configuration
-from kubedsm.dashboard.server.opening import LOOPBACK, page_of
+from kubedsm.dashboard.server.app import LOOPBACK, page_of
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.kube.calls.leases import LeaseName
 from kubedsm.model.model import Tier

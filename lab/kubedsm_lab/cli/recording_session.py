@@ -7,7 +7,7 @@ from pathlib import Path
 from kubedsm.cli.cluster import find_scheduler
 from kubedsm.cli.console import Stop, print_json, remark
 from kubedsm.explain.client import effects_since
-from kubedsm.explain.effects import summed_up
+from kubedsm.explain.effects import summarize_effects
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.process.clock import SystemClock
@@ -63,7 +63,7 @@ async def record_load(
     )
     row = run.as_json()
     if effects:
-        row["moveEffects"] = summed_up(effects)
+        row["moveEffects"] = summarize_effects(effects)
     emulated = recorder.emulated
     method = "recorded on an emulated cluster" if emulated else "measured on a cluster"
     measured = f"{method} (Kubernetes {version}), over its API"

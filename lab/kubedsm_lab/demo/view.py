@@ -4,9 +4,17 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from kubedsm.dashboard.state.headline import line_of
-from kubedsm.dashboard.terminal.fitting import NARROW, Part, fitting, hanging, lines
-from kubedsm.dashboard.terminal.tables import NodeLine, kept, nodes_table
+from kubedsm.dashboard.state.headline import describe_migration
+from kubedsm.dashboard.terminal.tables import (
+    NARROW,
+    NodeLine,
+    Part,
+    count_lines,
+    fit_parts,
+    hang,
+    nodes_table,
+    target_met,
+)
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import Column, FittedTable
 from kubedsm_lab.demo.frame import Frame
@@ -29,9 +37,9 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
     """Return the live picture. beside: commands that show the cluster elsewhere."""
     said = Text(frame.headline, style="bold")
     # A fixed number of lines keeps the tables in place.
-    padding = (3 if width < NARROW else 2) - lines(said, width)
+    padding = (3 if width < NARROW else 2) - count_lines(said, width)
     moves = [
-        hanging(f"  {move.began - frame.epoch:3.0f} s", line_of(move))
+        hang(f"  {move.began - frame.epoch:3.0f} s", describe_migration(move))
         for move in list(frame.moves.values())[-LAST_MOVES:]
     ]
     parts = [
@@ -50,7 +58,7 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
         *([Part(Text(""), use=2)] if moves else []),
         *(Part(move, use=1) for move in moves),
     ]
-    return Group(*fitting(parts, width, height))
+    return Group(*fit_parts(parts, width, height))
 
 
 def summary(frame: Frame, width: int) -> RenderableType:
@@ -70,7 +78,7 @@ def _to_try(command: str, shows: str, width: int) -> RenderableType:
     if width < NARROW:
         return Group(Text(f"  {command}"), Padding(shows, (0, 0, 0, 4)))
     longest = max(len(command) for command, _ in TRY_NEXT)
-    return hanging(f"  {command:{longest}}", shows)
+    return hang(f"  {command:{longest}}", shows)
 
 
 def _nodes(frame: Frame) -> FittedTable:
@@ -99,7 +107,7 @@ def _services(frame: Frame) -> FittedTable:
         Column("on edge", [str(s.share.edge) for s in services], 4, use=5, number=True),
         Column("edge share", [_now(s) for s in services], 4, number=True),
         Column("promise", [f"{s.promise:.2f}" for s in services], number=True),
-        Column("", [kept(s.missing, s.share.total) for s in services], 7),
+        Column("", [target_met(s.missing, s.share.total) for s in services], 7),
         Column(
             "KubeDSM so far",
             [_share(frame.ours.shares.get(s.name)) for s in services],
@@ -135,7 +143,7 @@ class LineByLine:
         for key, move in frame.moves.items():
             if key not in self._told:
                 self._told.add(key)
-                self._print(move.began - frame.epoch, line_of(move))
+                self._print(move.began - frame.epoch, describe_migration(move))
         if frame.seconds >= self._due:
             self._due = frame.seconds + self.EVERY
             said = (frame.headline, *(describe(frame) for describe in _DESCRIPTIONS))

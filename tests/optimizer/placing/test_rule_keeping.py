@@ -175,11 +175,11 @@ def test_the_order_of_the_input_changes_nothing(bounds):
 
 
 _PRINT = """
-from kubedsm.objective.objective import Objective, Promise
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support.rule_instances import drawn_batch
 for seed in range(60):
-    args = (lambda _: Promise(), Objective())
+    args = (lambda _: QosTarget(), Objective())
     decision = immediate_schedule(*drawn_batch(seed), *args)
     print([(b.pod.name, b.node) for b in decision.bindings], decision.unplaced)
 """
