@@ -58,11 +58,18 @@ class BindCalls:
         self.none_under_way.set()
 
     def observe(self, change: Change) -> None:
-        """Notice owners that release pods because of the tier label."""
-        workload = _find_releasing_owner(change)
-        if workload is not None:
-            log.warning("owner releases labelled pods", owner=str(workload), label=TIER_LABEL)
-            self._unlabelled.add(workload)
+        """Notice owners that released a pod after the pod got the tier label.
+
+        A selector may exclude the label, or one of its values; that shows only when the label is
+        set. A pod that was detached and is restored has no owner until its ReplicaSet adopts it.
+        """
+        before, after = change.pod_before, change.pod_after
+        if before is None or after is None or TIER_LABEL not in after.labels or before.detached:
+            return
+        if before.workload.kind != "Pod" and after.workload.kind == "Pod":
+            owner = str(before.workload)
+            log.warning("owner releases labelled pods", owner=owner, label=TIER_LABEL)
+            self._unlabelled.add(before.workload)
 
     def enqueue(self, call: Work, spawn: Callable[[Work], None]) -> None:
         """Make the call in a task that `spawn` begins, once fewer than `at_once` are in flight."""
@@ -122,19 +129,6 @@ class BindCalls:
             report(PodGone(step.pod))
         else:
             apply_live(live)
-
-
-def _find_releasing_owner(change: Change) -> Workload | None:
-    """Return the owner of a pod that the owner released after the pod got the tier label.
-
-    A selector may exclude the label, or one of its values; that shows only when the label is set. A
-    pod that was detached and is restored has no owner until its ReplicaSet adopts it.
-    """
-    before, after = change.pod_before, change.pod_after
-    if before is None or after is None or TIER_LABEL not in after.labels or before.detached:
-        return None
-    lost = before.workload.kind != "Pod" and after.workload.kind == "Pod"
-    return before.workload if lost else None
 
 
 def tier_marks(pod: Pod, tier: Tier | None) -> tuple[dict[str, str], dict[str, str]]:

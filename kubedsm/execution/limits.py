@@ -111,10 +111,6 @@ class MoveLimits:
             since = min(underway.since, at - self.slow_after)
             self._underway[move] = attrs.evolve(underway, since=since)
 
-    def moving(self) -> frozenset[Workload]:
-        """Return the workloads with a migration under way."""
-        return frozenset(self.moving_each())
-
     def moving_each(self) -> list[Workload]:
         """Return the workload of each migration under way."""
         return [underway.workload for underway in self._underway.values()]

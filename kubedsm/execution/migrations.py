@@ -158,7 +158,9 @@ class Moves:
 
         Namespaces with fewer migrations under way come first, then steps that waited longer.
         """
-        for move, step in self._in_turn():
+        busy = Counter(workload.namespace for workload in self.limits.moving_each())
+        of = {move: self._moves[move].planned.move.pod.namespace for move in self._waiting}
+        for move, step in sorted(self._waiting.items(), key=lambda waiting: busy[of[waiting[0]]]):
             known = self._moves.get(move)
             if move not in self._waiting or known is None:
                 continue  # the refusal of another step has ended this one
@@ -174,11 +176,6 @@ class Moves:
                 del self._waiting[move]
                 known.pod = pod
                 yield known, step, pod
-
-    def _in_turn(self) -> list[tuple[str, Step]]:
-        busy = Counter(workload.namespace for workload in self.limits.moving_each())
-        of = {move: self._moves[move].planned.move.pod.namespace for move in self._waiting}
-        return sorted(self._waiting.items(), key=lambda waiting: busy[of[waiting[0]]])
 
     def reserve_capacity(self, step: Step, pod: Pod, accepted: Accepted) -> str:
         """Reserve the target's capacity and claim the replacement, or return why not."""

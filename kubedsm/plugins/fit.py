@@ -88,14 +88,10 @@ def node_resources_fit(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
         yield RejectedNodes(lacking == look, reasons)
 
 
-def _filter_tierless(_: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    yield RejectedNodes(scene.nodes.tierless, (NO_TIER,))
-
-
 #: the only plugin that kube-scheduler does not have
 TIER = Plugin(
     name="Tier",
-    filter=_filter_tierless,
+    filter=lambda _, scene: [RejectedNodes(scene.nodes.tierless, (NO_TIER,))],
     static=True,
     hint=None,
     hears=("room", "node"),

@@ -29,10 +29,6 @@ def gates_reason(pod: Pod) -> str:
     return f"waiting for scheduling gates: [{' '.join(pod.gates)}]" if pod.gated else ""
 
 
-def _resource_claims(_rules: SchedulingRules, _: Surroundings) -> str:
-    return NOT_ALLOCATED
-
-
 SCHEDULING_GATES = Plugin(
     name="SchedulingGates",
     pre_enqueue=gates_reason,
@@ -43,7 +39,7 @@ SCHEDULING_GATES = Plugin(
 DYNAMIC_RESOURCES = Plugin(
     name="DynamicResources",
     demands=("resource_claims",),
-    pre_filter=_resource_claims,
+    pre_filter=lambda _rules, _surroundings: NOT_ALLOCATED,
     hint=never,
     hears=(),
     advice="leave the pod to a scheduler that allocates devices",

@@ -146,7 +146,7 @@ class Application:
             present = Binding(pod, binding.node, binding.tier)
             if _is_feasible(snapshot, feasibility, present):
                 feasibility = feasibility.with_pod(pod, present.node)
-                queue.end_planning(pod.uid)
+                queue.remove(pod.uid)
                 valid.append(present)
         self.scheduler.bind(self.batch, valid)
         self._placed += valid

@@ -160,7 +160,7 @@ class SchedulingQueue:
     def add(self, pod: Pod) -> None:
         """Add the pod to the activeQ."""
         if pod.uid not in self._active.places:
-            self._remove(pod.uid)
+            self.remove(pod.uid)
             self._notify_arrival()
         self._active.add(pod)
         self._pods[pod.uid] = pod
@@ -175,7 +175,7 @@ class SchedulingQueue:
 
     def forget(self, uid: Uid) -> None:
         """Drop a pod that is bound or deleted."""
-        self._remove(uid)
+        self.remove(uid)
         self._await_until.pop(uid, None)
         self._failures.pop(uid, None)
         self._clear_cause(uid)
@@ -216,12 +216,12 @@ class SchedulingQueue:
         popped = [pod.uid for pod in self.ready(limit)]
         self._unschedulable.pop(popped)
         for uid in popped:
-            self._remove(uid)
+            self.remove(uid)
         return popped
 
     def add_unschedulable(self, pod: Pod, plugins: frozenset[str]) -> None:
         """Park the pod until a change may help it that these plugins rejected on every node."""
-        self._remove(pod.uid)
+        self.remove(pod.uid)
         self._pods[pod.uid] = pod
         self._unschedulable.add(pod, plugins, self._clock.monotonic())
         self._changed.set()
@@ -234,7 +234,7 @@ class SchedulingQueue:
         failures = self._failures.get(pod.uid, 0)
         self._failures[pod.uid] = failures + 1
         seconds = BACK_OFF.delay_after(failures) * (1 - self._rng.random() / 5)
-        self._remove(pod.uid)
+        self.remove(pod.uid)
         due = self._clock.monotonic() + seconds
         self._add_to_backoff(pod, self._assign_turn(pod, cause, due) if cause else due)
 
@@ -257,7 +257,7 @@ class SchedulingQueue:
 
     def await_capacity(self, pod: Pod) -> None:
         """Retry the pod when capacity is freed, or when the pod may wait no longer."""
-        self._remove(pod.uid)
+        self.remove(pod.uid)
         self._add_to_backoff(pod, self._await_until[pod.uid])
         self._awaiting_capacity.add(pod.uid)
 
@@ -266,17 +266,13 @@ class SchedulingQueue:
 
         A change that requeues the pod ends this, as in any other queue.
         """
-        self._remove(pod.uid)
+        self.remove(pod.uid)
         self._pods[pod.uid] = pod
         self._planning[pod.uid] = None
 
     def in_planning(self, uid: Uid) -> Pod | None:
         """Return the present pod if it is still parked for the planner."""
         return self._pods[uid] if uid in self._planning else None
-
-    def end_planning(self, uid: Uid) -> None:
-        """Remove a planned pod whose bind begins."""
-        self._remove(uid)
 
     def requeue_planning(self) -> None:
         """Move all pods that are parked for the planner to the activeQ."""
@@ -330,7 +326,7 @@ class SchedulingQueue:
         if not failing.pods:
             del self._failing[cause]
 
-    def _remove(self, uid: Uid) -> None:
+    def remove(self, uid: Uid) -> None:
         """Remove the pod from the queue that has it."""
         self._pods.pop(uid, None)
         self._awaiting_capacity.discard(uid)
