@@ -1,11 +1,11 @@
 """Scheduling queue: activeQ, backoffQ and unschedulable pods, as in kube-scheduler.
 
-The activeQ is served by priority, then age. A pod whose bind failed waits in the backoffQ for a
-doubling delay. A pod that every node rejects is unschedulable: it is requeued by queueing hints of
-the plugins that rejected it when the cluster changes, and after `FLUSH_INTERVAL` in any case.
+The activeQ is ordered by priority, then age. After a failed bind, a pod waits in the backoffQ with
+doubling delays. Cluster changes requeue an unschedulable pod through the queueing hints of the
+rejecting plugins; `FLUSH_INTERVAL` requeues unconditionally.
 
-Beyond kube-scheduler: pods of a namespace whose binds fail for one cause, such as an admission
-webhook, are retried in turn. One successful bind requeues the next ones at once.
+Extension of kube-scheduler: if an admission webhook or another common cause fails the binds of a
+namespace, pods are retried sequentially. One successful bind requeues the next pods immediately.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ from kubedsm.process.clock import Clock
 
 #: kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds
 BACK_OFF = Doubling(1.0, 10.0)
-#: seconds between retries of pods whose binds failed for one cause
+#: seconds between sequential retries of pods with a common failure cause
 RETRY_INTERVAL = 1.0
 #: seconds: kube-scheduler's podMaxInUnschedulablePodsDuration
 MAX_RETRY_DELAY = 300.0
-#: pods of the same cause that one successful bind requeues
+#: pods with a common failure cause requeued after one successful bind
 REQUEUED_BY_SUCCESS = 10
-#: seconds after which unschedulable pods are retried, in case a helpful change went unnoticed
+#: seconds until unconditional retry of unschedulable pods, in case of an unnoticed change
 FLUSH_INTERVAL = 60.0
 #: pods of an equivalence class that a flush retries
 FLUSH_LIMIT = 16
@@ -87,7 +87,7 @@ class SortedPods:
 
 @attrs.define
 class _FailingBinds:
-    """Pods whose last bind failed for one cause, in order of failure."""
+    """Pods with a common failure cause, in order of failure."""
 
     pods: dict[Uid, None] = attrs.field(factory=dict)
     #: earliest time of the next retry
@@ -105,10 +105,10 @@ class SchedulingQueue:
         self._backoff: dict[Uid, float] = {}
         self._backoff_heap: list[tuple[float, Uid]] = []
         self._unschedulable = UnschedulablePods()
-        #: pods of the backoffQ that wait for capacity about to be freed, and when that ends
+        #: backoffQ pods awaiting terminating pods, and their deadlines
         self._awaiting_capacity: set[Uid] = set()
         self._await_until: dict[Uid, float] = {}
-        #: pods of the batch that the planner solves, and pods that wait for the end of it
+        #: pods of the planned batch, and pods depending on the planned batch
         self._planning: dict[Uid, None] = {}
         self._failures: dict[Uid, int] = {}
         self._cause: dict[Uid, Cause] = {}
@@ -144,7 +144,7 @@ class SchedulingQueue:
         return self._unschedulable.count_by_plugin()
 
     def observe(self, change: Change, mirror: ClusterMirror) -> None:
-        """Apply a change of a pod to the queue, and requeue the pods that the change may help."""
+        """Apply a pod change to the queue, and requeue other pods by queueing hints."""
         before, after = change.pod_before, change.pod_after
         if after is None:
             if before is not None:
@@ -166,7 +166,7 @@ class SchedulingQueue:
         self._pods[pod.uid] = pod
 
     def update(self, pod: Pod) -> None:
-        """Replace the pod, if it is queued; requeue it if other changes can help it now."""
+        """Replace a queued pod; requeue a pod with different requirements."""
         if pod.uid not in self._pods:
             return
         self._pods[pod.uid] = pod
@@ -181,7 +181,7 @@ class SchedulingQueue:
         self._clear_cause(uid)
 
     def help(self, change: Change, mirror: ClusterMirror) -> None:
-        """Requeue the pods that the change may help."""
+        """Requeue waiting pods according to capacity changes and queueing hints."""
         if change.freed is not None:
             for uid in list(self._awaiting_capacity):
                 self.add(self._pods[uid])
@@ -220,16 +220,16 @@ class SchedulingQueue:
         return popped
 
     def add_unschedulable(self, pod: Pod, plugins: frozenset[str]) -> None:
-        """Park the pod until a change may help it that these plugins rejected on every node."""
+        """Park a pod that these plugins reject on every node, until a queueing hint applies."""
         self.remove(pod.uid)
         self._pods[pod.uid] = pod
         self._unschedulable.add(pod, plugins, self._clock.monotonic())
         self._changed.set()
 
     def back_off(self, pod: Pod, cause: str = "") -> None:
-        """Retry the pod after a back-off; in turn with others whose binds failed for this cause.
+        """Retry the pod after a back-off; sequentially with pods of a common failure cause.
 
-        One cause in two namespaces counts as two causes.
+        Failure causes are distinguished by namespace.
         """
         failures = self._failures.get(pod.uid, 0)
         self._failures[pod.uid] = failures + 1
@@ -239,10 +239,7 @@ class SchedulingQueue:
         self._add_to_backoff(pod, self._assign_turn(pod, cause, due) if cause else due)
 
     def end_failures(self, uid: Uid) -> None:
-        """Requeue pods whose binds failed for the same cause as the last bind of this pod.
-
-        The pod is bound now.
-        """
+        """Requeue pods with the former failure cause of this pod, which is now bound."""
         failing = self._failing.get(self._cause.get(uid, ("", "")))
         self._clear_cause(uid)
         if failing is not None:
@@ -251,7 +248,7 @@ class SchedulingQueue:
                 self.add(self._pods[other])
 
     def can_await_capacity(self, uid: Uid, limit: float) -> bool:
-        """Return whether the pod has waited for capacity less than `limit` seconds in all."""
+        """Return whether the pod's accumulated waiting time is below `limit` seconds."""
         now = self._clock.monotonic()
         return self._await_until.setdefault(uid, now + limit) - now >= RESOLUTION
 
@@ -264,7 +261,7 @@ class SchedulingQueue:
     def begin_planning(self, pod: Pod) -> None:
         """Park the pod until the planner responds.
 
-        A change that requeues the pod ends this, as in any other queue.
+        Changes requeue parked pods as usual.
         """
         self.remove(pod.uid)
         self._pods[pod.uid] = pod
@@ -290,7 +287,7 @@ class SchedulingQueue:
         self._changed.set()
 
     def _next_due(self) -> float | None:
-        """Return the time of the next retry that no change has to cause."""
+        """Return the time of the next unconditional retry."""
         heap = self._backoff_heap
         while heap and self._backoff.get(heap[0][1]) != heap[0][0]:
             heapq.heappop(heap)
@@ -298,7 +295,7 @@ class SchedulingQueue:
         return min((due for due in dues if due is not None), default=None)
 
     def _flush_due(self, now: float) -> None:
-        """Requeue the pods whose back-off or flush interval is over."""
+        """Requeue pods with expired back-off or flush interval."""
         if self._unschedulable.wake_due(now):
             self._notify_arrival()
         while self._backoff_heap and self._backoff_heap[0][0] <= now:
@@ -307,7 +304,7 @@ class SchedulingQueue:
                 self.add(self._pods[uid])
 
     def _assign_turn(self, pod: Pod, cause: str, earliest: float) -> float:
-        """Return the time of the pod's retry, after those of other pods with this cause."""
+        """Return the pod's retry time, after other pods with the common failure cause."""
         self._clear_cause(pod.uid)
         self._cause[pod.uid] = (pod.namespace, cause)
         failing = self._failing.setdefault((pod.namespace, cause), _FailingBinds())
@@ -415,7 +412,7 @@ def still_unschedulable(
 
 @attrs.define(eq=False)
 class _RejectedClass:
-    """Equivalence class of unschedulable pods, and how many of them may be retried."""
+    """Equivalence class of unschedulable pods, with the number of permitted retries."""
 
     why: Unschedulable
     pods: SortedPods = attrs.field(factory=SortedPods)
@@ -430,9 +427,9 @@ class _RejectedClass:
 class UnschedulablePods:
     """Unschedulable pods by equivalence class.
 
-    Each queueing hint is evaluated once per class, however many pods wait. A change that may help
-    wakes the class: up to as many of its pods are retried as the freed capacity may take, and twice
-    as many the next time. If every node still rejects one of them, the class sleeps again.
+    Queueing hints are evaluated once per class, independent of the number of pods. A positive hint
+    wakes the class: retries are limited by the freed capacity, and the limit doubles after success.
+    Another unschedulable pod of the class puts the class to sleep again.
     """
 
     def __init__(self) -> None:
@@ -471,7 +468,7 @@ class UnschedulablePods:
         return counts
 
     def add(self, pod: Pod, plugins: frozenset[str], now: float) -> None:
-        """Add a pod that these plugins reject on every node; its whole class sleeps then."""
+        """Add a pod rejected by these plugins on every node; the entire class sleeps afterwards."""
         why = Unschedulable.of(pod, plugins)
         rejected = self._classes.setdefault(why.candidate, _RejectedClass(why))
         self._index_hints(rejected, why)
@@ -500,7 +497,7 @@ class UnschedulablePods:
         return Unschedulable.of(pod, why.rules) != why
 
     def help(self, change: Change, mirror: ClusterMirror) -> bool:
-        """Wake the classes that the change may help; return whether there are any."""
+        """Wake the classes with positive queueing hints; return whether any exists."""
         if not self._classes:
             return False
         if change.known is not None:
@@ -543,7 +540,7 @@ class UnschedulablePods:
             yield rejected.pods.first(min(rejected.awake, limit))
 
     def pop(self, uids: Sequence[Uid]) -> None:
-        """Remove pods that are retried; if nodes take them, they may take twice as many."""
+        """Remove retried pods, and double the permitted retries of their classes."""
         for rejected in {self._class_of[uid] for uid in uids if uid in self._class_of}:
             rejected.awake *= 2
         for uid in uids:
