@@ -108,7 +108,7 @@ class ReplicatedMirror(ClusterMirror):
     nominate = _publish_calls(ClusterMirror.nominate)
     withdraw = _publish_calls(ClusterMirror.withdraw)
     claim = _publish_calls(ClusterMirror.claim)
-    unclaim = _publish_calls(ClusterMirror.end_claim)
+    end_claim = _publish_calls(ClusterMirror.end_claim)
 
     def replay(self) -> Iterator[Call]:
         """Return the calls that make a new mirror equal to the present state of this one."""
