@@ -9,6 +9,7 @@ from rich.console import Console
 
 from kubedsm.dashboard.state.headline import describe_migration
 from kubedsm_lab.demo.disconnection import Disconnection
+from kubedsm_lab.demo.frame import CUT_OFF
 from kubedsm_lab.demo.results import ending
 from kubedsm_lab.demo.view import LineByLine, render, summary
 from support.demo_frames import FRAME, MOVE
@@ -24,7 +25,14 @@ FRAMES = {
     "starting": attrs.evolve(
         FRAME, theirs=None, replay="going on", latency=None, moves={}, bound=0, services=()
     ),
-    "cut off": attrs.evolve(FRAME, cut=CUT),
+    "cut off": attrs.evolve(
+        FRAME,
+        cut=CUT,
+        nodes=[
+            attrs.evolve(node, state=CUT_OFF if node.name in CUT.nodes else "")
+            for node in FRAME.nodes
+        ],
+    ),
 }
 
 
@@ -60,7 +68,7 @@ def test_the_last_picture_says_all_of_the_ending(width, frame):
 def test_a_wide_picture_has_kube_scheduler_beside_it():
     lines = printed(render(FRAME, 80, 24), 80).splitlines()
     assert [line.split()[-2:] for line in lines if line.startswith("b ")] == [["0.50", "0.79"]]
-    assert "kube-scheduler" in printed(render(FRAME, 50, 24), 50)
+    assert "kube-scheduler" in printed(render(FRAME, 50, 30), 50)
     alone = attrs.evolve(FRAME, theirs=None, replay="none")
     assert "kube-scheduler" not in printed(render(alone, 100, 24), 100)
 
@@ -89,4 +97,4 @@ def test_line_by_line_every_move_is_told_once_and_the_rest_now_and_then():
     lines = console.file.getvalue().splitlines()
     assert [line.split()[0] for line in lines] == ["12.0", "41.0", "42.0", "47.0"]
     assert lines[1].endswith(describe_migration(MOVE))
-    assert "kube-scheduler edge share 0.60" in lines[3]
+    assert "came to 0.60 and 50%" in lines[3]

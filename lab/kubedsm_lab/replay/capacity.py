@@ -10,13 +10,13 @@ from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 
 
-def wanted(cluster: EmulatedCluster) -> dict[str, int]:
+def list_wanted(cluster: EmulatedCluster) -> dict[str, int]:
     """Return the replicas of each Deployment."""
     deployments = cluster.api.list(DEPLOYMENTS)
     return {each["metadata"]["name"]: int(each["spec"]["replicas"]) for each in deployments}
 
 
-def serving(cluster: EmulatedCluster) -> list[Object]:
+def list_serving(cluster: EmulatedCluster) -> list[Object]:
     """Return the pods that serve, also on disconnected nodes."""
     up = cluster.serving()
     return [pod for pod in cluster.api.list(PODS) if pod["metadata"]["uid"] in up]

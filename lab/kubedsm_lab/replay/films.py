@@ -1,7 +1,7 @@
-"""Recordings of runs in virtual time, and the page that plays two of them side by side.
+"""Recordings of runs in virtual time, and the page that plays two recordings in parallel.
 
-A picture is taken between two moments, when the first is over and the second has not begun. Hence
-a run goes the same way whether it is filmed or not.
+A picture is taken between two moments, after the first and before the second. Recording therefore
+does not influence a run.
 """
 
 import math

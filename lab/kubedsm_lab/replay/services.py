@@ -96,7 +96,7 @@ def load(path: str | Path) -> tuple[ServiceSpec, ...]:
         specs = []
         for place, entry in zip(places, entries, strict=True):
             with at(place):
-                specs.append(_spec(entry))
+                specs.append(_make_spec(entry))
         names = [spec.name for spec in specs]
         for index, name in enumerate(names):
             if name in names[:index]:
@@ -109,7 +109,7 @@ def load(path: str | Path) -> tuple[ServiceSpec, ...]:
     return tuple(specs)
 
 
-def _spec(entry: _Entry) -> ServiceSpec:
+def _make_spec(entry: _Entry) -> ServiceSpec:
     amounts = {"cpu": entry.cpu, "memory": entry.memory, "targetRate": entry.target_rate}
     thousandths = {}
     for field, amount in amounts.items():
@@ -127,7 +127,7 @@ def _spec(entry: _Entry) -> ServiceSpec:
     rate = float(Fraction(thousandths["targetRate"], 1000))
     seconds = UTILISATION * entry.concurrency / rate
     if entry.service_time:
-        seconds = _seconds(entry.service_time)
+        seconds = _parse_seconds(entry.service_time)
     return ServiceSpec(
         entry.name,
         str(entry.cpu),
@@ -138,7 +138,7 @@ def _spec(entry: _Entry) -> ServiceSpec:
     )
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     try:
         seconds = parse_duration(text)
     except DurationError as error:

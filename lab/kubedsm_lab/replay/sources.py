@@ -45,7 +45,7 @@ def sources(given: Sequence[str]) -> list[Source]:
         if Path(text).exists():
             scenario = scenario_in(text)
             name = stem if stems.count(stem) == 1 else text
-            found.append(Source(name, text, _constant(scenario)))
+            found.append(Source(name, text, _always_return(scenario)))
         elif match := _NORMAL.fullmatch(text):
             found.append(recipe(text, float(match[1]), float(match[2])))
         else:
@@ -57,7 +57,7 @@ def sources(given: Sequence[str]) -> list[Source]:
     return found
 
 
-def _constant(scenario: Scenario) -> Callable[[int], Scenario]:
+def _always_return(scenario: Scenario) -> Callable[[int], Scenario]:
     return lambda _seed: scenario
 
 

@@ -110,13 +110,13 @@ def attempts(
     found = {case: _select_calls(wanted, done[case]) for case in cases if case in done}
     yield from (each for each in found.values() if each is not None)
     left = [case for case in cases if found.get(case) is None]
-    for each in spread(partial(_attempt, limits=limits, solver=solver), left, jobs):
+    for each in spread(partial(_attempt_case, limits=limits, solver=solver), left, jobs):
         if kept is not None:
             append_whole(kept, msgspec.json.encode(each) + b"\n")
         yield each
 
 
-def _attempt(case: Case, limits: Sequence[float], solver: SolverKind) -> Attempt:
+def _attempt_case(case: Case, limits: Sequence[float], solver: SolverKind) -> Attempt:
     return attempt(*case, limits, solver_of(solver, _PATIENCE))
 
 

@@ -1,4 +1,4 @@
-"""What Prometheus answers to the queries of a panel."""
+"""Curves of a panel, queried from Prometheus."""
 
 import re
 from collections.abc import Mapping
@@ -12,15 +12,13 @@ from prometheus_api_client import PrometheusConnect
 
 Values = npt.NDArray[np.float64]
 
-#: seconds that one query may take
-_PATIENCE = 30
-#: how many points a curve has
-_POINTS = 180
+#: seconds that one query may take, and points of a curve
+_TIMEOUT, _POINTS = 30, 180
 
 
 @attrs.frozen(eq=False)
 class Curve:
-    """One series of an answer: its values at the times asked for, NaN where there is none."""
+    """Series of a response: values at the requested times, NaN for missing ones."""
 
     name: str
     labels: Mapping[str, str]
@@ -33,16 +31,16 @@ class Curve:
 
 
 class Prometheus:
-    """Asks about the time from `start` to `end`, seconds since the epoch.
+    """Client for the time from `start` to `end`, seconds since the epoch.
 
-    `scraped_every`: seconds. What it asks raises `requests.RequestException` where there is no
-    Prometheus, and `PrometheusApiClientException` where it refuses the query.
+    `scraped_every`: seconds. Queries raise `requests.RequestException` without a Prometheus, and
+    `PrometheusApiClientException` for a refused query.
     """
 
     def __init__(
         self, url: str, start: float, end: float, scraped_every: float, chosen: Mapping[str, str]
     ) -> None:
-        self._server = PrometheusConnect(url, timeout=_PATIENCE)
+        self._server = PrometheusConnect(url, timeout=_TIMEOUT)
         self._end = end
         self._step = max(1, round((end - start) / _POINTS))
         #: seconds since the epoch
@@ -54,12 +52,12 @@ class Prometheus:
             "__range": f"{max(1, round(end - start))}s",
         }
 
-    def answers(self, panel: Mapping[str, Any]) -> list[list[Curve]]:
-        """The series of each of its queries."""
-        return [self._curves(target) for target in panel["targets"]]
+    def query_panel(self, panel: Mapping[str, Any]) -> list[list[Curve]]:
+        """Return the series of each query."""
+        return [self._query_curves(target) for target in panel["targets"]]
 
-    def _curves(self, target: Mapping[str, Any]) -> list[Curve]:
-        query = filled(target["expr"], self._variables)
+    def _query_curves(self, target: Mapping[str, Any]) -> list[Curve]:
+        query = fill_variables(target["expr"], self._variables)
         if target.get("instant"):
             found = self._server.custom_query(query, params={"time": self._end})
             series = [(one["metric"], [one["value"]]) for one in found]
@@ -68,10 +66,11 @@ class Prometheus:
             found = self._server.custom_query_range(query, *between, step=str(self._step))
             series = [(one["metric"], one["values"]) for one in found]
         return [
-            Curve(named(target, labels), labels, self._on_time(points)) for labels, points in series
+            Curve(series_name(target, labels), labels, self._align(points))
+            for labels, points in series
         ]
 
-    def _on_time(self, points: list[tuple[float, str]]) -> Values:
+    def _align(self, points: list[tuple[float, str]]) -> Values:
         values = np.full(len(self.times), np.nan)
         for at, value in points:
             index = round((at - self.times[0]) / self._step)
@@ -79,13 +78,13 @@ class Prometheus:
         return values
 
 
-def filled(query: str, variables: Mapping[str, str]) -> str:
-    """The query with Grafana's variables replaced. Raises KeyError for one that is not known."""
+def fill_variables(query: str, variables: Mapping[str, str]) -> str:
+    """Replace Grafana's variables in a query. Raises KeyError for an unknown one."""
     return re.sub(r"\$(?:\{(\w+)\}|(\w+))", lambda found: variables[found[1] or found[2]], query)
 
 
-def named(target: Mapping[str, Any], labels: Mapping[str, str]) -> str:
-    """What the legend calls a series."""
+def series_name(target: Mapping[str, Any], labels: Mapping[str, str]) -> str:
+    """Return the legend's name of a series."""
     if form := target.get("legendFormat"):
         return re.sub(r"\{\{(\w+)\}\}", lambda found: labels.get(found[1], ""), form)
     return "{" + ", ".join(f'{name}="{value}"' for name, value in labels.items()) + "}"
