@@ -315,7 +315,7 @@ class Runtime:
     def _apply_configuration(self, before: Configuration) -> None:
         """Apply a new configuration: tiers of nodes, queued pods, and the open batch."""
         after = self.configuration.current
-        with self.supervisor.catching("configuration"):
+        with self.supervisor.catch_errors("configuration"):
             if after.tiers != before.tiers:
                 self.mirror.tiers = after.tiers
                 for node in self.mirror.snapshot().nodes.values():

@@ -48,13 +48,13 @@ class EventHandler:
         self._on_other = (*on_other, last)
 
     def handle(self, event: ClusterEvent) -> None:
-        with self._supervisor.catching("event", story=event):
+        with self._supervisor.catch_errors("event", story=event):
             change = self._mirror.apply(event)
             if change.pod_after is not None:
                 observers = self._on_pod
             else:
                 observers = self._on_gone if change.pod_before is not None else self._on_other
-            self._supervisor.notify("event", observers, change, story=event)
+            self._supervisor.notify_observers("event", observers, change, story=event)
 
 
 class FollowedCluster:

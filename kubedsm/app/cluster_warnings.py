@@ -42,7 +42,10 @@ class IgnoredAnnotations:
         if before is not None and before.wishes == pod.wishes:
             return
         for why in pod.wishes.ignored:
-            if self._said.more("annotation ignored", f"{pod.workload} {why}") is not None:
+            if (
+                self._said.count_suppressed("annotation ignored", f"{pod.workload} {why}")
+                is not None
+            ):
                 self._tell(pod, why)
 
 

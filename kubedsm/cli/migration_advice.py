@@ -79,8 +79,8 @@ def advise(
     snapshot: Snapshot, configuration: Configuration, deadline: Deadline = NO_DEADLINE
 ) -> Advice:
     """Return the migrations for this snapshot; at the deadline, the best found so far."""
-    away = Away.seen(snapshot, configuration.site.label)
-    kept, seen = reason_by_site(away), away.left_alone(snapshot) if away else snapshot
+    away = Away.from_snapshot(snapshot, configuration.site.label)
+    kept, seen = reason_by_site(away), away.close_waiting(snapshot) if away else snapshot
     suggestion = configuration.policy.suggest(
         seen, lambda pod: kept(pod) or reason_to_stay(pod, configuration), deadline
     )

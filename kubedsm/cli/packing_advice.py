@@ -109,8 +109,8 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
     waiting = snapshot.schedulable(snapshot.pods.values())
     scheduled = policy.decide(snapshot, waiting, start_batch_deadline(configuration)).bindings
     snapshot = snapshot.with_placed({pod.uid: node for pod, node, _ in scheduled})
-    away = Away.seen(snapshot, configuration.site.label)
-    kept, seen = reason_by_site(away), away.left_alone(snapshot) if away else snapshot
+    away = Away.from_snapshot(snapshot, configuration.site.label)
+    kept, seen = reason_by_site(away), away.close_waiting(snapshot) if away else snapshot
     settings = configuration.optimiser
     packed = policy.pack(
         seen,

@@ -21,7 +21,7 @@ from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.planner.plurals import named
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, why_unschedulable
-from kubedsm.plugins.scene import Rejection
+from kubedsm.plugins.plugin import Rejection
 from kubedsm.terminal.fitted_table import table
 
 _MEBI = 1 << 20

@@ -357,7 +357,7 @@ class EventRecorder:
             del self._ready[key]
             # One writer for each key, so that writes keep the order of entries.
             self._writing.add(key)
-            with self._supervisor.catching("recorder"):
+            with self._supervisor.catch_errors("recorder"):
                 await self._write_newest(key)
             self._writing.discard(key)
             if key not in self._failures:

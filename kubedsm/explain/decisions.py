@@ -27,7 +27,7 @@ from kubedsm.planner.plurals import counted
 from kubedsm.planner.requests import PlanningContext
 from kubedsm.planner.what_if import describe_purpose
 from kubedsm.plugins.fit import count_reasons
-from kubedsm.plugins.scene import Rejection
+from kubedsm.plugins.plugin import Rejection
 
 
 @attrs.frozen(slots=True)

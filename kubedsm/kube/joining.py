@@ -86,7 +86,7 @@ async def join(
             if patience >= PATIENCE and cause_of(str(error)) != cause:
                 cause = cause_of(str(error))
                 report(f"API server: {error}; trying again")
-        await clock.sleep(backoff.failed())
+        await clock.sleep(backoff.count_failure())
 
 
 def _patience_for(error: ClusterError | WireError, *, in_pod: bool) -> float:

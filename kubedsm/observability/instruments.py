@@ -422,6 +422,6 @@ async def watch_the_loop(clock: Clock, *observers: Callable[[float], object]) ->
         late = max(0.0, clock.monotonic() - due)
         for observe in observers:
             observe(late)
-        more = said.more("event loop", "late") if late > LOGGED else None
+        more = said.count_suppressed("event loop", "late") if late > LOGGED else None
         if more is not None:
             log.warning("event loop late", milliseconds=round(1000 * late), more=more)

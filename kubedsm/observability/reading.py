@@ -66,7 +66,7 @@ def read(runtime: Runtime, leadership: Leadership, now: float) -> Reading:
         queue=runtime.queue.statistics,
         rejected_by=runtime.queue.count_by_plugin(),
         watches=runtime.watches,
-        caught=dict.fromkeys(runtime.supervisor.parts(), 0) | runtime.supervisor.caught,
+        caught=dict.fromkeys(runtime.supervisor.list_parts(), 0) | runtime.supervisor.caught,
         events_lost=runtime.events_lost,
         paused=runtime.paused,
         away=runtime.sites.away(),

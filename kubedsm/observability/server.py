@@ -71,7 +71,7 @@ class Monitoring:
         ProcessCollector(registry=instruments.registry)
         PlatformCollector(registry=instruments.registry)
         self._runner = _probed(
-            lambda: alive(runtime.supervisor.failing()),
+            lambda: alive(runtime.supervisor.list_failing()),
             lambda: readiness(runtime, leadership()),
             self._metrics,
         )

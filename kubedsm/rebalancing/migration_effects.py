@@ -86,7 +86,7 @@ class MoveEffects:
         untold = _why_unknown(sample, workload)
         if self._ended.get(workload, 0.0) > sample.answered - sample.window:
             untold = untold or OTHER_MOVES
-        believed = sample.believed(sample.answers.get(workload, {}))
+        believed = sample.list_reliable_times(sample.answers.get(workload, {}))
         times = ResponseTimes.of(believed, self._configuration.current.latency.times)
         return _Watched(workload, sample, share, times, untold)
 
@@ -154,7 +154,7 @@ def _why_unknown(sample: Measured, workload: Workload) -> str:
     answers = sample.answers.get(workload)
     if not answers:
         return NOT_MEASURED
-    return "" if sample.enough(sum(each.rate for each in answers.values())) else TOO_FEW
+    return "" if sample.is_enough(sum(each.rate for each in answers.values())) else TOO_FEW
 
 
 def _change_of_share(snapshot: Snapshot, move: MoveOutcome) -> int:

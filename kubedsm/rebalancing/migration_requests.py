@@ -259,7 +259,7 @@ class MigrationRequests:
                 log.warning("request not answered", request=answer.request, error=str(error))
                 if isinstance(error, FINAL):
                     return False
-                await self.migrator.clock.sleep(RETRY.after(failures))
+                await self.migrator.clock.sleep(RETRY.delay_after(failures))
             else:
                 return True
         return False

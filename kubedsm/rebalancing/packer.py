@@ -136,7 +136,7 @@ class Packer:
 
     def _back_off(self, state: State | None) -> None:
         self._nothing_at, self._again_at = state, math.inf
-        self._backs_off_until = self.migrator.clock.monotonic() + IN_VAIN.after(self._in_vain)
+        self._backs_off_until = self.migrator.clock.monotonic() + IN_VAIN.delay_after(self._in_vain)
         self._in_vain += 1
 
     def _is_valid(self, snapshot: Snapshot, suggestion: Suggestion) -> bool:

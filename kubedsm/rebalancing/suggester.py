@@ -86,7 +86,7 @@ class Migrator:
         """Return a planner request with everything that restricts migrations now."""
         limits = self.manager.move_limits
         return request(
-            moving=limits.moving(),
+            moving=frozenset(limits.moving_each()),
             resting=limits.resting(self.clock.monotonic()),
             quiet=self.changes.quiet(),
             away=self.sites.away(),

@@ -152,7 +152,7 @@ async def test_what_could_not_be_restored_is_tried_again_ever_more_rarely(scene)
         await asyncio.sleep(0.5)
         assert len(made.plans.begun) == failures + 1
         made.restored(pod, StepState.FAILED)
-        await asyncio.sleep(DELAYS.after(failures) - 1)
+        await asyncio.sleep(DELAYS.delay_after(failures) - 1)
         made.sweep()
         await asyncio.sleep(0.5)
         assert len(made.plans.begun) == failures + 1

@@ -47,7 +47,7 @@ class Stream:
         self._stirred = stirred
         self._clock = clock
         self._supervisor = supervisor
-        with supervisor.catching("page"):
+        with supervisor.catch_errors("page"):
             look()
         self.recording = Recording(self._snapshot())
         self.viewers = 0
@@ -60,7 +60,7 @@ class Stream:
         """Look until cancelled; errors are logged and stay here."""
         while True:
             await self._pause()
-            with self._supervisor.catching("page"):
+            with self._supervisor.catch_errors("page"):
                 self._look()
 
     async def _pause(self) -> None:

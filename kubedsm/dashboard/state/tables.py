@@ -204,7 +204,7 @@ class PodTable(RowTable[PodRow]):
             reason = self._reasons.get(uid, reason)
             if snapshot.surroundings.namespace_terminating(pod.namespace):
                 reason = Reason("its namespace is being deleted")
-            room = next(iter(runtime.mirror.held_for([uid])), "")
+            room = next(iter(runtime.mirror.sum_nominations([uid])), "")
             reason = reason._replace(room_on=room)
         return _pod_row(pod, node, snapshot.scheduler_name, reason, self._moves.get(uid, ""))
 
@@ -305,7 +305,7 @@ def _workload_row(
         total=share.total,
         promise=promise.qos if promise else None,
         weight=promise.weight if promise else 0.0,
-        missing=max(0, promise.wanted(share.total) - share.edge) if promise else 0,
+        missing=max(0, promise.count_wanted(share.total) - share.edge) if promise else 0,
         ready=pods.ready[key],
         waiting=pods.waiting[key],
         edge_answers=_milliseconds(answers.get(Tier.EDGE)),

@@ -38,7 +38,7 @@ from kubedsm.kube.wire.decoding import Identity, read_json
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.kube.wire.schema import List
 from kubedsm.kube.wire.watched import Watched
-from kubedsm.model.resource_versions import is_older
+from kubedsm.model.events import is_older
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import SaidByCause, cause_of
@@ -183,13 +183,13 @@ class Reflector(Generic[T, E]):
                 # A single expired version is normal; repeated expiry is a failure.
                 if self._backoff.failures or not isinstance(error, Expired):
                     self._in_trouble(error)
-                delay = self._backoff.failed()
+                delay = self._backoff.count_failure()
                 if isinstance(error, Expired) and self._backoff.failures == 1:
                     continue
             else:
                 if lasted:
                     continue
-                delay = self._backoff.failed()
+                delay = self._backoff.count_failure()
             await self._clock.sleep(delay)
 
     async def list_anew(self) -> None:
@@ -319,7 +319,7 @@ class Reflector(Generic[T, E]):
                 self._silent_streams = 0
             lasted = opened is not None and now() - opened >= WORKING_AFTER
             if lasted:
-                self._backoff.succeeded()
+                self._backoff.reset_failures()
                 self._out_of_trouble()
         return lasted
 
@@ -363,7 +363,7 @@ class Reflector(Generic[T, E]):
 
     def _skip_object(self, error: WireError) -> None:
         self._malformed += 1
-        more = self._said.more("skipped", cause_of(f"{error.path} {error.reason}"))
+        more = self._said.count_suppressed("skipped", cause_of(f"{error.path} {error.reason}"))
         if more is not None:
             others = f" ({more} more for that cause)" if more else ""
             self._report(f"{self._watched.kind} skipped: {error}{others}")

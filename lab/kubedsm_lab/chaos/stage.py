@@ -130,7 +130,7 @@ class Stage:
                 process.start()
                 await process.wait()
                 self.seam.add_remark(process.name, "ended")
-            await self.clock.sleep(RESTART.after(incarnation - 1))
+            await self.clock.sleep(RESTART.delay_after(incarnation - 1))
 
     def _create_process(self, name: str, rate: float) -> Process:
         """Raises DocumentError, as `kubedsm run` does, if the configuration is invalid."""

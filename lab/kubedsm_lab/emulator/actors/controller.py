@@ -217,7 +217,7 @@ class Controller(ABC):
 
     def _retry(self, key: Key) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        self.enqueue_after(key, _BACK_OFF.after(failures - 1))
+        self.enqueue_after(key, _BACK_OFF.delay_after(failures - 1))
 
     def _collect_due(self) -> None:
         now = self.clock.monotonic() + _EARLY

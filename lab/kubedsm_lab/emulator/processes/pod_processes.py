@@ -175,7 +175,7 @@ class PodProcesses(ContainerRuntime):
                 return
             self._said.log(log.warning, "pod's process ended", message, pod="/".join(pod.name))
             pod.become(Containers(False, restarts, "CrashLoopBackOff", message))
-            await self._clock.sleep(_BACK_OFF.after(restarts))
+            await self._clock.sleep(_BACK_OFF.delay_after(restarts))
 
     async def _run_once(self, pod: PodProcess) -> str:
         """Run a process until termination. Return the termination reason."""

@@ -23,10 +23,9 @@ from kubedsm.model.model import ClaimReference, NodeName, PodClass, SchedulingRu
 from kubedsm.model.surroundings import Claim, CSINode, CSIVolume, Namespace, Volume
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.plugins import BY_NAME
-from kubedsm.plugins.queueing_hints import Unschedulable
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.supervisor import Supervisor
-from kubedsm.scheduling.scheduling_queue import SchedulingQueue
+from kubedsm.scheduling.scheduling_queue import SchedulingQueue, Unschedulable
 from support.literal_queue import may_be_helped
 from support.placement_instances import resources
 from support.rule_instances import HOST, TAINT, ZONE, csi_node, drawn, drawn_pod
